@@ -1,0 +1,45 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both set up `.venv` themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONHASHSEED ?= 0
+# The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
+export OPENBLAS_NUM_THREADS = 1
+
+.PHONY: help demo test lint types lock bench audit clean
+
+help: ## show the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.installed: locks/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 …" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(VENV)/.installed ## the main job on a real cohort: register, buy, fit, verify
+	$(BIN)/python examples/flchain/demo.py
+
+test: lint types $(VENV)/.installed ## lint, types and every test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+lock: ## write the lock files anew: names, versions, hashes, no addresses
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  --all-extras pyproject.toml --output-file locks/dev.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
+
+bench: $(VENV)/.installed ## the measurements that docs/benchmarks.md states
+	$(BIN)/python bench/release.py
+	$(BIN)/python bench/demo_fit.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

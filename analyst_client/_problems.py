@@ -1,0 +1,51 @@
+"""Refusals of the curator (RFC 9457 problem documents) as errors."""
+
+from typing import Any
+
+from analyst_client._wire import Fields, parse_json
+from analyst_client.errors import (
+    CLASS_OF_SLUG,
+    BudgetExceededError,
+    CuratorError,
+    PermissionDeniedError,
+    RequestFault,
+    RequestInvalidError,
+    ServiceError,
+    ServiceUnavailableError,
+    TransportError,
+)
+from analyst_client.values import Amount
+
+
+def read_problem(status: int, text: str, idempotency_key: str | None) -> CuratorError:
+    """Turn a refusal into the error that names it; `text` is the body of the answer."""
+    answer: dict[str, Any] = {"status": status, "idempotency_key": idempotency_key}
+    try:
+        fields = Fields(parse_json(text))
+        slug = fields.text("type").removeprefix("/problems/")
+    except ServiceError:  # not the curator's words: a proxy on the way
+        by_status = {502: TransportError, 503: ServiceUnavailableError, 504: TransportError}
+        return by_status.get(status, ServiceError)(f"HTTP {status} without a problem document", **answer)
+    answer |= {"slug": slug, "request_id": fields.members.get("instance")}
+    said = [str(fields.members[name]) for name in ("title", "detail") if fields.has(name)]
+    message = ": ".join(said) or slug
+    error = CLASS_OF_SLUG.get(slug, ServiceError)
+    try:
+        if error is PermissionDeniedError:
+            return PermissionDeniedError(message, needed_role=fields.optional("needed_role", fields.text), **answer)
+        if error is RequestInvalidError:
+            faults = fields.each("errors", read_fault) if fields.has("errors") else ()
+            message = "; ".join([message, *(f"{fault.pointer}: {fault.detail}" for fault in faults)])
+            return RequestInvalidError(message, errors=faults, **answer)
+        if error is BudgetExceededError:
+            names = ("requested", "remaining", "largest")
+            amounts = {n: Amount.read(fields.object(n)) if fields.has(n) else None for n in names}
+            return BudgetExceededError(message, **amounts, **answer)
+    except ServiceError:  # the refusal stands, whatever is wrong with its details
+        pass
+    return error(message, **answer)
+
+
+def read_fault(fields: Fields) -> RequestFault:
+    """Read one of the faults of a refused request."""
+    return RequestFault(fields.text("pointer"), fields.text("detail"))

@@ -1,0 +1,82 @@
+"""What an analyst asks, as the body of a request: what the caller set, and nothing else."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+Rows: TypeAlias = str | Mapping[str, Any]
+
+
+def release_body(
+    features: Sequence[str],
+    *,
+    target: str | None,
+    targets: Sequence[str] | None,
+    epsilon: float | None,
+    delta: float | None,
+    mu: float | None,
+    rho: float | None,
+    intercept: bool,
+    rows: Rows | None,
+    norm: float | None,
+    statistics: Sequence[str] | None,
+    shares: Mapping[str, float] | None,
+    fresh: bool,
+) -> bytes:
+    """Write a request, with what the caller set and nothing else. Raise `ValueError` on a contradiction."""
+    if target is not None and targets is not None:
+        raise ValueError("give target or targets, not both")
+    body: dict[str, Any] = {"kind": "gram", "features": as_names(features, "features")}
+    if target is not None or targets is not None:
+        body["targets"] = [target] if target is not None else as_names(targets or (), "targets")
+    body["price"] = price(epsilon, delta, mu, rho)
+    if not intercept:
+        body["intercept"] = False
+    if rows is not None or norm is not None:
+        body["rows"] = row_map(rows, norm)
+    if statistics is not None:
+        body["statistics"] = as_names(statistics, "statistics")
+    if shares is not None:
+        body["shares"] = {name: float(share) for name, share in shares.items()}
+    if fresh:
+        body["fresh"] = True
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+def as_names(names: Sequence[str], argument: str) -> list[str]:
+    """Return a list of names; a lone string, whose letters would become names, is refused."""
+    if isinstance(names, str):
+        raise ValueError(f"{argument} must be a list of names, such as [{names!r}]")  # noqa: TRY004 -- one kind of error for arguments
+    return [str(name) for name in names]
+
+
+def price(epsilon: float | None, delta: float | None, mu: float | None, rho: float | None) -> dict[str, float]:
+    """Return the price as on the wire.
+
+    Examples
+    --------
+    >>> price(1.0, 1e-6, None, None)
+    {'epsilon': 1.0, 'delta': 1e-06}
+    """
+    stated = {
+        name: float(value) for name, value in (("epsilon", epsilon), ("mu", mu), ("rho", rho)) if value is not None
+    }
+    if len(stated) != 1:
+        raise ValueError("state one price: epsilon with delta, or mu, or rho")
+    if "epsilon" in stated and delta is None:
+        raise ValueError("state delta beside epsilon, such as delta=1e-6")
+    if delta is not None:
+        if "epsilon" not in stated:
+            raise ValueError("delta goes with epsilon: mu and rho have none")
+        stated["delta"] = float(delta)
+    return stated
+
+
+def row_map(rows: Rows | None, norm: float | None) -> dict[str, Any]:
+    """Return the row map as on the wire; a norm alone is the ball's."""
+    chosen: dict[str, Any] = {"map": rows or "ball"} if rows is None or isinstance(rows, str) else dict(rows)
+    if norm is not None:
+        if chosen.get("map") != "ball" or "norm" in chosen:
+            raise ValueError("norm goes with rows='ball', once")
+        chosen["norm"] = float(norm)
+    return chosen

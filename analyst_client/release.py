@@ -1,0 +1,322 @@
+"""A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analyst_client._offline import write_release
+from analyst_client._wire import Fields, as_float, parse_json
+from analyst_client.columns import Column, Term
+from analyst_client.errors import ServiceError
+from analyst_client.values import Cost, Noise
+from analyst_client.verify import Verification, verify_text
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """Noisy sufficient statistics of D terms and T targets, and their terms of use.
+
+    Made by `CuratorClient.release`, `Release.load`, `Release.from_text` or `Release.from_arrays`. Arrays are
+    read-only and in scaled units (a term lies in [−1, 1]); a statistic that was not asked is None. Two releases
+    are equal when their texts are.
+
+    Attributes
+    ----------
+    text : str
+        The exact text of the answer, which `save` writes and `verify` checks.
+    id, dataset, created_at : str
+    request : dict
+        The request with every default filled in.
+    features : tuple of Column
+        Raw columns, in the order of the request.
+    terms, targets : tuple of Term
+        Rows of `xtx`, the constant first if there is one; columns of `xty`.
+    xtx : ndarray of shape (D, D) or None
+    xty : ndarray of shape (D, T) or None
+    yty : ndarray of shape (T,) or None
+    lambda_min : float or None
+        Noisy smallest eigenvalue of XᵀX.
+    noise : Noise
+        Standard deviations of the noise.
+    cost : Cost or None
+    receipt : dict or None
+        The ledger entry of the charge. None when the release was made of arrays.
+    answer : str or None
+        How the curator answered: ``"new"``, ``"replayed"`` (same idempotency key) or ``"stored"`` (free).
+
+    Examples
+    --------
+    >>> release = Release.from_arrays([[4.0, 1.0], [1.0, 2.0]], [[3.0], [2.0]], features=["age"], targets=["kappa"])
+    >>> release.term_names
+    ('(constant)', 'age')
+    >>> release.xty.shape
+    (2, 1)
+    """
+
+    text: str
+    id: str
+    dataset: str
+    created_at: str | None
+    request: dict[str, Any]
+    features: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...]
+    xtx: FloatArray | None
+    xty: FloatArray | None
+    yty: FloatArray | None
+    lambda_min: float | None
+    noise: Noise
+    cost: Cost | None
+    receipt: dict[str, Any] | None
+    answer: str | None = field(default=None)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the raw columns."""
+        return tuple(column.name for column in self.features)
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Names of the D terms, the constant included."""
+        return tuple(term.name for term in self.terms)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the T targets."""
+        return tuple(term.name for term in self.targets)
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the first term is the constant."""
+        return self.terms[0].kind == "constant"
+
+    def __repr__(self) -> str:
+        """Show what was released, of what, for which price."""
+        price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
+        targets = ", ".join(self.target_names) or "no target"
+        return f"<Release {self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the exact texts."""
+        return self.text == other.text if isinstance(other, Release) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash the exact text."""
+        return hash(self.text)
+
+    def __reduce__(self) -> "tuple[Callable[..., Release], tuple[str, str | None]]":
+        """Pickle the text alone: read anew, the arrays are read-only again."""
+        return Release.from_text, (self.text, self.answer)
+
+    def verify(self) -> Verification:
+        """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
+
+        Returns
+        -------
+        Verification
+            True in a condition exactly when the verdict is ``"consistent"``.
+        """
+        return verify_text(self.text)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the exact text to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced if it exists.
+        """
+        target = Path(path)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self.text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> "Release":
+        """Read a saved release. Raise `OSError`, or `ServiceError` when the file holds no release."""
+        try:
+            return cls.from_text(Path(path).read_bytes().decode("utf-8"))
+        except UnicodeDecodeError:
+            raise ServiceError(f"malformed answer: {path} is not text in UTF-8") from None
+
+    @classmethod
+    def from_text(cls, text: str, answer: str | None = None) -> "Release":
+        """Read the text of an answer.
+
+        Parameters
+        ----------
+        text : str
+            Body of a release.
+        answer : str, optional
+            The header ``Curator-Answer``.
+
+        Raises
+        ------
+        ServiceError
+            When the text is not a release: a shape, a type or a number is wrong.
+        """
+        body = Fields(parse_json(text))
+        if body.text("kind") != "gram":
+            raise body.fault("kind", "'gram', the one kind that this client reads")
+        features = body.each("features", Column.read)
+        terms, targets = body.each("terms", Term.read), body.each("targets", Term.read)
+        check_terms(body, features, terms, targets)
+        statistics = body.object("statistics")
+        d, t = len(terms), len(targets)
+        triangle = read_values(statistics, "xtx", [d, d], d * (d + 1) // 2, packing="upper")
+        xty = read_values(statistics, "xty", [d, t], d * t)
+        lambda_min = read_values(statistics, "lambda_min", [], 1)
+        return cls(
+            text=text,
+            id=body.text("id"),
+            dataset=body.text("dataset"),
+            created_at=body.optional("created_at", body.text),
+            request=body.object("request").members,
+            features=features,
+            terms=terms,
+            targets=targets,
+            xtx=None if triangle is None else frozen(unpack_symmetric(triangle, d)),
+            xty=None if xty is None else frozen(xty.reshape(d, t)),
+            yty=read_values(statistics, "yty", [t], t),
+            lambda_min=None if lambda_min is None else float(lambda_min[0]),
+            noise=Noise.read(body.object("noise")),
+            cost=Cost.read(body.object("cost")) if body.has("cost") else None,
+            receipt=body.object("receipt").members if body.has("receipt") else None,
+            answer=answer,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        xtx: ArrayLike,
+        xty: ArrayLike | None = None,
+        yty: ArrayLike | None = None,
+        *,
+        lambda_min: float | None = None,
+        features: Sequence[str | Column] | None = None,
+        targets: Sequence[str | Column] | None = None,
+        constant: bool = True,
+        noise: float | Noise = 0.0,
+        dataset: str = "local",
+    ) -> "Release":
+        r"""Make a release of one's own arrays, to work offline; it has no cost and no receipt.
+
+        Parameters
+        ----------
+        xtx : array-like of shape (D, D)
+            Symmetric, finite; the constant first if there is one, then the terms of `features` in order.
+        xty : array-like of shape (D, T) or (D,), optional
+        yty : array-like of shape (T,) or scalar, optional
+        lambda_min : float, optional
+        features : sequence of str or Column, optional
+            A string is a numeric column without bounds, whose raw values are the scaled ones. A numeric `Column`
+            with bounds says that the arrays were made of ``(x - center) / scale``. A categorical one with L levels
+            stands for L − 1 terms beside a constant and for L without. Default ``x1``, ``x2``, ….
+        targets : sequence of str or Column, optional
+            Default ``y``, or ``y1``, ``y2``, ….
+        constant : bool
+            Whether the first row of `xtx` is the constant's.
+        noise : float or Noise
+            Standard deviation of the noise: one for all entries, or one for each statistic.
+        dataset : str
+            A name to show.
+
+        Raises
+        ------
+        ValueError
+            When the shapes do not fit together or a number is not finite.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> age, y = np.array([-1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.8])
+        >>> X = np.column_stack([np.ones(3), age])
+        >>> age_in_years = Column.numeric("age", 50, 100, unit="years")
+        >>> release = Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=[age_in_years], targets=["kappa"])
+        >>> release
+        <Release local of 'local': kappa ~ age>
+        """
+        text = write_release(
+            xtx,
+            xty,
+            yty,
+            lambda_min=lambda_min,
+            features=features,
+            targets=targets,
+            constant=constant,
+            noise=noise,
+            dataset=dataset,
+        )
+        try:
+            return cls.from_text(text)
+        except ServiceError as error:
+            raise ValueError(str(error).removeprefix("malformed answer: ")) from None
+
+
+def check_terms(body: Fields, features: tuple[Column, ...], terms: tuple[Term, ...], targets: tuple[Term, ...]) -> None:
+    """Refuse terms that no estimator could read."""
+    columns = {column.name: column for column in features}
+    if not terms or any(term.kind == "constant" for term in terms[1:]):
+        raise body.fault("terms", "a list of terms with at most one constant, at its head")
+    if len(columns) != len(features) or any(term.kind != "constant" and term.column not in columns for term in terms):
+        raise body.fault("terms", "made of the listed features")
+    if any(term.kind == "level" and term.level not in columns[str(term.column)].levels for term in terms):
+        raise body.fault("terms", "made of declared levels")
+    if any(term.kind not in {"numeric", "boolean"} for term in targets):
+        raise body.fault("targets", "a list of numeric or boolean targets")
+    for name, listed in (("terms", terms), ("targets", targets)):
+        if len({term.name for term in listed}) != len(listed):
+            raise body.fault(name, "a list of distinct names")
+
+
+def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:
+    """Return the packed values of one statistic, read-only; None when it was not released."""
+    if not statistics.has(name):
+        return None
+    entry = statistics.object(name)
+    if entry.array("shape") != shape or entry.text("packing") != packing:
+        raise entry.fault("shape", f"{shape} with packing {packing!r}")
+    packed = entry.array("values")
+    if len(packed) != size or any(isinstance(value, bool) or not isinstance(value, int | float) for value in packed):
+        raise entry.fault("values", f"an array of {size} numbers")
+    values = np.array([as_float(value) for value in packed], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise entry.fault("values", "finite")
+    return frozen(values)
+
+
+def unpack_symmetric(triangle: FloatArray, d: int) -> FloatArray:
+    """Return the symmetric matrix of a row-wise upper triangle.
+
+    Examples
+    --------
+    >>> unpack_symmetric(np.array([1.0, 2.0, 3.0]), 2)
+    array([[1., 2.],
+           [2., 3.]])
+    """
+    matrix = np.zeros((d, d))
+    rows, columns = np.triu_indices(d)
+    matrix[rows, columns] = triangle
+    matrix[columns, rows] = triangle
+    return matrix
+
+
+def frozen(values: FloatArray) -> FloatArray:
+    """Return the array, read-only from now on."""
+    values.setflags(write=False)
+    return values

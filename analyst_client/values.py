@@ -1,0 +1,229 @@
+"""What a curator says of privacy and of data, as frozen values: amounts, costs, budgets, noise, datasets, quotes.
+
+Each class reads itself from the `Fields` of an answer.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from analyst_client._wire import Fields
+from analyst_client.columns import Column, Term
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount of privacy in each of its notions.
+
+    Attributes
+    ----------
+    mu, rho, epsilon, delta : float
+        Gaussian DP, zero-concentrated DP, and approximate DP at the stated `delta`.
+    units : int or None
+        The ledger's own integer, 10⁻¹² of µ². It adds up; ε does not.
+    """
+
+    mu: float
+    rho: float
+    epsilon: float
+    delta: float
+    units: int | None = None
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Amount":
+        """Read from an answer."""
+        return cls(
+            mu=fields.number("mu"),
+            rho=fields.number("rho"),
+            epsilon=fields.number("epsilon"),
+            delta=fields.number("delta"),
+            units=fields.optional("units", fields.integer),
+        )
+
+
+@dataclass(frozen=True)
+class Cost(Amount):
+    """What a request costs; `share_of_budget` is its part of the population's limit, 0 to 1."""
+
+    share_of_budget: float = 0.0
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Cost":
+        """Read from an answer."""
+        return cls(**vars(Amount.read(fields)), share_of_budget=fields.number("share_of_budget"))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The budget of a dataset's population, shared by all of its datasets and analysts.
+
+    Attributes
+    ----------
+    limit, posted, pending, remaining : Amount
+        The guarantee, what was spent, what is reserved by releases under way, what is left.
+    share_spent : float
+        Part of the limit that is spent, in the account's own unit, 0 to 1.
+    """
+
+    dataset: str
+    population: str
+    accountant: str
+    adjacency: str
+    delta: float
+    limit: Amount
+    posted: Amount
+    pending: Amount
+    remaining: Amount
+    share_spent: float
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Budget":
+        """Read from an answer."""
+        return cls(
+            dataset=fields.text("dataset"),
+            population=fields.text("population"),
+            accountant=fields.text("accountant"),
+            adjacency=fields.text("adjacency"),
+            delta=fields.number("delta"),
+            limit=Amount.read(fields.object("limit")),
+            posted=Amount.read(fields.object("posted")),
+            pending=Amount.read(fields.object("pending")),
+            remaining=Amount.read(fields.object("remaining")),
+            share_spent=fields.number("share_spent"),
+        )
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviation of the noise of each released statistic, in scaled units; None for those not asked.
+
+    Attributes
+    ----------
+    xtx_diagonal, xtx_offdiagonal, xty, yty, lambda_min : float or None
+    distribution : str
+    """
+
+    xtx_diagonal: float | None = None
+    xtx_offdiagonal: float | None = None
+    xty: float | None = None
+    yty: float | None = None
+    lambda_min: float | None = None
+    distribution: str = "unstated"
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Noise":
+        """Read from an answer."""
+        sd = fields.object("sd")
+        names = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
+        deviations = {name: sd.optional(name, sd.number) for name in names}
+        if any(value is not None and value < 0.0 for value in deviations.values()):
+            raise fields.fault("sd", "free of negative numbers")
+        return cls(distribution=fields.text("distribution"), **deviations)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What the curator makes public of a dataset.
+
+    Attributes
+    ----------
+    rows : int or None
+        Number of stored rows, public only under ``replace_one``.
+    columns : tuple of Column
+    """
+
+    name: str
+    description: str
+    population: str
+    adjacency: str
+    row_capacity: int
+    rows: int | None
+    columns: tuple[Column, ...]
+    kinds: tuple[str, ...]
+    row_maps: tuple[str, ...]
+
+    def column(self, name: str) -> Column:
+        """Return the column of this name. Raise `KeyError` when there is none."""
+        return {column.name: column for column in self.columns}[name]
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Dataset":
+        """Read from an answer."""
+        return cls(
+            fields.text("name"),
+            fields.text("description"),
+            fields.text("population"),
+            fields.text("adjacency"),
+            fields.integer("row_capacity"),
+            fields.optional("rows", fields.integer),
+            fields.each("columns", Column.read),
+            fields.texts("kinds"),
+            fields.texts("row_maps"),
+        )
+
+
+@dataclass(frozen=True)
+class Quote:
+    """Price and noise of a request. Free: no row was read.
+
+    Attributes
+    ----------
+    request : dict
+        The request with every default filled in.
+    affordable : bool
+        Whether the budget would suffice now.
+    stored_release : str or None
+        A stored release of the same request: asking for it costs nothing.
+    """
+
+    dataset: str
+    kind: str
+    request: dict[str, Any]
+    features: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...]
+    noise: Noise
+    cost: Cost
+    affordable: bool
+    pass_over_rows: bool
+    stored_release: str | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Quote":
+        """Read from an answer."""
+        return cls(
+            fields.text("dataset"),
+            fields.text("kind"),
+            fields.object("request").members,
+            fields.each("features", Column.read),
+            fields.each("terms", Term.read),
+            fields.each("targets", Term.read),
+            Noise.read(fields.object("noise")),
+            Cost.read(fields.object("cost")),
+            fields.flag("affordable"),
+            fields.flag("pass_over_rows"),
+            fields.optional("stored_release", fields.text),
+        )
+
+
+@dataclass(frozen=True)
+class ReleaseSummary:
+    """A line of the library of releases; fetch the whole by its `id`."""
+
+    id: str
+    dataset: str
+    kind: str
+    created_at: str
+    request: dict[str, Any]
+    cost: Cost
+
+    @classmethod
+    def read(cls, fields: Fields) -> "ReleaseSummary":
+        """Read from an answer."""
+        return cls(
+            fields.text("id"),
+            fields.text("dataset"),
+            fields.text("kind"),
+            fields.text("created_at"),
+            fields.object("request").members,
+            Cost.read(fields.object("cost")),
+        )

@@ -1,0 +1,3 @@
+"""The trusted curator: holds rows and budgets, releases noisy sufficient statistics."""
+
+__version__ = "0.1.0"

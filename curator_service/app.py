@@ -1,0 +1,106 @@
+"""The HTTP application: the composition root, and the only file that knows every slice's routes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
+from starlette.exceptions import HTTPException
+from threadpoolctl import threadpool_limits
+
+from curator_service import __version__
+from curator_service.curator import make_curator
+from curator_service.datasets import routes as dataset_routes
+from curator_service.http import RequestGuard, handle_http_exception, handle_problem, json_response, render_problem
+from curator_service.ledger import routes as ledger_routes
+from curator_service.ledger.service import Clock, utc_now
+from curator_service.privacy.samplers import NoiseSource
+from curator_service.problems import Problem, RequestInvalid
+from curator_service.releases import routes as release_routes
+from curator_service.releases.schemas import ReleaseRequest
+from curator_service.settings import Settings
+
+_DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
+Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
+
+
+def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = None, now: Clock = utc_now) -> FastAPI:
+    """Build the application.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+        Read from the environment if not given, as uvicorn's workers do.
+    noise : NoiseSource, optional
+        A test double; no setting leads here.
+    now : callable
+        The clock.
+    """
+    settings = Settings() if settings is None else settings
+    curator = make_curator(settings, noise=noise, now=now)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        # One BLAS thread: exact in any number, but calm beside the worker threads.
+        with threadpool_limits(1, user_api="blas"):
+            yield
+        curator.database.dispose()
+
+    app = FastAPIOffline(
+        title="Curator for private regression",
+        description=_DESCRIPTION,
+        version=__version__,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.curator = curator
+    app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max)
+    app.add_exception_handler(Problem, handle_problem)
+    app.add_exception_handler(HTTPException, handle_http_exception)
+    app.add_exception_handler(RequestValidationError, _handle_bad_parameter)
+    for router in (dataset_routes.router, ledger_routes.router, release_routes.router):
+        app.include_router(router)
+    _add_health(app)
+    _add_request_schemas(app)
+    return app
+
+
+async def _handle_bad_parameter(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    names = sorted({str(item["loc"][-1]) for item in error.errors()})
+    problem = RequestInvalid(
+        f"the query parameter {', '.join(names)} is out of range",
+        errors=[{"pointer": f"?{name}", "detail": "out of range"} for name in names],
+    )
+    return render_problem(problem, request.state.instance)
+
+
+def _add_health(app: FastAPI) -> None:
+    @app.get("/healthz", tags=["health"], summary="The process is alive")
+    async def healthz() -> Response:
+        return json_response({"status": "alive"})
+
+    @app.get("/readyz", tags=["health"], summary="The database answers and its schema is current")
+    def readyz() -> Response:
+        try:
+            current, head = app.state.curator.database.revisions()
+        except Exception:
+            current, head = None, ""
+        ready = current == head
+        return json_response({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+
+
+def _add_request_schemas(app: FastAPI) -> None:
+    """Put the models that routes parse themselves into the OpenAPI document."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = generate()
+        schema = ReleaseRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+        parts = schema.pop("$defs", {})
+        document.setdefault("components", {}).setdefault("schemas", {}).update(parts | {"ReleaseRequest": schema})
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,89 @@
+"""What every command shares: opening the curator, output for people and for programs, errors for the operator."""
+
+import getpass
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy.exc import OperationalError
+
+from curator_service.curator import Curator, make_curator
+from curator_service.datasets.manifest import ManifestError
+from curator_service.datasets.service import RegistrationError
+from curator_service.datasets.storage import IngestError
+from curator_service.identity.service import IdentityError
+from curator_service.ledger.service import PopulationError
+from curator_service.problems import Problem
+from curator_service.settings import Settings
+
+out = Console()
+err = Console(stderr=True)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+_ERRORS = (ManifestError, IngestError, RegistrationError, IdentityError, PopulationError, FileNotFoundError)
+
+
+class SchemaError(ValueError):
+    """The database's schema is not the one of this version."""
+
+
+def read_settings() -> Settings:
+    """Read the settings; a mistake in them ends the command with its place and rule."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        for item in error.errors():
+            err.print(f"[red]error:[/red] setting {'.'.join(str(p) for p in item['loc'])}: {item['msg']}")
+        raise typer.Exit(2) from None
+    except (FileNotFoundError, ValueError) as error:
+        fail(str(error))
+
+
+def fail(message: str) -> Any:  # noqa: ANN401 -- never returns
+    """End the command with a message."""
+    for line in message.splitlines():
+        err.print(f"[red]error:[/red] {line}", highlight=False, soft_wrap=True, markup=True)
+    raise typer.Exit(1)
+
+
+def check_schema(curator: Curator) -> None:
+    """Bring the embedded database to the current schema; ask for `curator db upgrade` on any other."""
+    current, head = curator.database.revisions()
+    if current != head and curator.database.is_sqlite:
+        curator.database.upgrade()
+    elif current != head:
+        raise SchemaError("the database's schema is not current; run `curator db upgrade` first (after a backup)")
+
+
+@contextmanager
+def open_curator() -> Iterator[Curator]:
+    """Open the curator of the settings, and turn what goes wrong into one clear line."""
+    curator = make_curator(read_settings())
+    try:
+        check_schema(curator)
+        yield curator
+    except (*_ERRORS, SchemaError) as error:
+        fail(str(error))
+    except Problem as error:
+        fail(error.detail)
+    except OperationalError:
+        fail("the database does not answer; check CURATOR_DATABASE_URL and that the server runs")
+    finally:
+        curator.database.dispose()
+
+
+def actor() -> str:
+    """Name the operator for the ledger."""
+    return f"operator:{getpass.getuser()}"
+
+
+def emit(content: Any, *, as_json: bool, table: Table | str) -> None:  # noqa: ANN401 -- any JSON value
+    """Print a result for a program or for a person."""
+    if as_json:
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    else:
+        out.print(table)

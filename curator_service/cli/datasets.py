@@ -1,0 +1,70 @@
+"""Commands of datasets."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator
+from curator_service.datasets.repository import Dataset
+from curator_service.datasets.routes import render_dataset
+
+app = typer.Typer(help="Datasets: a manifest and its rows.", no_args_is_help=True)
+_File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
+
+
+@app.command("add")
+def add(manifest: _File, data: _File, as_json: AsJson = False) -> None:
+    """Validate, ingest and register a dataset: all of it or nothing."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with open_curator() as curator, Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(f"reading {data.name}", total=1.0)
+        dataset = curator.datasets.register(
+            manifest, data, actor=actor(), progress=lambda share: bar.update(task, completed=share)
+        )
+    text = f"[green]registered[/green] {dataset.name}: {len(dataset.manifest.columns)} columns, population {dataset.population}"
+    emit({"id": dataset.id, **render_dataset(dataset)}, as_json=as_json, table=text)
+
+
+@app.command("list")
+def list_datasets(as_json: AsJson = False) -> None:
+    """Show every dataset."""
+    with open_curator() as curator:
+        found = curator.datasets.list_all()
+    table = Table("dataset", "population", "adjacency", "columns", "row capacity", "registered", title="Datasets")
+    for dataset in found:
+        manifest = dataset.manifest
+        table.add_row(
+            dataset.name,
+            dataset.population,
+            dataset.adjacency,
+            str(len(manifest.columns)),
+            f"{manifest.row_capacity:,}",
+            dataset.created_at,
+        )
+    emit([render_dataset(dataset) for dataset in found], as_json=as_json, table=table)
+
+
+@app.command("show")
+def show(name: str, as_json: AsJson = False) -> None:
+    """Show one dataset's public declaration."""
+    with open_curator() as curator:
+        dataset = find(curator.datasets.list_all(), name)
+    table = Table("column", "type", "unit", "bounds or levels", "missing", "description", title=dataset.name)
+    for declared in dataset.manifest.columns:
+        column = declared.column
+        public = ", ".join(column.levels) or f"{column.lower:g} to {column.upper:g}"
+        table.add_row(column.name, column.type, column.unit or "", public, column.missing, declared.description)
+    emit(render_dataset(dataset), as_json=as_json, table=table)
+
+
+def find(datasets: list[Dataset], name: str) -> Dataset:
+    """Return a dataset by name, or end the command."""
+    for dataset in datasets:
+        if dataset.name == name:
+            return dataset
+    known = ", ".join(dataset.name for dataset in datasets) or "none yet"
+    found: Dataset = fail(f"there is no dataset {name!r}; registered: {known}")
+    return found

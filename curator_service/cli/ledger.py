@@ -1,0 +1,148 @@
+"""Commands of populations and their ledgers."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from curator_service.cli.common import AsJson, actor, emit, fail, open_curator, out
+from curator_service.curator import Curator
+from curator_service.ledger.repository import Population
+from curator_service.ledger.routes import render_budget
+from curator_service.privacy.accountant import Price, affordable, spent
+from curator_service.privacy.adjacency import Adjacency
+
+populations = typer.Typer(help="Populations: the people whom one budget protects.", no_args_is_help=True)
+app = typer.Typer(help="The ledger: what was spent, and whether its history holds.", no_args_is_help=True)
+
+DEFAULT_VIEW_DELTA = 1e-6
+
+
+@populations.command("create")
+def create(  # noqa: D417 -- the options carry their own help
+    name: Annotated[str, typer.Argument(help="A name for the people, such as 'olmsted'.")],
+    adjacency: Annotated[Adjacency, typer.Option(help="Which datasets are neighbours; fixed for good.")],
+    epsilon: Annotated[float | None, typer.Option(help="Budget as (epsilon, delta).")] = None,
+    delta: Annotated[float | None, typer.Option(help="Delta of the budget, and of the views of the account.")] = None,
+    mu: Annotated[float | None, typer.Option(help="Budget as mu of Gaussian differential privacy.")] = None,
+    rho: Annotated[float | None, typer.Option(help="Budget as rho = mu²/2.")] = None,
+    accountant: Annotated[str, typer.Option(help="gdp.")] = "gdp",
+    as_json: AsJson = False,
+) -> None:
+    """Create a population with its one budget."""
+    given = sum(value is not None for value in (epsilon, mu, rho))
+    if given != 1 or (epsilon is not None and delta is None):
+        fail("state the budget once: --epsilon with --delta, or --mu, or --rho")
+    if not all(0 < value < float("inf") for value in (epsilon, mu, rho) if value is not None):
+        fail("the budget must be a positive number")
+    price = Price(epsilon, delta if epsilon is not None else None, mu, rho)
+    with open_curator() as curator:
+        population = curator.ledger.create_population(
+            name,
+            adjacency=adjacency,
+            accountant=accountant,
+            limit=price,
+            delta=DEFAULT_VIEW_DELTA if delta is None else delta,
+            actor=actor(),
+        )
+    emit(render_budget(population), as_json=as_json, table=_budget_table([population]))
+
+
+@populations.command("list")
+def list_populations(as_json: AsJson = False) -> None:
+    """Show every population with its account."""
+    with open_curator() as curator:
+        found = curator.ledger.list_populations()
+    emit([render_budget(p) for p in found], as_json=as_json, table=_budget_table(found))
+
+
+@app.command("show")
+def show(
+    population: str,
+    after: Annotated[int, typer.Option(help="Show entries after this sequence.")] = 0,
+    limit: Annotated[int, typer.Option(help="How many entries.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show a population's entries and what remains."""
+    with open_curator() as curator:
+        account = curator.ledger.get_population(population)
+        entries = curator.ledger.list_entries(population, after=after, count=limit)
+        names = {p.id: p.name for p in curator.identity.list_principals()}
+    if as_json:
+        emit({**render_budget(account), "entries": entries}, as_json=True, table="")
+        return
+    out.print(_budget_table([account]))
+    out.print(_entries_table(account, entries, names))
+
+
+@app.command("verify")
+def verify(
+    population: Annotated[str | None, typer.Argument(help="One population; all if not named.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Verify every hash and link, the account against its entries, and stored releases against both."""
+    with open_curator() as curator:
+        known = [p.name for p in curator.ledger.list_populations()]
+        results = [_verify_one(curator, name) for name in (known if population is None else [population])]
+    table = Table("population", "entries", "verdict", title="Ledger verification")
+    for result in results:
+        verdict = "[green]holds[/green]" if result["ok"] else f"[red]broken[/red] at {result['reason']}"
+        table.add_row(result["population"], str(result["entries"]), verdict)
+    emit(results, as_json=as_json, table=table)
+    if not all(result["ok"] for result in results):
+        raise typer.Exit(1)
+
+
+def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
+    chain = curator.ledger.verify(name)
+    unbacked = curator.releases.find_unbacked(name) if chain.ok else []
+    reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
+    if unbacked:
+        reason = f"stored releases that the chain does not back: {', '.join(unbacked[:5])}"
+    return {
+        "population": name,
+        "entries": chain.entries,
+        "ok": chain.ok and not unbacked,
+        "bad_sequence": chain.bad_sequence,
+        "reason": reason,
+    }
+
+
+def _budget_table(found: list[Population]) -> Table:
+    table = Table("population", "adjacency", "delta", title="Budgets (share of µ² first; ε at delta beside it)")
+    for header in ("limit µ²", "spent µ²", "spent", "ε of limit", "ε spent", "ε that still fits"):
+        table.add_column(header, justify="right")
+    for p in found:
+        limit, posted = spent(p.limit, p.delta), spent(p.posted + p.pending, p.delta)
+        table.add_row(
+            p.name,
+            p.adjacency,
+            f"{p.delta:g}",
+            f"{2 * limit.rho:.6f}",
+            f"{2 * posted.rho:.6f}",
+            f"{(p.posted + p.pending) / p.limit:.1%}",
+            f"{limit.epsilon:.4g}",
+            f"{posted.epsilon:.4g}",
+            f"{affordable(p.remaining, p.delta).epsilon:.4g}",
+        )
+    return table
+
+
+def _entries_table(account: Population, entries: list[dict[str, Any]], names: dict[str, str]) -> Table:
+    table = Table("#", "time", "kind", "who", "what", title=f"Ledger of {account.name}")
+    table.add_column("µ²", justify="right")
+    table.add_column(f"ε at {account.delta:g}", justify="right")
+    table.add_column("hash")
+    for entry in entries:
+        amount = spent(int(entry["units"]), account.delta)
+        table.add_row(
+            str(entry["sequence"]),
+            entry["time"],
+            entry["kind"],
+            names.get(entry["actor"], entry["actor"]),
+            " ".join(entry[name] for name in ("dataset", "release") if name in entry),
+            f"{2 * amount.rho:.6f}" if amount.units else "",
+            f"{amount.epsilon:.4g}" if amount.units else "",
+            entry["entry_hash"][:12],
+        )
+    return table

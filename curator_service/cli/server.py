@@ -1,0 +1,50 @@
+"""Commands of the server and its database."""
+
+import os
+from typing import Annotated
+
+import typer
+import uvicorn
+
+from curator_service.cli.common import AsJson, emit, fail, open_curator, read_settings
+from curator_service.curator import make_curator
+
+database = typer.Typer(help="The database's schema.", no_args_is_help=True)
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Worker processes.")] = None,
+    access_log: Annotated[bool, typer.Option(help="Log each request's line.")] = True,
+) -> None:
+    """Serve the HTTP interface. Put a TLS proxy in front: tokens travel in the header."""
+    settings = read_settings()
+    with open_curator() as curator:
+        curator.ledger.list_populations()  # the database answers, and its schema is current
+    # Workers are new processes: they read the same environment, and must not start BLAS threads.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    uvicorn.run(
+        "curator_service.app:create_app",
+        factory=True,
+        host=host or settings.host,
+        port=settings.port if port is None else port,
+        workers=settings.workers if workers is None else workers,
+        access_log=access_log,
+        server_header=False,
+        log_level="info",
+    )
+
+
+@database.command("upgrade")
+def upgrade(as_json: AsJson = False) -> None:
+    """Bring the database to the schema of this version."""
+    curator = make_curator(read_settings())
+    try:
+        curator.database.upgrade()
+        current, head = curator.database.revisions()
+    finally:
+        curator.database.dispose()
+    if current != head:
+        fail("the migration did not reach its head")
+    emit({"revision": current}, as_json=as_json, table=f"the schema is at revision {current}")

@@ -1,0 +1,1 @@
+"""Datasets: manifests, the stored lattice, and who may see what is declared."""

@@ -1,0 +1,143 @@
+"""The manifest: a dataset's public declaration, in TOML, read and checked by an admin."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from curator_service.privacy.design import Column, ColumnType, MissingRule
+from curator_service.privacy.lattice import center_and_scale
+from curator_service.privacy.statistics import ROW_CAPACITY_MAX
+
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Text = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
+Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f\[\]]+$")]
+
+COLUMNS_MAX = 1000
+LEVELS_MAX = 1000
+
+
+class ManifestError(ValueError):
+    """The manifest breaks a rule; the message names file, place and rule, for the admin."""
+
+
+class ColumnDeclaration(BaseModel):
+    """One column: type, unit, description, public bounds or levels, and what a missing value means."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+
+    name: Name
+    type: ColumnType
+    unit: Text | None = None
+    description: Text = ""
+    lower: float | None = None
+    upper: float | None = None
+    levels: tuple[Level, ...] = Field((), max_length=LEVELS_MAX)
+    missing: MissingRule = MissingRule.OMIT
+
+    @model_validator(mode="after")
+    def _check_public_range(self) -> Self:
+        numeric = self.type is ColumnType.NUMERIC
+        if numeric and (self.lower is None or self.upper is None):
+            raise ValueError(
+                "a numeric column needs public bounds: lower and upper, declared, never read from the data"
+            )
+        if numeric and self.levels:
+            raise ValueError("a numeric column has bounds, not levels")
+        if not numeric and (self.lower is not None or self.upper is not None):
+            raise ValueError(f"a {self.type} column has levels, not bounds")
+        if self.lower is not None and self.upper is not None:
+            center_and_scale(self.lower, self.upper)
+        if self.type is ColumnType.CATEGORICAL and len(self.levels) < 2:
+            raise ValueError("a categorical column needs at least two declared levels")
+        if self.type is ColumnType.BOOLEAN and len(self.levels) not in {0, 2}:
+            raise ValueError("a boolean column declares no levels, or two: the false one first")
+        if len(set(self.levels)) != len(self.levels):
+            raise ValueError("levels must differ from each other")
+        return self
+
+    @property
+    def column(self) -> Column:
+        """The declaration as the privacy core reads it."""
+        return Column(
+            name=self.name,
+            type=self.type,
+            missing=self.missing,
+            lower=0.0 if self.lower is None else self.lower,
+            upper=1.0 if self.upper is None else self.upper,
+            levels=self.levels or (("false", "true") if self.type is ColumnType.BOOLEAN else ()),
+            unit=self.unit,
+        )
+
+
+class Manifest(BaseModel):
+    """A dataset's data dictionary.
+
+    The population must exist: a typing error must not give the same people a second budget.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    name: Name
+    population: Name
+    description: Text = ""
+    row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
+    columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        names = [column.name for column in self.columns]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"the column {name!r} is declared twice")
+        return self
+
+    def column(self, name: str) -> Column | None:
+        """Return a column's declaration, or None."""
+        return next((c.column for c in self.columns if c.name == name), None)
+
+    @property
+    def cacheable(self) -> tuple[Column, ...]:
+        """The columns whose box Gram is cached at ingest: by declaration, never by the data."""
+        return tuple(c.column for c in self.columns if c.missing is not MissingRule.OMIT)
+
+
+def load_manifest(path: Path) -> Manifest:
+    """Read a manifest.
+
+    Raises
+    ------
+    ManifestError
+        Naming the file, the column and the rule.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path}: not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ManifestError(f"{path}: not valid TOML: {error}") from error
+    try:
+        return Manifest.model_validate(content)
+    except ValidationError as error:
+        lines = [f"{path}: {_place(content, item['loc'])}{_reason(item)}" for item in error.errors()]
+        raise ManifestError("\n".join(lines)) from error
+
+
+def _place(content: dict[str, Any], location: tuple[int | str, ...]) -> str:
+    match location:
+        case ("columns", int() as index, *rest):
+            columns = content.get("columns")
+            declared = columns[index] if isinstance(columns, list) and index < len(columns) else None
+            name = declared.get("name") if isinstance(declared, dict) else None
+            field = "".join(f", {part}" for part in rest)
+            return f"column {name!r}{field}: " if name else f"column number {index + 1}{field}: "
+        case ():
+            return ""
+    return ", ".join(str(part) for part in location) + ": "
+
+
+def _reason(item: Any) -> str:
+    message = str(item["msg"]).removeprefix("Value error, ")
+    return f"{message}" if item["type"] == "value_error" else f"{message} (got {item['input']!r})"

@@ -1,0 +1,286 @@
+"""The stored lattice: the only module that reads raw rows.
+
+A dataset is a folder with ``rows.parquet`` (int32 per column, null where a value is missing) and ``gram.npy`` (the
+exact box Gram of the terms declared without ``omit``). It is written once, under a temporary name, and renamed when
+it is whole.
+"""
+
+import csv
+import hashlib
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from curator_service.datasets.manifest import Manifest
+from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, cached_design, code_rows
+from curator_service.privacy.lattice import MISSING, IntArray, StoredArray, to_stored
+from curator_service.privacy.rows import Box, RowMap
+from curator_service.privacy.statistics import compute_gram
+
+_CHUNK_ROWS = 50_000
+_BATCH_ROWS = 2**16
+_BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
+
+Progress = Callable[[float], None]
+
+
+class IngestError(ValueError):
+    """The file breaks the manifest; the message names file, line and column, for the admin, and shows no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What was written: where, how many rows, and two digests that never leave the curator.
+
+    Attributes
+    ----------
+    path : Path
+        The temporary folder; `Storage.publish` gives it its name.
+    row_count : int
+    source_digest, lattice_digest : str
+        SHA-256 of the file's bytes and of the stored integers.
+    """
+
+    path: Path
+    row_count: int
+    source_digest: str
+    lattice_digest: str
+
+
+class Storage:
+    """Datasets under one folder.
+
+    Parameters
+    ----------
+    root : Path
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lock = threading.Lock()
+        self._cached_gram = lru_cache(maxsize=64)(self._load_gram)
+
+    def ingest(
+        self, dataset_id: str, manifest: Manifest, source: Path, progress: Progress = lambda _: None
+    ) -> Snapshot:
+        """Check a CSV file against its manifest and write its lattice, in constant memory.
+
+        Parameters
+        ----------
+        dataset_id : str
+        manifest : Manifest
+        source : Path
+            UTF-8, with a header that names at least the declared columns; others are not read.
+        progress : callable
+            Called with the share of the file that was read.
+
+        Raises
+        ------
+        IngestError
+            Nothing stays behind.
+        """
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        staging = self.root / f".incoming-{dataset_id}"
+        staging.mkdir(mode=0o700)
+        try:
+            return _write_snapshot(staging, manifest, source, progress)
+        except BaseException:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+
+    def publish(self, dataset_id: str, snapshot: Snapshot) -> None:
+        """Give a whole snapshot its name, durably."""
+        snapshot.path.rename(self.root / dataset_id)
+        _sync(self.root)
+
+    def discard(self, dataset_id: str) -> None:
+        """Remove what a failed registration left."""
+        for path in (self.root / dataset_id, self.root / f".incoming-{dataset_id}"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def compute_gram(self, dataset_id: str, manifest: Manifest, design: Design, row_map: RowMap) -> IntArray:
+        """Compute the exact Gram of (terms, targets): a block of the cached one, or a pass over rows.
+
+        Parameters
+        ----------
+        dataset_id : str
+        manifest : Manifest
+        design : Design
+        row_map : Box or Ball
+
+        Returns
+        -------
+        ndarray of int64, shape (terms + targets, terms + targets)
+        """
+        if not needs_pass(design, row_map):
+            positions, gram = self._cached_gram(dataset_id, manifest)
+            index = [positions[term] for term in (*design.terms, *design.targets)]
+            block: IntArray = gram[np.ix_(index, index)]
+            return block
+        width = len(design.terms)
+        mapped = (
+            row_map.apply(code_rows(batch, design, count), width)
+            for batch, count in _read_batches(self.root / dataset_id / "rows.parquet", design.columns)
+        )
+        return compute_gram(mapped, width + len(design.targets))
+
+    def _load_gram(self, dataset_id: str, manifest: Manifest) -> tuple[dict[object, int], IntArray]:
+        design = cached_design(manifest.cacheable)
+        gram = np.load(self.root / dataset_id / "gram.npy", allow_pickle=False)
+        return {term: i for i, term in enumerate(design.terms)}, gram
+
+
+def needs_pass(design: Design, row_map: RowMap) -> bool:
+    """Tell whether a request needs a pass over rows: from declarations, never from the data."""
+    return bool(design.omitting) or not isinstance(row_map, Box)
+
+
+def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: Progress) -> Snapshot:
+    columns = [declaration.column for declaration in manifest.columns]
+    design = cached_design(manifest.cacheable)
+    lattice_digest, row_count = hashlib.sha256(), 0
+    gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
+    schema = pa.schema([pa.field(column.name, pa.int32()) for column in columns])
+    with pq.ParquetWriter(staging / "rows.parquet", schema, compression="zstd") as writer:
+        for stored, count in _parse_chunks(manifest, columns, source, progress):
+            row_count += count
+            if row_count > manifest.row_capacity:
+                raise IngestError(
+                    f"{source}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
+                )
+            for column in columns:
+                lattice_digest.update(stored[column.name].tobytes())
+            arrays = [pa.array(stored[c.name], mask=stored[c.name] == MISSING) for c in columns]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            gram += compute_gram([code_rows(stored, design, count)], len(design.terms))
+    if row_count == 0:
+        raise IngestError(f"{source}: no rows below the header")
+    np.save(staging / "gram.npy", gram, allow_pickle=False)
+    for path in staging.iterdir():
+        path.chmod(0o600)
+        _sync(path)
+    _sync(staging)
+    with source.open("rb") as file:
+        source_digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Snapshot(staging, row_count, source_digest, lattice_digest.hexdigest())
+
+
+def _parse_chunks(
+    manifest: Manifest, columns: Sequence[Column], source: Path, progress: Progress
+) -> Iterator[tuple[dict[str, StoredArray], int]]:
+    size = max(source.stat().st_size, 1)
+    try:
+        with source.open("rb") as binary:
+            text = open(binary.fileno(), encoding="utf-8-sig", newline="", closefd=False)  # noqa: SIM115 -- of `binary`
+            reader = csv.reader(text, strict=True)
+            header = _check_header(manifest, next(reader, None), source)
+            rows: list[list[str]] = []
+            lines: list[int] = []
+            start = reader.line_num + 1
+            for row in reader:
+                if row:  # a blank line is no row
+                    if len(row) != len(header):
+                        raise IngestError(
+                            f"{source}, line {start}: {len(row)} fields where the header has {len(header)}"
+                        )
+                    rows.append(row)
+                    lines.append(start)
+                start = reader.line_num + 1
+                if len(rows) == _CHUNK_ROWS:
+                    yield _parse_columns(columns, header, rows, lines, source), len(rows)
+                    progress(os.lseek(binary.fileno(), 0, os.SEEK_CUR) / size)
+                    rows, lines = [], []
+            if rows:
+                yield _parse_columns(columns, header, rows, lines, source), len(rows)
+            progress(1.0)
+    except UnicodeDecodeError:
+        raise IngestError(f"{source}: not UTF-8 text") from None
+    except csv.Error as error:
+        raise IngestError(f"{source}, line {reader.line_num}: {error}") from None
+
+
+def _check_header(manifest: Manifest, header: list[str] | None, source: Path) -> list[str]:
+    if header is None:
+        raise IngestError(f"{source}, line 1: the file is empty; it needs a header")
+    names = [name.strip() for name in header]
+    for declaration in manifest.columns:
+        if names.count(declaration.name) != 1:
+            found = "no column" if declaration.name not in names else "more than one column"
+            raise IngestError(f"{source}, line 1: {found} {declaration.name!r}, which the manifest declares")
+    return names
+
+
+def _parse_columns(
+    columns: Sequence[Column], header: list[str], rows: list[list[str]], lines: list[int], source: Path
+) -> dict[str, StoredArray]:
+    stored = {}
+    for column in columns:
+        position = header.index(column.name)
+        words = pc.utf8_trim_whitespace(pa.array([row[position] for row in rows], pa.string()))
+        values, problem = _parse_words(column, words)
+        if problem is None and column.missing is MissingRule.COMPLETE and (values == MISSING).any():
+            problem = int(np.argmax(values == MISSING)), "is missing, and the manifest declares it complete"
+        if problem is not None:
+            index, reason = problem
+            raise IngestError(f"{source}, line {lines[index]}, column {column.name!r}: the value {reason}")
+        stored[column.name] = values
+    return stored
+
+
+def _parse_words(column: Column, words: pa.StringArray) -> tuple[StoredArray, tuple[int, str] | None]:
+    """Return stored integers and the first word that breaks the declaration, with the rule."""
+    if column.type is ColumnType.NUMERIC:
+        blank = pc.equal(words, "")
+        filled = pc.if_else(blank, "nan", words)
+        try:
+            numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            index = next(i for i, word in enumerate(filled.to_pylist()) if not _is_number(word))
+            return np.empty(0, np.int32), (index, "is not a number")
+        return to_stored(numbers, column.lower, column.upper), None
+    codes = {level: code for code, level in enumerate(column.levels)}
+    if column.type is ColumnType.BOOLEAN and column.levels == ("false", "true"):
+        codes, words = _BOOLEAN_WORDS, pc.utf8_lower(words)
+    coded = np.array([codes.get(word, -1) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
+    if (coded == -1).any():
+        return coded, (int(np.argmax(coded == -1)), f"is not one of the declared levels {', '.join(column.levels)}")
+    return coded, None
+
+
+def _is_number(word: str) -> bool:
+    with suppress(pa.ArrowInvalid):
+        pc.cast(pa.array([word]), pa.float64())
+        return True
+    return False
+
+
+def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[tuple[dict[str, StoredArray], int]]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns), use_threads=False):
+            yield (
+                {
+                    name: pc.fill_null(batch.column(name), pa.scalar(MISSING, pa.int32())).to_numpy(
+                        zero_copy_only=False
+                    )
+                    for name in columns
+                },
+                batch.num_rows,
+            )
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,148 @@
+"""The database: two engines on one URL, units of work, and the migrations' head."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import DeclarativeBase
+
+BUSY_TIMEOUT_MS = 30_000
+
+
+class Base(DeclarativeBase):
+    """Base of every slice's models."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(column_0_label)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class Database:
+    """One database, embedded SQLite or PostgreSQL, through the same code.
+
+    Parameters
+    ----------
+    url : str
+        SQLAlchemy URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = make_url(url)
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        self.url = parsed
+        if self.is_sqlite and parsed.database:
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        options: dict[str, Any] = {"pool_size": 20, "max_overflow": 20, "hide_parameters": True}
+        if not self.is_sqlite:
+            options["pool_pre_ping"] = True
+        self._writer = create_engine(parsed, **options)
+        # Reads outside a unit of work need no transaction: one statement, one snapshot.
+        self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", **options)
+        if self.is_sqlite:
+            for engine in (self._writer, self._reader):
+                event.listen(engine, "connect", _configure_sqlite)
+            event.listen(self._writer, "begin", _begin_immediate)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is the embedded database."""
+        return self.url.get_backend_name() == "sqlite"
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a unit of work: committed, durably, on success; undone on any exception.
+
+        On SQLite it holds the write lock from the start, so that what it reads cannot change under it.
+        """
+        with self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open a connection for single statements that only read."""
+        with self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Open a read of many statements that all see one instant; writers go on."""
+        if self.is_sqlite:
+            with self._reader.connect() as connection:
+                connection.exec_driver_sql("BEGIN")
+                try:
+                    yield connection
+                finally:
+                    connection.exec_driver_sql("ROLLBACK")
+        else:
+            with self._writer.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+                yield connection
+
+    def upgrade(self) -> None:
+        """Bring the schema to the head of the migrations."""
+        with self._writer.connect() as connection:
+            config = Config()
+            config.set_main_option("script_location", str(migrations_dir()))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            connection.commit()
+        if self.is_sqlite and self.url.database:
+            Path(self.url.database).chmod(0o600)
+
+    def revisions(self) -> tuple[str | None, str | None]:
+        """Return the schema's revision and the migrations' head."""
+        config = Config()
+        config.set_main_option("script_location", str(migrations_dir()))
+        with self._reader.connect() as connection:
+            current = MigrationContext.configure(connection).get_current_revision()
+        return current, ScriptDirectory.from_config(config).get_current_head()
+
+    def dispose(self) -> None:
+        """Close every pooled connection."""
+        self._writer.dispose()
+        self._reader.dispose()
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of units of work."""
+        return self._writer
+
+
+def insert_if_absent(connection: Connection, model: type[Base], values: dict[str, Any]) -> bool:
+    """Insert a row unless its key is taken, waiting for whoever is inserting the same key; True if it was inserted."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    return connection.execute(dialect.insert(model).values(values).on_conflict_do_nothing()).rowcount == 1
+
+
+def migrations_dir() -> Path:
+    """Return the migrations: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_immediate
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.close()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,0 +1,193 @@
+"""What every request passes: its id, security headers, the body's limit, and the rendering of problems."""
+
+import json
+import logging
+import secrets
+import traceback
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request, Response
+from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from curator_service.problems import (
+    MEDIA_TYPE,
+    BodyMalformed,
+    BodyTooLarge,
+    InternalError,
+    MediaTypeUnsupported,
+    MethodNotAllowed,
+    NotFound,
+    Problem,
+    RequestInvalid,
+)
+
+log = logging.getLogger("curator_service")
+
+_HEADERS = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
+        b"frame-ancestors 'none'",
+    ),
+)
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class _TooLarge(Exception):
+    """The body grew past the limit while it was read."""
+
+
+class RequestGuard:
+    """Outermost middleware: nothing leaves without an id and headers, and no exception's text leaves at all.
+
+    Parameters
+    ----------
+    app : ASGI application
+    body_bytes_max : int
+        Largest body, in bytes; refused before it is read where its length is declared.
+    """
+
+    def __init__(self, app: ASGIApp, body_bytes_max: int) -> None:
+        self.app = app
+        self.body_bytes_max = body_bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        instance = f"req_{secrets.token_hex(8)}"
+        scope.setdefault("state", {})["instance"] = instance
+        extra = (*_HEADERS, (b"x-request-id", instance.encode()))
+        started, received = False, 0
+
+        async def guarded_send(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        async def guarded_receive() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.body_bytes_max:
+                raise _TooLarge
+            return message
+
+        try:
+            if _declared_length(scope) > self.body_bytes_max:
+                raise _TooLarge
+            await self.app(scope, guarded_receive, guarded_send)
+        except Exception as error:
+            if started:
+                raise ConnectionAbortedError(instance) from None
+            if isinstance(error, _TooLarge):
+                problem: Problem = BodyTooLarge(f"A body may have at most {self.body_bytes_max} bytes.")
+            else:
+                _log_without_data(instance, error)
+                problem = InternalError(
+                    "The request failed; the log has its id. Nothing was charged unless a "
+                    "repeat with the same Idempotency-Key returns an answer."
+                )
+            await render_problem(problem, instance)(scope, receive, guarded_send)
+
+
+def _declared_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 0
+    return 0
+
+
+def _log_without_data(instance: str, error: BaseException) -> None:
+    """Log where and what kind, never the message: it may hold a row."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames[-12:]))
+    log.error("%s failed with %s at %s", instance, type(error).__qualname__, places)
+
+
+def render_problem(problem: Problem, instance: str) -> Response:
+    """Return a problem as a response."""
+    return Response(
+        problem.render(instance), status_code=int(problem.status), media_type=MEDIA_TYPE, headers=problem.headers
+    )
+
+
+async def handle_problem(request: Request, error: Exception) -> Response:
+    """Render a `Problem` that a route raised."""
+    assert isinstance(error, Problem)
+    return render_problem(error, request.state.instance)
+
+
+async def handle_http_exception(request: Request, error: Exception) -> Response:
+    """Render what the framework refuses, echoing nothing of the input."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        problem: Problem = MethodNotAllowed("This address has other methods; /docs lists them.")
+    elif error.status_code == 404:
+        problem = NotFound("There is nothing at this address; /docs lists what there is.")
+    else:
+        problem = BodyMalformed("The request could not be read.")
+    return render_problem(problem, request.state.instance)
+
+
+class Call:
+    """A request as a route sees it: read in the event loop, judged in the worker thread."""
+
+    def __init__(self, request: Request, body: bytes) -> None:
+        self.request = request
+        self.body = body
+        self.authorization = request.headers.get("authorization")
+        self.idempotency_key = request.headers.get("idempotency-key")
+
+    def parse(self, model: type[Body]) -> Body:
+        """Read the body as a model.
+
+        Raises
+        ------
+        MediaTypeUnsupported, BodyMalformed, RequestInvalid
+        """
+        media_type = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media_type != "application/json":
+            raise MediaTypeUnsupported("Send the body as `Content-Type: application/json`.")
+        try:
+            return model.model_validate_json(self.body)
+        except ValidationError as error:
+            if error.errors()[0]["type"] == "json_invalid":
+                raise BodyMalformed("The body is not JSON, or nested deeper than any request is.") from None
+            raise _invalid(error) from None
+
+
+async def _read_call(request: Request) -> Call:
+    return Call(request, await request.body())
+
+
+CallDependency = Annotated[Call, Depends(_read_call)]
+
+
+def _invalid(error: ValidationError) -> RequestInvalid:
+    places = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False)[:20]:
+        pointer = "".join(f"/{_escape(part)}" for part in item["loc"] if part not in {"box", "ball"})
+        message = item["msg"].removeprefix("Value error, ")
+        places.append({"pointer": pointer, "detail": message})
+    first = places[0]
+    return RequestInvalid(f"{first['pointer'] or 'the body'}: {first['detail']}", errors=places)
+
+
+def _escape(part: int | str) -> str:
+    return str(part)[:100].replace("~", "~0").replace("/", "~1")
+
+
+def json_response(content: Any, status: int = 200) -> Response:
+    """Return JSON; refuses NaN and infinities, which JSON does not have."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Response(text.encode(), status_code=status, media_type="application/json")

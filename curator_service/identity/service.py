@@ -1,0 +1,173 @@
+"""Who is calling, and what that principal may do."""
+
+import secrets
+from datetime import timedelta
+from http import HTTPStatus
+
+from sqlalchemy.exc import IntegrityError
+
+from curator_service.db import Database
+from curator_service.identity import repository
+from curator_service.identity.policy import Action, Objects, Role, allowed_objects, roles_for
+from curator_service.identity.repository import Principal, TokenRecord
+from curator_service.identity.tokens import Token, make_token, parse_token
+from curator_service.ledger.service import Clock, timestamp, utc_now
+from curator_service.problems import Problem
+
+
+class AuthenticationRequired(Problem):
+    """No token, or none that is valid: which of these is not said."""
+
+    slug = "authentication-required"
+    status = HTTPStatus.UNAUTHORIZED
+    title = "Authentication is required"
+    headers = {"WWW-Authenticate": "Bearer"}
+
+
+class PermissionDenied(Problem):
+    """The role may not do this."""
+
+    slug = "permission-denied"
+    status = HTTPStatus.FORBIDDEN
+    title = "Your role does not allow this"
+
+
+class IdentityError(ValueError):
+    """A principal, token or grant cannot be changed as asked; the message says why, for the admin."""
+
+
+class IdentityService:
+    """Principals, tokens and grants.
+
+    Parameters
+    ----------
+    database : Database
+    now : callable
+        The clock.
+    """
+
+    def __init__(self, database: Database, now: Clock = utc_now) -> None:
+        self.database = database
+        self.now = now
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        """Return the principal of an ``Authorization`` header.
+
+        Raises
+        ------
+        AuthenticationRequired
+            If the header is absent, or its token unknown, expired or revoked.
+        """
+        scheme, _, text = (authorization or "").partition(" ")
+        token = parse_token(text) if scheme.lower() == "bearer" else None
+        if token is not None:
+            with self.database.read() as connection:
+                record = repository.find_token(connection, token.id)
+            if (
+                record is not None
+                and token.matches(record.secret_hash)
+                and record.revoked_at is None
+                and timestamp(self.now()) < record.expires_at
+            ):
+                return record.principal
+        raise AuthenticationRequired(
+            "Send a valid token as `Authorization: Bearer cur_…`; an admin makes one with `curator tokens create`."
+        )
+
+    @staticmethod
+    def authorize(principal: Principal, action: Action) -> Objects:
+        """Return the objects on which a principal may take an action.
+
+        Raises
+        ------
+        PermissionDenied
+            If its role may not take it at all.
+        """
+        objects = allowed_objects(principal.role, action)
+        if objects is None:
+            needed = [role.value for role in roles_for(action)]
+            raise PermissionDenied(
+                f"The role {principal.role.value!r} may not {action.value}; needed: {' or '.join(needed)}.",
+                needed_role=needed,
+            )
+        return objects
+
+    def create_token(self, name: str, role: Role, *, days: int = 90) -> Token:
+        """Make a token for a principal, who is created when the name is new.
+
+        Raises
+        ------
+        IdentityError
+            If the name exists with another role, or the lifetime is not from 1 to 3650 days.
+        """
+        if not 1 <= days <= 3650:
+            raise IdentityError("a token lives from 1 to 3650 days")
+        token, moment = make_token(), self.now()
+        with self.database.begin() as connection:
+            principal = repository.find_principal(connection, name)
+            if principal is None:
+                principal = Principal(f"prn_{secrets.token_hex(12)}", name, role)
+                repository.insert_principal(connection, principal, timestamp(moment))
+            elif principal.role is not role:
+                raise IdentityError(f"{name!r} is {principal.role.value}; a principal has one role for good")
+            expires = timestamp(moment + timedelta(days=days))
+            record = TokenRecord(token.id, principal, token.secret_hash, timestamp(moment), expires, None)
+            repository.insert_token(connection, record)
+        return token
+
+    def revoke_token(self, token_id: str) -> None:
+        """Revoke a token by its public id, from the next request on.
+
+        Raises
+        ------
+        IdentityError
+            If there is no such token, or it was revoked before.
+        """
+        with self.database.begin() as connection:
+            if not repository.revoke_token(connection, token_id, timestamp(self.now())):
+                raise IdentityError(f"there is no token {token_id!r} that could be revoked")
+
+    def list_tokens(self) -> list[TokenRecord]:
+        """Return every token, without secrets."""
+        with self.database.read() as connection:
+            return repository.list_tokens(connection)
+
+    def list_principals(self) -> list[Principal]:
+        """Return every principal, by name."""
+        with self.database.read() as connection:
+            return repository.list_principals(connection)
+
+    def add_grant(self, name: str, dataset_id: str) -> None:
+        """Let an analyst see and buy from a dataset.
+
+        Raises
+        ------
+        IdentityError
+            If there is no such analyst, or the grant exists.
+        """
+        try:
+            with self.database.begin() as connection:
+                principal = repository.find_principal(connection, name)
+                if principal is None or principal.role is not Role.ANALYST:
+                    raise IdentityError(f"there is no analyst {name!r}; create one with `curator tokens create`")
+                repository.insert_grant(connection, principal.id, dataset_id, timestamp(self.now()))
+        except IntegrityError:
+            raise IdentityError(f"{name!r} has this grant already") from None
+
+    def remove_grant(self, name: str, dataset_id: str) -> None:
+        """Take a grant back.
+
+        Raises
+        ------
+        IdentityError
+            If there is none.
+        """
+        with self.database.begin() as connection:
+            principal = repository.find_principal(connection, name)
+            if principal is None or not repository.delete_grant(connection, principal.id, dataset_id):
+                raise IdentityError(f"{name!r} has no such grant")
+
+    def list_grants(self) -> list[tuple[str, str]]:
+        """Return every grant as (analyst's name, dataset's id)."""
+        with self.database.read() as connection:
+            return repository.list_grants(connection)

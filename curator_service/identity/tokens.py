@@ -1,0 +1,46 @@
+"""Bearer tokens: ``cur_<id>_<secret>``. The id is public; the secret is 256 random bits and stored as its hash."""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+
+_PATTERN = re.compile(r"^cur_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token as its holder knows it."""
+
+    id: str
+    secret: str
+
+    def __repr__(self) -> str:
+        """Hide the secret."""
+        return f"Token({self.id})"
+
+    @property
+    def text(self) -> str:
+        """What the holder sends."""
+        return f"cur_{self.id}_{self.secret}"
+
+    @property
+    def secret_hash(self) -> str:
+        """What is stored: SHA-256 suffices for a secret that nobody can guess."""
+        return hashlib.sha256(self.secret.encode()).hexdigest()
+
+    def matches(self, secret_hash: str) -> bool:
+        """Compare with a stored hash, in constant time."""
+        return hmac.compare_digest(self.secret_hash, secret_hash)
+
+
+def make_token() -> Token:
+    """Make a new token from the operating system's randomness."""
+    return Token(secrets.token_hex(8), secrets.token_urlsafe(32))
+
+
+def parse_token(text: str) -> Token | None:
+    """Read a token; None if it is not one."""
+    match = _PATTERN.match(text)
+    return None if match is None else Token(match[1], match[2])

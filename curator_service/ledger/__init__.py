@@ -1,0 +1,1 @@
+"""The ledger: one account and one chain of entries per population."""

@@ -1,0 +1,59 @@
+"""Routes of the ledger: budgets for whoever may see a dataset, entries for auditors."""
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from curator_service.datasets.manifest import NAME_PATTERN
+from curator_service.doors import VisitorDependency
+from curator_service.http import json_response
+from curator_service.identity.policy import Action
+from curator_service.ledger.repository import Population
+from curator_service.ledger.service import render_amount
+from curator_service.privacy.accountant import affordable, spent
+from curator_service.problems import NotFound
+
+router = APIRouter(prefix="/v1", tags=["ledger"])
+_NAME = re.compile(NAME_PATTERN)
+
+
+def render_budget(population: Population) -> dict[str, Any]:
+    """Return an account as JSON: the account's unit first, (ε, δ), µ and ρ beside it."""
+    delta = population.delta
+    return {
+        "population": population.name,
+        "accountant": population.accountant,
+        "adjacency": population.adjacency,
+        "delta": delta,
+        "limit": render_amount(spent(population.limit, delta)),
+        "posted": render_amount(spent(population.posted, delta)),
+        "pending": render_amount(spent(population.pending, delta)),
+        "remaining": render_amount(affordable(population.remaining, delta)),
+        "share_spent": (population.posted + population.pending) / population.limit,
+    }
+
+
+@router.get("/datasets/{name}/budget", summary="What was spent and what remains")
+def get_budget(name: str, visitor: VisitorDependency) -> Response:
+    """Return the account of a dataset's population."""
+    visit = visitor.permit(Action.READ_BUDGET)
+    dataset = visit.dataset(name)
+    population = visit.curator.ledger.get_population(dataset.population)
+    return json_response({"dataset": dataset.name, **render_budget(population)})
+
+
+@router.get("/ledger/{population}", summary="The entries of a population's chain (auditor)")
+def list_entries(
+    population: str,
+    visitor: VisitorDependency,
+    after: Annotated[int, Query(ge=0, le=2**62)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    """Return a page of entries after a sequence, each with its hash."""
+    visit = visitor.permit(Action.READ_LEDGER)
+    if not _NAME.fullmatch(population):
+        raise NotFound("There is no population of this name.")
+    account = visit.curator.ledger.get_population(population)
+    entries = visit.curator.ledger.list_entries(population, after=after, count=limit)
+    return json_response({**render_budget(account), "entries": entries})

@@ -1,0 +1,248 @@
+"""Rules of the ledger: opening a population, charging it, showing and verifying its chain."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from curator_service.db import Database
+from curator_service.ledger import repository
+from curator_service.ledger.chain import (
+    FORMAT,
+    GENESIS,
+    AccountState,
+    StoredEntry,
+    Verification,
+    canonical,
+    entry_hash,
+    verify_chain,
+)
+from curator_service.ledger.repository import Population
+from curator_service.privacy.accountant import Amount, Price, affordable, spent
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.calibration import DELTA_MIN
+from curator_service.problems import NotFound, Problem
+
+Clock = Callable[[], datetime]
+
+ACCOUNTANTS = ("gdp",)
+
+
+def utc_now() -> datetime:
+    """Return the time of now, in UTC."""
+    return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
+    """Format a moment as RFC 3339, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class BudgetExceeded(Problem):
+    """The cost does not fit into what remains."""
+
+    slug = "budget-exceeded"
+    status = HTTPStatus.CONFLICT
+    title = "The privacy budget does not allow this request"
+
+
+class PopulationError(ValueError):
+    """A population cannot be created as asked; the message says why, for the admin."""
+
+
+def render_amount(amount: Amount) -> dict[str, Any]:
+    """Return an amount as JSON: the account's integer as a string, and its views."""
+    infinite = amount.epsilon == float("inf")
+    return {
+        "units": str(amount.units),
+        "mu": amount.mu,
+        "rho": amount.rho,
+        "epsilon": None if infinite else amount.epsilon,
+        "delta": amount.delta,
+    }
+
+
+def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
+    """Build the refusal of a cost: what was asked, what remains, and the largest price that would pass."""
+    remaining = affordable(population.remaining, population.delta)
+    asked = spent(cost, population.delta)
+    largest = render_amount(remaining)
+    del largest["units"]
+    if remaining.epsilon > 0:
+        way_out = (
+            f"The largest price that would pass now is epsilon = {remaining.epsilon:g} at delta = {remaining.delta:g} "
+            f"(rho = {remaining.rho:.6g}). A stored release costs nothing to read again."
+        )
+    else:
+        way_out = "Nothing useful is left: read a stored release, or ask an admin about the budget."
+    return BudgetExceeded(
+        f"The request costs {asked.rho * 2:.6g} of µ² (epsilon = {asked.epsilon:g} at delta = {asked.delta:g}), "
+        f"and {remaining.units / 1e12:.6g} of {population.limit / 1e12:.6g} remain for the population "
+        f"{population.name!r}. {way_out}",
+        requested=render_amount(asked),
+        remaining=render_amount(remaining),
+        largest=largest if remaining.epsilon > 0 else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """A charge inside an open unit of work: the account is locked, the entry not yet written."""
+
+    population: str
+    sequence: int
+    previous_hash: str
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """An entry as the holder of a release keeps it: everything the entry says, and its hash."""
+
+    payload: str
+    entry_hash: str
+
+    @property
+    def text(self) -> str:
+        """The receipt as a JSON object."""
+        return f'{self.payload[:-1]},"entry_hash":"{self.entry_hash}"}}'
+
+
+class Ledger:
+    """The ledger of one unit of work.
+
+    Parameters
+    ----------
+    connection : Connection
+        Inside `Database.begin`.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    def charge(self, population: str, cost: int) -> Charge | None:
+        """Charge a cost, decided by the database in one statement; None if it does not fit."""
+        head = repository.charge(self.connection, population, cost)
+        return None if head is None else Charge(population, *head, cost)
+
+    def record(self, charge: Charge, kind: str, facts: Mapping[str, Any]) -> Receipt:
+        """Append the entry of a charge to the chain."""
+        payload = canonical(
+            {
+                **facts,
+                "format": FORMAT,
+                "kind": kind,
+                "population": charge.population,
+                "sequence": charge.sequence,
+                "units": str(charge.units),
+                "previous_hash": charge.previous_hash,
+            }
+        )
+        entry = StoredEntry(charge.sequence, payload, entry_hash(payload))
+        repository.append_entry(self.connection, charge.population, entry)
+        return Receipt(payload, entry.entry_hash)
+
+    def note(self, population: str, kind: str, facts: Mapping[str, Any]) -> Receipt:
+        """Append an entry that charges nothing."""
+        return self.record(Charge(population, *repository.advance(self.connection, population), 0), kind, facts)
+
+
+class LedgerService:
+    """What admins and auditors do with the ledger.
+
+    Parameters
+    ----------
+    database : Database
+    now : callable
+        The clock.
+    """
+
+    def __init__(self, database: Database, now: Clock = utc_now) -> None:
+        self.database = database
+        self.now = now
+
+    def create_population(
+        self, name: str, *, adjacency: Adjacency, accountant: str, limit: Price, delta: float, actor: str
+    ) -> Population:
+        """Create a population with its budget: the one act that gives people a budget.
+
+        Parameters
+        ----------
+        name : str
+        adjacency : Adjacency
+            Fixed for good.
+        accountant : str
+            ``gdp``.
+        limit : Price
+            The budget as (ε, δ), µ or ρ; rounded down to the account's integers.
+        delta : float
+            The δ at which (ε, δ) views of the account are shown.
+        actor : str
+
+        Raises
+        ------
+        PopulationError
+            If the name is taken, or a number is out of range.
+        """
+        if accountant not in ACCOUNTANTS:
+            raise PopulationError(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
+        if not float(DELTA_MIN) <= delta < 1:
+            raise PopulationError("delta must be at least 1e-15 and below 1")
+        try:
+            units = limit.units
+        except ValueError as error:
+            raise PopulationError(f"the budget is not valid: {error}") from error
+        if not 0 < units < 2**60:
+            raise PopulationError("the budget is outside what an account can hold: 0 < µ² < 1e6")
+        moment = timestamp(self.now())
+        population = Population(name, adjacency, accountant, delta, units, 0, 0, 0, GENESIS, moment)
+        try:
+            with self.database.begin() as connection:
+                repository.insert_population(connection, population)
+                ledger = Ledger(connection)
+                head = repository.advance(connection, name)
+                facts = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
+                ledger.record(Charge(name, *head, units), "open", {**facts, "actor": actor, "time": moment})
+        except IntegrityError:
+            raise PopulationError(
+                f"the population {name!r} exists; a budget is given once, and never refilled by naming it again"
+            ) from None
+        return replace(population, sequence=1)
+
+    def list_populations(self) -> list[Population]:
+        """Return every population with its account."""
+        with self.database.read() as connection:
+            return repository.list_populations(connection)
+
+    def get_population(self, name: str) -> Population:
+        """Return a population.
+
+        Raises
+        ------
+        NotFound
+        """
+        with self.database.read() as connection:
+            population = repository.find_population(connection, name)
+        if population is None:
+            raise NotFound("There is no population of this name.")
+        return population
+
+    def list_entries(self, population: str, *, after: int = 0, count: int = 100) -> list[dict[str, Any]]:
+        """Return a page of a chain, each entry with its hash."""
+        with self.database.read() as connection:
+            page = repository.list_entries(connection, population, after=after, count=count)
+        return [json.loads(entry.payload) | {"entry_hash": entry.entry_hash} for entry in page]
+
+    def verify(self, population: str) -> Verification:
+        """Verify a chain against its account, in one consistent read."""
+        with self.database.snapshot() as connection:
+            row = repository.find_population(connection, population)
+            if row is None:
+                raise NotFound("There is no population of this name.")
+            account = AccountState(row.limit, row.posted, row.sequence, row.head)
+            return verify_chain(population, repository.iterate_entries(connection, population), account)

@@ -1,0 +1,240 @@
+"""The terms of a request: how stored columns become the columns of X and y on the request lattice.
+
+The same coding serves the Gram that is cached at ingest and a pass over rows, so that both give the same integers.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from curator_service.privacy.lattice import MISSING, UNIT, IntArray, StoredArray, center_and_scale, to_request_lattice
+
+
+class ColumnType(StrEnum):
+    """What a column holds."""
+
+    NUMERIC = "numeric"
+    CATEGORICAL = "categorical"
+    BOOLEAN = "boolean"
+
+
+class MissingRule(StrEnum):
+    """What a missing value means; fixed in the manifest, never read from the data."""
+
+    OMIT = "omit"
+    MIDPOINT = "midpoint"
+    INDICATOR = "indicator"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The public declaration of a column.
+
+    Attributes
+    ----------
+    name : str
+    type : ColumnType
+    missing : MissingRule
+    lower, upper : float
+        Public bounds in the column's unit; 0 and 1 unless numeric.
+    levels : tuple of str
+        Declared levels of a category, in order; the two labels of a boolean, the false one first.
+    unit : str or None
+    """
+
+    name: str
+    type: ColumnType
+    missing: MissingRule = MissingRule.OMIT
+    lower: float = 0.0
+    upper: float = 1.0
+    levels: tuple[str, ...] = ()
+    unit: str | None = None
+
+
+class TermKind(StrEnum):
+    """How a term is coded."""
+
+    CONSTANT = "constant"
+    NUMERIC = "numeric"
+    BOOLEAN = "boolean"
+    LEVEL = "level"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One column of X, or one target: at most `UNIT` in size for every row.
+
+    Terms with the same `group` are coded one-hot: at most one of them differs from 0 in any row.
+    """
+
+    name: str
+    kind: TermKind
+    group: str
+    column: str | None = None
+    level: int | None = None
+    center: float = 0.0
+    scale: float = 1.0
+    unit: str | None = None
+
+
+CONSTANT = Term("(constant)", TermKind.CONSTANT, group="(constant)")
+
+
+def _value_term(column: Column) -> Term:
+    if column.type is ColumnType.BOOLEAN:
+        return Term(column.name, TermKind.BOOLEAN, group=column.name, column=column.name)
+    center, scale = center_and_scale(column.lower, column.upper)
+    return Term(column.name, TermKind.NUMERIC, column.name, column.name, center=center, scale=scale, unit=column.unit)
+
+
+def feature_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]:
+    """Return the terms of one feature.
+
+    Parameters
+    ----------
+    column : Column
+    drop_first_level : bool
+        Whether a category leaves out its first declared level, as it does beside a constant.
+
+    Returns
+    -------
+    tuple of Term
+        A category's levels and its indicator of a missing value form one one-hot group. A numeric or boolean
+        indicator is a group of its own: a looser bound, and a true one.
+    """
+    indicator = column.missing is MissingRule.INDICATOR
+    missing_name = f"{column.name}[missing]"
+    if column.type is ColumnType.CATEGORICAL:
+        levels = tuple(
+            Term(f"{column.name}[{level}]", TermKind.LEVEL, column.name, column.name, level=code)
+            for code, level in enumerate(column.levels)
+            if code > 0 or not drop_first_level
+        )
+        return levels + ((Term(missing_name, TermKind.MISSING, column.name, column.name),) if indicator else ())
+    value = _value_term(column)
+    return (value, Term(missing_name, TermKind.MISSING, missing_name, column.name)) if indicator else (value,)
+
+
+def target_term(column: Column) -> Term:
+    """Return the term of a target.
+
+    Raises
+    ------
+    ValueError
+        If the column is a category: it has no single number to predict.
+    """
+    if column.type is ColumnType.CATEGORICAL:
+        raise ValueError(f"the categorical column {column.name!r} cannot be a target")
+    return _value_term(column)
+
+
+def omits_rows(column: Column, *, as_target: bool) -> bool:
+    """Tell, from the declaration alone, whether a missing value here takes the row out of a request.
+
+    A target has no column to flag a missing value in, so `indicator` omits there.
+    """
+    return column.missing is MissingRule.OMIT or (as_target and column.missing is MissingRule.INDICATOR)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Terms and targets of a request, in order.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+        The columns of X, the constant first where there is one.
+    targets : tuple of Term
+    omitting : frozenset of str
+        Columns whose missing value takes the whole row out.
+    """
+
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...] = ()
+    omitting: frozenset[str] = frozenset()
+
+    @property
+    def group_count(self) -> int:
+        """R² of the box in units of q²: the number of terms, a one-hot group counted once."""
+        return len({term.group for term in self.terms})
+
+    @property
+    def wide_group_count(self) -> int:
+        """h: the number of one-hot groups of two or more terms."""
+        groups = [term.group for term in self.terms]
+        return sum(groups.count(group) > 1 for group in set(groups))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The stored columns that the terms and targets read, each once, in order."""
+        names = (term.column for term in (*self.terms, *self.targets))
+        return tuple(dict.fromkeys(name for name in names if name is not None))
+
+
+def make_design(features: Sequence[Column], targets: Sequence[Column], *, intercept: bool) -> Design:
+    """Build the design of a request from public declarations.
+
+    Parameters
+    ----------
+    features, targets : sequence of Column
+    intercept : bool
+        Whether a constant term is added; then each category leaves out its first level.
+
+    Returns
+    -------
+    Design
+    """
+    terms = [CONSTANT] if intercept else []
+    for column in features:
+        terms.extend(feature_terms(column, drop_first_level=intercept))
+    omitting = {c.name for c in features if omits_rows(c, as_target=False)}
+    omitting |= {c.name for c in targets if omits_rows(c, as_target=True)}
+    return Design(tuple(terms), tuple(target_term(c) for c in targets), frozenset(omitting))
+
+
+def cached_design(columns: Sequence[Column]) -> Design:
+    """Return the widest box design of columns that omit no row: a constant, and every level of every category.
+
+    Any request without omission, by the box map, is a block of its Gram: terms are equal when they are coded alike.
+    """
+    wide = make_design(columns, (), intercept=False)
+    return Design((CONSTANT, *wide.terms))
+
+
+def code_rows(columns: Mapping[str, StoredArray], design: Design, row_count: int) -> IntArray:
+    """Code stored rows on the request lattice.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray of int32, shape (n,)
+        Stored integers of every column in ``design.columns``.
+    design : Design
+    row_count : int
+        n, for a design that reads no column.
+
+    Returns
+    -------
+    ndarray of int64, shape (n, terms + targets)
+        Entries in ``[-q, q]``. A row that misses a value of an omitting column is all zeros.
+    """
+    fields = (*design.terms, *design.targets)
+    rows = np.empty((row_count, len(fields)), dtype=np.int64, order="F")
+    for j, term in enumerate(fields):
+        rows[:, j] = _code_term(columns, term)
+    for name in design.omitting:
+        rows[columns[name] == MISSING] = 0
+    return rows
+
+
+def _code_term(columns: Mapping[str, StoredArray], term: Term) -> IntArray | int:
+    if term.column is None:
+        return UNIT
+    stored = columns[term.column]
+    if term.kind is TermKind.NUMERIC:
+        return to_request_lattice(stored)
+    code = {TermKind.BOOLEAN: 1, TermKind.MISSING: MISSING}.get(term.kind, term.level)
+    return np.where(stored == code, np.int64(UNIT), np.int64(0))

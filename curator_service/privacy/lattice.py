@@ -1,0 +1,95 @@
+"""Values to integers: the stored lattice, written once at ingest, and the coarser lattice of a request.
+
+Sensitivity depends on three rules that live here alone: round *then* clip, so that the bound holds exactly; what a
+value becomes depends on that value and public numbers only; every operation is one elementwise IEEE operation.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+STORED_UNIT = 2**30
+"""The stored integer that stands for the upper bound of a numeric column."""
+
+UNIT = 2**17 - 1
+"""q: the integer of the request lattice that stands for 1. Bounds every entry of a mapped row."""
+
+MISSING = -(2**31)
+"""The stored integer of a missing value; outside the lattice."""
+
+IntArray = npt.NDArray[np.int64]
+StoredArray = npt.NDArray[np.int32]
+
+
+def center_and_scale(lower: float, upper: float) -> tuple[float, float]:
+    """Return the centre and the half range that bring ``[lower, upper]`` to ``[-1, 1]``.
+
+    Parameters
+    ----------
+    lower, upper : float
+        Public bounds in the column's unit.
+
+    Returns
+    -------
+    tuple of float
+        Centre and half range, in the column's unit.
+
+    Raises
+    ------
+    ValueError
+        If the bounds are not finite, not in order, or too close for a float half range.
+
+    Examples
+    --------
+    >>> center_and_scale(50.0, 100.0)
+    (75.0, 25.0)
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        raise ValueError("bounds must be finite numbers")
+    if not lower < upper:
+        raise ValueError("the lower bound must be below the upper bound")
+    # Halve first: the sum or the difference of two large bounds would overflow.
+    center, scale = lower / 2 + upper / 2, upper / 2 - lower / 2
+    if scale < 1e-300:
+        raise ValueError("the bounds are too close to each other for a float")
+    return center, scale
+
+
+def to_stored(values: npt.NDArray[np.float64], lower: float, upper: float) -> StoredArray:
+    """Map numeric values to the stored lattice: ``clip(rint(u * 2**30))`` with ``u = (x - center) / scale``.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+        Values in the column's unit. NaN is missing; infinities and values beyond the bounds become the bound.
+    lower, upper : float
+        Public bounds in the column's unit.
+
+    Returns
+    -------
+    ndarray of int32, shape (n,)
+        Integers in ``[-2**30, 2**30]``, or `MISSING`.
+    """
+    center, scale = center_and_scale(lower, upper)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.rint((values - center) / scale * STORED_UNIT)
+    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)
+    return np.where(np.isnan(clipped), MISSING, np.nan_to_num(clipped)).astype(np.int32)
+
+
+def to_request_lattice(stored: StoredArray) -> IntArray:
+    """Map stored integers to the request lattice: ``rint(z * q / 2**30)``, exact in float64.
+
+    Parameters
+    ----------
+    stored : ndarray of int32, shape (n,)
+        Integers in ``[-2**30, 2**30]``; `MISSING` becomes 0.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Integers in ``[-q, q]``.
+    """
+    present = np.where(stored == MISSING, 0, stored).astype(np.float64)
+    return np.rint(present * UNIT / STORED_UNIT).astype(np.int64)

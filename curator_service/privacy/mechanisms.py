@@ -1,0 +1,83 @@
+"""Noise for a scalar, a vector and a symmetric matrix: one draw per unordered pair, added in integers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from curator_service.privacy.accountant import GaussianPart
+from curator_service.privacy.lattice import UNIT
+from curator_service.privacy.planning import GramPlan, Statistic
+from curator_service.privacy.samplers import NoiseSource
+from curator_service.privacy.statistics import SufficientStatistics, compute_lambda_min
+
+STEP_DENOMINATOR = UNIT**2
+"""Statistics are products of two lattice entries: one scaled unit is q² integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyStatistics:
+    """What may leave: noisy integers in lattice units, flat, per statistic; `xtx` is its upper triangle by rows."""
+
+    values: Mapping[Statistic, list[int]]
+
+    def scaled(self, statistic: Statistic) -> list[float]:
+        """Return noisy integers times the public step 1/q², each rounded once to float64."""
+        return [value / STEP_DENOMINATOR for value in self.values[statistic]]
+
+
+def perturb(statistics: SufficientStatistics, plan: GramPlan, noise: NoiseSource) -> NoisyStatistics:
+    """Add a fresh draw to every entry that the plan releases.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics
+    plan : GramPlan
+    noise : NoiseSource
+
+    Returns
+    -------
+    NoisyStatistics
+        Nothing here, and nothing after, looks at the value of a draw.
+    """
+    return NoisyStatistics(
+        {
+            Statistic(part.statistic): [
+                exact + draw
+                for exact, draw in zip(_flatten(statistics, part), _draw(part, statistics, noise), strict=True)
+            ]
+            for part in plan.parts
+        }
+    )
+
+
+def _flatten(statistics: SufficientStatistics, part: GaussianPart) -> list[int]:
+    match Statistic(part.statistic):
+        case Statistic.XTX:
+            values = statistics.xtx[np.triu_indices(len(statistics.xtx))]
+        case Statistic.XTY:
+            values = statistics.xty.ravel()
+        case Statistic.YTY:
+            values = statistics.yty
+        case Statistic.LAMBDA_MIN:
+            return [compute_lambda_min(statistics.xtx)]
+    flat: list[int] = values.tolist()
+    return flat
+
+
+def _draw(part: GaussianPart, statistics: SufficientStatistics, noise: NoiseSource) -> list[int]:
+    size = len(statistics.xtx)
+    match Statistic(part.statistic):
+        case Statistic.XTX if part.sigma_offdiagonal is not None:
+            diagonal = iter(noise.sample_discrete_gaussian(part.sigma, size))
+            above = iter(noise.sample_discrete_gaussian(part.sigma_offdiagonal, size * (size - 1) // 2))
+            return [next(diagonal if i == j else above) for i in range(size) for j in range(i, size)]
+        case Statistic.XTX:
+            count = size * (size + 1) // 2
+        case Statistic.XTY:
+            count = statistics.xty.size
+        case Statistic.YTY:
+            count = statistics.yty.size
+        case Statistic.LAMBDA_MIN:
+            count = 1
+    return noise.sample_discrete_gaussian(part.sigma, count)

@@ -1,0 +1,103 @@
+"""RFC 9457 problems: a refusal is a `Problem`, raised where the rule lives and rendered in one place."""
+
+import json
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Exception):
+    """A refusal that a caller can act on.
+
+    Parameters
+    ----------
+    detail : str
+        What rule was broken, what was asked and what would have worked. Public numbers and the caller's own words
+        only: nothing that depends on a row.
+    **members
+        Extension members of the problem object.
+    """
+
+    slug: ClassVar[str]
+    status: ClassVar[HTTPStatus]
+    title: ClassVar[str]
+    headers: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.members = members
+
+    def render(self, instance: str) -> bytes:
+        """Return the problem object as JSON."""
+        body = {
+            "type": f"/problems/{self.slug}",
+            "title": self.title,
+            "status": int(self.status),
+            "detail": self.detail,
+            "instance": instance,
+            **self.members,
+        }
+        return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+
+
+class BodyMalformed(Problem):
+    """The body is not JSON."""
+
+    slug = "body-malformed"
+    status = HTTPStatus.BAD_REQUEST
+    title = "The body is not valid JSON"
+
+
+class NotFound(Problem):
+    """No such route or object."""
+
+    slug = "not-found"
+    status = HTTPStatus.NOT_FOUND
+    title = "Not found"
+
+
+class MethodNotAllowed(Problem):
+    """The route has other methods."""
+
+    slug = "method-not-allowed"
+    status = HTTPStatus.METHOD_NOT_ALLOWED
+    title = "Method not allowed"
+
+
+class BodyTooLarge(Problem):
+    """The body is larger than the server reads."""
+
+    slug = "body-too-large"
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    title = "The body is too large"
+
+
+class MediaTypeUnsupported(Problem):
+    """The body is not declared as JSON."""
+
+    slug = "media-type-unsupported"
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+    title = "The body must be application/json"
+
+
+class RequestInvalid(Problem):
+    """The request is JSON, but not one that can be answered; ``errors`` has JSON pointers."""
+
+    slug = "request-invalid"
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    title = "The request is not valid"
+
+    @classmethod
+    def at(cls, pointer: str, detail: str) -> "RequestInvalid":
+        """Return the problem for one place of the body."""
+        return cls(detail, errors=[{"pointer": pointer, "detail": detail}])
+
+
+class InternalError(Problem):
+    """Something broke; the log has the request's id and no data."""
+
+    slug = "internal-error"
+    status = HTTPStatus.INTERNAL_SERVER_ERROR
+    title = "Internal error"

@@ -1,0 +1,1 @@
+"""Releases: quote, charge, perturb, publish, fetch again."""

@@ -1,0 +1,120 @@
+"""What a request may say: the JSON of a release request, and its canonical form."""
+
+import hashlib
+import math
+from typing import Annotated, Any, Literal, Self
+
+import rfc8785
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from curator_service.datasets.manifest import NAME_PATTERN
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.calibration import DELTA_MIN, EPSILON_MAX
+from curator_service.privacy.planning import Statistic
+
+ColumnName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+# JSON has no enumerations of its own: strings become members.
+_Statistic = Annotated[Statistic, Field(strict=False)]
+
+
+class PriceModel(BaseModel):
+    """The price that the analyst offers: (ε, δ), or µ, or ρ."""
+
+    model_config = _STRICT
+
+    epsilon: Annotated[_Positive, Field(le=EPSILON_MAX)] | None = None
+    delta: Annotated[float, Field(ge=float(DELTA_MIN), lt=1)] | None = None
+    mu: Annotated[_Positive, Field(le=1000)] | None = None
+    rho: Annotated[_Positive, Field(le=500_000)] | None = None
+
+    @model_validator(mode="after")
+    def _check_one_notion(self) -> Self:
+        given = {name for name in ("epsilon", "delta", "mu", "rho") if getattr(self, name) is not None}
+        if given not in ({"epsilon", "delta"}, {"mu"}, {"rho"}):
+            raise ValueError("state the price as epsilon with delta, or as mu, or as rho")
+        return self
+
+    @property
+    def price(self) -> Price:
+        """The price as the privacy core reads it."""
+        return Price(self.epsilon, self.delta, self.mu, self.rho)
+
+
+class BoxRows(BaseModel):
+    """Rows as they are, bounded entry by entry."""
+
+    model_config = _STRICT
+
+    map: Literal["box"]
+
+
+class BallRows(BaseModel):
+    """Rows shrunk into a ball; the norm is 1 + (terms beside the constant)/10, under a root, if not given."""
+
+    model_config = _STRICT
+
+    map: Literal["ball"]
+    norm: Annotated[float, Field(ge=0.1, le=100)] | None = None
+
+
+class ReleaseRequest(BaseModel):
+    """A request for a ``gram`` release or for its quote."""
+
+    model_config = _STRICT
+
+    kind: Literal["gram"] = "gram"
+    features: Annotated[list[ColumnName], Field(min_length=1, max_length=200)]
+    targets: Annotated[list[ColumnName], Field(max_length=50)] = []
+    intercept: bool = True
+    rows: Annotated[BoxRows | BallRows, Field(discriminator="map")] = BallRows(map="ball")
+    statistics: Annotated[list[_Statistic], Field(min_length=1, max_length=4)] | None = None
+    mechanism: Literal["gaussian"] = "gaussian"
+    calibration: Literal["analytic"] = "analytic"
+    price: PriceModel
+    shares: dict[_Statistic, _Positive] | None = None
+    fresh: bool = False
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        for name in (*self.features, *self.targets):
+            if (*self.features, *self.targets).count(name) > 1:
+                both = name in self.features and name in self.targets
+                rule = "is a feature and a target; it can be one of them" if both else "is named twice"
+                raise ValueError(f"the column {name!r} {rule}")
+        if self.statistics is not None and len(set(self.statistics)) != len(self.statistics):
+            raise ValueError("a statistic is named twice")
+        needs_target = {Statistic.XTY, Statistic.YTY} & set(self.statistics or ())
+        if needs_target and not self.targets:
+            raise ValueError("xty and yty need a target")
+        if self.targets and self.statistics is not None and not needs_target:
+            raise ValueError("a target without xty or yty would change nothing but the rows; leave it out")
+        if self.shares is not None:
+            if set(self.shares) != set(self.chosen_statistics):
+                raise ValueError("shares must name exactly the statistics that are asked for")
+            if not math.isclose(sum(self.shares.values()), 1.0, abs_tol=1e-9):
+                raise ValueError("shares must add up to 1")
+        return self
+
+    @property
+    def chosen_statistics(self) -> tuple[Statistic, ...]:
+        """The statistics in their fixed order, defaults filled in."""
+        if self.statistics is None:
+            return (Statistic.XTX, Statistic.XTY, Statistic.YTY) if self.targets else (Statistic.XTX,)
+        return tuple(s for s in Statistic if s in self.statistics)
+
+
+def digest(canonical_request: dict[str, Any], **context: str) -> str:
+    """Hash a canonical request (RFC 8785, SHA-256) with what else decides its answer."""
+    return hashlib.sha256(rfc8785.dumps({**context, "request": canonical_request})).hexdigest()
+
+
+REQUEST_EXAMPLE = {
+    "kind": "gram",
+    "features": ["age", "sex", "creatinine"],
+    "targets": ["kappa"],
+    "rows": {"map": "ball"},
+    "statistics": ["xtx", "xty", "yty", "lambda_min"],
+    "price": {"epsilon": 1.0, "delta": 1e-06},
+}

@@ -1,0 +1,51 @@
+"""Frozen settings, read once from the environment (``CURATOR_*``) and a TOML file (``CURATOR_CONFIG``)."""
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+CONFIG_VARIABLE = "CURATOR_CONFIG"
+
+
+class Settings(BaseSettings):
+    """What an operator may choose. Nothing here changes noise, sensitivity or accounting.
+
+    The environment wins over the file; a name that is not known is an error in the file.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="CURATOR_", frozen=True, extra="forbid")
+
+    data_dir: Path = Field(Path("curator-data"), description="Folder of the embedded database and the stored rows.")
+    database_url: str | None = Field(None, description="SQLAlchemy URL; the embedded SQLite file if not set.")
+    host: str = "127.0.0.1"
+    port: int = Field(8000, ge=0, le=65535)
+    workers: int = Field(1, ge=1, le=64)
+    body_bytes_max: int = Field(64 * 1024, ge=1024, description="Largest request body.")
+    synchronous_row_capacity: int = Field(
+        20_000_000, ge=1, description="Datasets declared larger than this refuse requests that need a pass over rows."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take arguments first, then the environment, then the TOML file."""
+        del dotenv_settings, file_secret_settings
+        path = os.environ.get(CONFIG_VARIABLE)
+        if path is None:
+            return init_settings, env_settings
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{CONFIG_VARIABLE} names a file that does not exist: {path}")
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
+
+    @property
+    def url(self) -> str:
+        """The database URL."""
+        return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'curator.sqlite3'}"

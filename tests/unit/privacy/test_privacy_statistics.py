@@ -1,0 +1,152 @@
+"""Exact statistics: equal to Python integers, whatever the order and the cut of the rows."""
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from curator_service.privacy import statistics
+from curator_service.privacy.lattice import UNIT, IntArray
+from curator_service.privacy.samplers import SIGMA_MAX
+from curator_service.privacy.statistics import (
+    EXACT_BLOCK_ROWS,
+    ROW_CAPACITY_MAX,
+    SufficientStatistics,
+    compute_gram,
+    compute_lambda_min,
+    lambda_min_float_error,
+    split_gram,
+)
+
+
+def gram_in_python(rows: IntArray) -> list[list[int]]:
+    """Sum products of columns in Python integers."""
+    columns = rows.T.tolist()
+    return [[sum(a * b for a, b in zip(u, v, strict=True)) for v in columns] for u in columns]
+
+
+def extreme_rows(count: int, width: int, seed: int = 0) -> IntArray:
+    """Return rows of ±q and ±(q − 1): the largest products, with odd sums."""
+    rng = np.random.default_rng(seed)
+    return rng.choice(np.array([-UNIT, -UNIT + 1, UNIT - 1, UNIT], dtype=np.int64), size=(count, width))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.integers(1, 5), st.data())
+def test_the_gram_equals_python_integers_for_any_order_and_cut(
+    seed: int, count: int, width: int, data: st.DataObject
+) -> None:
+    rows = extreme_rows(count, width, seed)
+    order = np.array(data.draw(st.permutations(range(count))), dtype=np.int64)
+    cuts = sorted(data.draw(st.lists(st.integers(0, count), max_size=4)))
+    blocks = np.split(rows[order], cuts)
+    assert compute_gram(blocks, width).tolist() == gram_in_python(rows)
+
+
+@pytest.mark.parametrize("block_rows", [1, 2, 7, 64, 99, 100, 101])
+def test_the_cut_into_blocks_does_not_change_the_gram(monkeypatch: pytest.MonkeyPatch, block_rows: int) -> None:
+    monkeypatch.setattr(statistics, "_BLOCK_ROWS", block_rows)
+    rows = extreme_rows(100, 4)
+    assert compute_gram([rows], 4).tolist() == gram_in_python(rows)
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_the_gram_is_exact_across_the_block_boundary(extra: int) -> None:
+    rows = extreme_rows(statistics._BLOCK_ROWS + extra, 2)
+    assert compute_gram([rows], 2).tolist() == gram_in_python(rows)
+
+
+def test_a_worst_case_block_of_the_stated_size_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "_BLOCK_ROWS", EXACT_BLOCK_ROWS)
+    rows = np.full((EXACT_BLOCK_ROWS, 3), UNIT, dtype=np.int64)
+    rows[::2, 1] = -UNIT + 1  # odd partial sums next to 2**53
+    rows[0, 2] = UNIT - 1
+    a, b = EXACT_BLOCK_ROWS, (EXACT_BLOCK_ROWS + 1) // 2
+    first = [a * UNIT**2, (a - b) * UNIT**2 - b * UNIT * (UNIT - 1), (a - 1) * UNIT**2 + UNIT * (UNIT - 1)]
+    assert compute_gram([rows], 3)[0].tolist() == first
+
+
+def test_a_block_never_exceeds_what_float64_adds_exactly() -> None:
+    assert statistics._BLOCK_ROWS <= EXACT_BLOCK_ROWS == 524_296
+    assert EXACT_BLOCK_ROWS * UNIT**2 <= 2**53
+
+
+def test_removing_a_row_is_exact() -> None:
+    rows = extreme_rows(500, 4)
+    kept = np.delete(rows, 123, axis=0)
+    z = rows[123]
+    assert (compute_gram([rows], 4) - np.outer(z, z) == compute_gram([kept], 4)).all()
+
+
+def test_no_rows_give_zeros() -> None:
+    assert compute_gram([], 3).tolist() == [[0] * 3] * 3
+
+
+def test_the_row_capacity_leaves_room_for_sums_and_noise() -> None:
+    assert ROW_CAPACITY_MAX * UNIT**2 + 60 * SIGMA_MAX < 2**63
+
+
+def test_the_gram_is_cut_into_its_parts() -> None:
+    rows = extreme_rows(20, 5)
+    parts = split_gram(compute_gram([rows], 5), 3)
+    X, Y = rows[:, :3], rows[:, 3:]
+    assert parts.xtx.tolist() == (X.T @ X).tolist()
+    assert parts.xty.tolist() == (X.T @ Y).tolist()
+    assert parts.yty.tolist() == [int(Y[:, k] @ Y[:, k]) for k in range(2)]
+
+
+def test_the_representation_shows_no_number() -> None:
+    rows = np.full((3, 4), 98765, dtype=np.int64)
+    shown = repr(split_gram(compute_gram([rows], 4), 3))
+    assert shown == "SufficientStatistics(<3 terms, 1 targets>)"
+    assert f"{split_gram(compute_gram([rows], 4), 3)}" == shown
+
+
+def test_exact_statistics_carry_no_other_fields() -> None:
+    parts = SufficientStatistics(np.eye(1, dtype=np.int64), np.eye(1, dtype=np.int64), np.ones(1, dtype=np.int64))
+    assert not hasattr(parts, "__dict__")
+
+
+def smallest_eigenvalue(xtx: list[list[int]]) -> mpmath.mpf:
+    context = mpmath.MPContext()
+    context.dps = 60
+    return min(context.eigsy(context.matrix(xtx), eigvals_only=True))
+
+
+def ill_conditioned(kind: str, width: int) -> tuple[IntArray, int]:
+    """Return a Gram of up to the largest row capacity, and its number of rows."""
+    rng = np.random.default_rng(width)
+    rows = rng.integers(-UNIT, UNIT, size=(width + 2, width), endpoint=True)
+    if kind == "collinear":
+        rows[:, -1] = rows[:, 0]
+    if kind == "nearly collinear":
+        rows[:, -1] = rows[:, 0]
+        rows[0, -1] -= np.sign(rows[0, -1])
+    if kind == "rank one":
+        rows = np.repeat(rows[:, :1], width, axis=1)
+    if kind == "largest":
+        rows = np.full((width + 2, width), UNIT)
+    repeats = ROW_CAPACITY_MAX // len(rows)
+    gram = (rows.T.astype(object) @ rows.astype(object)) * repeats
+    return np.array(gram.tolist(), dtype=np.int64), len(rows) * repeats
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 10])
+@pytest.mark.parametrize("kind", ["random", "collinear", "nearly collinear", "rank one", "largest"])
+def test_lambda_min_is_within_its_float_error(kind: str, width: int) -> None:
+    xtx, count = ill_conditioned(kind, width)
+    error = abs(compute_lambda_min(xtx) - smallest_eigenvalue(xtx.tolist()))
+    assert error <= lambda_min_float_error(width, width * UNIT**2, count) + 0.5
+
+
+def test_lambda_min_of_a_diagonal_is_its_smallest_entry() -> None:
+    assert compute_lambda_min(np.diag([5, 3, 9]).astype(np.int64)) == 3
+
+
+def test_the_float_error_grows_with_every_public_number() -> None:
+    base = lambda_min_float_error(5, 5 * UNIT**2, 10**6)
+    assert base >= 1
+    assert lambda_min_float_error(6, 5 * UNIT**2, 10**6) > base
+    assert lambda_min_float_error(5, 6 * UNIT**2, 10**6) > base
+    assert lambda_min_float_error(5, 5 * UNIT**2, 2 * 10**6) > base
