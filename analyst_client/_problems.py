@@ -35,7 +35,8 @@ def read_problem(status: int, text: str, idempotency_key: str | None) -> Curator
             return PermissionDeniedError(message, needed_role=fields.optional("needed_role", fields.text), **answer)
         if error is RequestInvalidError:
             faults = fields.each("errors", read_fault) if fields.has("errors") else ()
-            message = "; ".join([message, *(f"{fault.pointer}: {fault.detail}" for fault in faults)])
+            unsaid = [f"{fault.pointer}: {fault.detail}" for fault in faults if fault.detail not in message]
+            message = "; ".join([message, *unsaid])
             return RequestInvalidError(message, errors=faults, **answer)
         if error is BudgetExceededError:
             names = ("requested", "remaining", "largest")

@@ -47,6 +47,9 @@ class Fields:
     def has(self, name: str) -> bool:
         return self.members.get(name) is not None
 
+    def is_null(self, name: str) -> bool:
+        return name in self.members and self.members[name] is None
+
     def text(self, name: str) -> str:
         value = self.members.get(name)
         if not isinstance(value, str):

@@ -231,17 +231,22 @@ class CuratorClient:
 
     def fetch_release(self, release_id: str) -> Release:
         """Return a stored release by its id, byte for byte as it was published."""
-        return read_release(self._transport.request("GET", f"/v1/releases/{quote_path(release_id, safe='')}"))
+        return read_release(self._transport.request("GET", f"/v1/releases/{path_segment(release_id)}"))
 
     def _get(self, path: str, params: Mapping[str, str] | None = None) -> Fields:
         return read_body(self._transport.request("GET", path, params=params))
 
 
 def dataset_path(name: str) -> str:
-    """Return the path of a dataset; a name is one segment, whatever it holds."""
+    """Return the path of a dataset."""
+    return f"/v1/datasets/{path_segment(name)}"
+
+
+def path_segment(name: str) -> str:
+    """Return a name as one segment of a path, whatever it holds."""
     if name in {"", ".", ".."}:
-        raise ValueError(f"{name!r} is not the name of a dataset")
-    return f"/v1/datasets/{quote_path(name, safe='')}"
+        raise ValueError(f"{name!r} names nothing")
+    return quote_path(name, safe="")
 
 
 def read_text(answer: httpx.Response) -> str:

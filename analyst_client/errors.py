@@ -9,7 +9,7 @@
     ├── RequestInvalidError        the curator refused the request: `errors`
     ├── BudgetExceededError        the budget does not suffice: `requested`, `remaining`, `largest`
     ├── DatasetClosedError         the dataset takes no more requests
-    ├── ServiceUnavailableError    the curator answers no releases now; nothing was charged that cannot be fetched again
+    ├── ServiceUnavailableError    the curator makes no release now: ask again later
     ├── ServiceError               the curator failed, or its answer is malformed
     ├── TransportError             no answer, perhaps charged: ask again with the same `idempotency_key`
     └── EstimationError            local mathematics: the released statistics do not determine the fit

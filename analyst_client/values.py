@@ -3,6 +3,7 @@
 Each class reads itself from the `Fields` of an answer.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,8 @@ class Amount:
     Attributes
     ----------
     mu, rho, epsilon, delta : float
-        Gaussian DP, zero-concentrated DP, and approximate DP at the stated `delta`.
+        Gaussian DP, zero-concentrated DP, and approximate DP at the stated `delta`; an `epsilon` too large to be
+        stated is infinite.
     units : int or None
         The ledger's own integer, 10⁻¹² of µ². It adds up; ε does not.
     """
@@ -34,7 +36,7 @@ class Amount:
         return cls(
             mu=fields.number("mu"),
             rho=fields.number("rho"),
-            epsilon=fields.number("epsilon"),
+            epsilon=math.inf if fields.is_null("epsilon") else fields.number("epsilon"),
             delta=fields.number("delta"),
             units=fields.optional("units", fields.integer),
         )

@@ -4,7 +4,7 @@ import getpass
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from pydantic import ValidationError
@@ -43,7 +43,7 @@ def read_settings() -> Settings:
         fail(str(error))
 
 
-def fail(message: str) -> Any:  # noqa: ANN401 -- never returns
+def fail(message: str) -> Any:
     """End the command with a message."""
     for line in message.splitlines():
         err.print(f"[red]error:[/red] {line}", highlight=False, soft_wrap=True, markup=True)
@@ -81,7 +81,7 @@ def actor() -> str:
     return f"operator:{getpass.getuser()}"
 
 
-def emit(content: Any, *, as_json: bool, table: Table | str) -> None:  # noqa: ANN401 -- any JSON value
+def emit(content: Any, *, as_json: bool, table: Table | str) -> None:
     """Print a result for a program or for a person."""
     if as_json:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -24,7 +24,8 @@ def add(manifest: _File, data: _File, as_json: AsJson = False) -> None:
         dataset = curator.datasets.register(
             manifest, data, actor=actor(), progress=lambda share: bar.update(task, completed=share)
         )
-    text = f"[green]registered[/green] {dataset.name}: {len(dataset.manifest.columns)} columns, population {dataset.population}"
+    count = len(dataset.manifest.columns)
+    text = f"[green]registered[/green] {dataset.name}: {count} columns, population {dataset.population}"
     emit({"id": dataset.id, **render_dataset(dataset)}, as_json=as_json, table=text)
 
 
@@ -66,5 +67,4 @@ def find(datasets: list[Dataset], name: str) -> Dataset:
         if dataset.name == name:
             return dataset
     known = ", ".join(dataset.name for dataset in datasets) or "none yet"
-    found: Dataset = fail(f"there is no dataset {name!r}; registered: {known}")
-    return found
+    fail(f"there is no dataset {name!r}; registered: {known}")

@@ -19,7 +19,7 @@ DEFAULT_VIEW_DELTA = 1e-6
 
 
 @populations.command("create")
-def create(  # noqa: D417 -- the options carry their own help
+def create(
     name: Annotated[str, typer.Argument(help="A name for the people, such as 'olmsted'.")],
     adjacency: Annotated[Adjacency, typer.Option(help="Which datasets are neighbours; fixed for good.")],
     epsilon: Annotated[float | None, typer.Option(help="Budget as (epsilon, delta).")] = None,
@@ -109,40 +109,40 @@ def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
 
 
 def _budget_table(found: list[Population]) -> Table:
-    table = Table("population", "adjacency", "delta", title="Budgets (share of µ² first; ε at delta beside it)")
-    for header in ("limit µ²", "spent µ²", "spent", "ε of limit", "ε spent", "ε that still fits"):
-        table.add_column(header, justify="right")
+    table = Table("population", title="Budgets: µ² first, epsilon at the account's delta beside it")
+    for header in ("limit µ²", "spent µ²", "share", "limit ε", "spent ε", "fits ε", "delta"):
+        table.add_column(header, justify="right", no_wrap=True)
     for p in found:
         limit, posted = spent(p.limit, p.delta), spent(p.posted + p.pending, p.delta)
         table.add_row(
             p.name,
-            p.adjacency,
-            f"{p.delta:g}",
-            f"{2 * limit.rho:.6f}",
-            f"{2 * posted.rho:.6f}",
+            f"{2 * limit.rho:.5f}",
+            f"{2 * posted.rho:.5f}",
             f"{(p.posted + p.pending) / p.limit:.1%}",
             f"{limit.epsilon:.4g}",
             f"{posted.epsilon:.4g}",
             f"{affordable(p.remaining, p.delta).epsilon:.4g}",
+            f"{p.delta:g}",
         )
     return table
 
 
 def _entries_table(account: Population, entries: list[dict[str, Any]], names: dict[str, str]) -> Table:
-    table = Table("#", "time", "kind", "who", "what", title=f"Ledger of {account.name}")
-    table.add_column("µ²", justify="right")
-    table.add_column(f"ε at {account.delta:g}", justify="right")
-    table.add_column("hash")
+    table = Table(title=f"Ledger of {account.name}: {account.adjacency}, {account.accountant}")
+    for header in ("#", "time (UTC)", "kind", "who"):
+        table.add_column(header, no_wrap=True)
+    table.add_column("what", overflow="fold")
+    for header in ("µ²", f"ε at {account.delta:g}"):
+        table.add_column(header, justify="right", no_wrap=True)
     for entry in entries:
         amount = spent(int(entry["units"]), account.delta)
         table.add_row(
             str(entry["sequence"]),
-            entry["time"],
+            entry["time"][2:16].replace("T", " "),
             entry["kind"],
             names.get(entry["actor"], entry["actor"]),
-            " ".join(entry[name] for name in ("dataset", "release") if name in entry),
-            f"{2 * amount.rho:.6f}" if amount.units else "",
+            entry.get("dataset", ""),
+            f"{2 * amount.rho:.5f}" if amount.units else "",
             f"{amount.epsilon:.4g}" if amount.units else "",
-            entry["entry_hash"][:12],
         )
     return table

@@ -1,6 +1,7 @@
 """The manifest: a dataset's public declaration, in TOML, read and checked by an admin."""
 
 import tomllib
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -94,9 +95,10 @@ class Manifest(BaseModel):
                 raise ValueError(f"the column {name!r} is declared twice")
         return self
 
-    def column(self, name: str) -> Column | None:
-        """Return a column's declaration, or None."""
-        return next((c.column for c in self.columns if c.name == name), None)
+    @cached_property
+    def by_name(self) -> dict[str, Column]:
+        """Every column's declaration."""
+        return {declaration.name: declaration.column for declaration in self.columns}
 
     @property
     def cacheable(self) -> tuple[Column, ...]:

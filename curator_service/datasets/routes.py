@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from curator_service.datasets.repository import Dataset
-from curator_service.doors import VisitorDependency
+from curator_service.doors import Visit, door
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
 from curator_service.privacy.adjacency import Adjacency
@@ -31,14 +31,20 @@ def render_dataset(dataset: Dataset) -> dict[str, Any]:
 
 
 @router.get("", summary="The datasets that you may see")
-def list_datasets(visitor: VisitorDependency) -> Response:
+@door(Action.READ_DATASET)
+def list_datasets(
+    visit: Visit,
+) -> Response:
     """Return every visible dataset with its schema."""
-    visit = visitor.permit(Action.READ_DATASET)
     datasets = visit.curator.datasets.list_visible(visit.principal, visit.objects)
     return json_response({"datasets": [render_dataset(dataset) for dataset in datasets]})
 
 
 @router.get("/{name}", summary="One dataset's schema, bounds and adjacency")
-def get_dataset(name: str, visitor: VisitorDependency) -> Response:
+@door(Action.READ_DATASET)
+def get_dataset(
+    visit: Visit,
+    name: str,
+) -> Response:
     """Return one dataset's declaration."""
-    return json_response(render_dataset(visitor.permit(Action.READ_DATASET).dataset(name)))
+    return json_response(render_dataset(visit.dataset(name)))

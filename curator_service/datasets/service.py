@@ -5,8 +5,6 @@ import secrets
 from http import HTTPStatus
 from pathlib import Path
 
-from sqlalchemy.exc import IntegrityError
-
 from curator_service.datasets import repository
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.repository import Dataset, NewDataset
@@ -97,33 +95,31 @@ class DatasetService:
         nonce, moment = secrets.token_hex(32), timestamp(self.now())
         # It hides: without the nonce a digest of rows would let anyone test guesses of the last one.
         commitment = hashlib.sha256(bytes.fromhex(nonce) + bytes.fromhex(snapshot.lattice_digest)).hexdigest()
-        try:
-            with self.database.begin() as connection:
-                facts = {"dataset": manifest.name, "snapshot": commitment, "actor": actor, "time": moment}
-                Ledger(connection).note(manifest.population, "dataset", facts)
-                for digest in (snapshot.source_digest, snapshot.lattice_digest):
-                    owner = repository.claim_snapshot(connection, digest, manifest.population)
-                    if owner != manifest.population:
-                        raise RegistrationError(
-                            f"the same rows are registered under the population {owner!r}; the same people must not "
-                            "get a second budget"
-                        )
-                population = find_population(connection, manifest.population)
-                assert population is not None
-                dataset = Dataset(
-                    id=dataset_id,
-                    name=manifest.name,
-                    population=manifest.population,
-                    adjacency=population.adjacency,
-                    manifest=manifest,
-                    row_count=snapshot.row_count,
-                    commitment=commitment,
-                    created_at=moment,
-                )
-                repository.insert_dataset(connection, NewDataset(dataset, snapshot.lattice_digest, nonce))
-                self.storage.publish(dataset_id, snapshot)
-        except IntegrityError:
-            raise RegistrationError(f"the dataset {manifest.name!r} exists") from None
+        with self.database.begin() as connection:
+            facts = {"dataset": manifest.name, "snapshot": commitment, "actor": actor, "time": moment}
+            Ledger(connection).note(manifest.population, "dataset", facts)
+            for digest in (snapshot.source_digest, snapshot.lattice_digest):
+                owner = repository.claim_snapshot(connection, digest, manifest.population)
+                if owner != manifest.population:
+                    raise RegistrationError(
+                        f"the same rows are registered under the population {owner!r}; the same people must not "
+                        "get a second budget"
+                    )
+            population = find_population(connection, manifest.population)
+            assert population is not None
+            dataset = Dataset(
+                id=dataset_id,
+                name=manifest.name,
+                population=manifest.population,
+                adjacency=population.adjacency,
+                manifest=manifest,
+                row_count=snapshot.row_count,
+                commitment=commitment,
+                created_at=moment,
+            )
+            if not repository.insert_dataset(connection, NewDataset(dataset, snapshot.lattice_digest, nonce)):
+                raise RegistrationError(f"the dataset {manifest.name!r} exists")
+            self.storage.publish(dataset_id, snapshot)
         return dataset
 
     def get_visible(self, principal: Principal, objects: Objects, name: str) -> Dataset:

@@ -1,9 +1,11 @@
 """Queries of identity."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
+from curator_service.db import InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow, PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
 
@@ -35,85 +37,99 @@ _TOKENS = select(
     TokenRow.created_at,
     TokenRow.expires_at,
     TokenRow.revoked_at,
-    PrincipalRow.id.label("principal_id"),
+    PrincipalRow.id,
     PrincipalRow.name,
     PrincipalRow.role,
 ).join(PrincipalRow, PrincipalRow.id == TokenRow.principal_id)
-_TOKEN = _TOKENS.where(TokenRow.id == bindparam("token"))
-
-
-def _record(row) -> TokenRecord:  # type: ignore[no-untyped-def]
-    principal = Principal(row.principal_id, row.name, Role(row.role))
-    return TokenRecord(row.id, principal, row.secret_hash, row.created_at, row.expires_at, row.revoked_at)
+_PRINCIPALS = select(PrincipalRow.id, PrincipalRow.name, PrincipalRow.role)
+_FIND_TOKEN = Statement(_TOKENS.where(TokenRow.id == bindparam("token")))
+_LIST_TOKENS = Statement(_TOKENS.order_by(TokenRow.created_at, TokenRow.id))
+_FIND_PRINCIPAL = Statement(_PRINCIPALS.where(PrincipalRow.name == bindparam("name")))
+_LIST_PRINCIPALS = Statement(_PRINCIPALS.order_by(PrincipalRow.name))
+_INSERT_PRINCIPAL = InsertIfAbsent(PrincipalRow)
+_INSERT_TOKEN = Statement(insert(TokenRow))
+_REVOKE_TOKEN = Statement(
+    update(TokenRow)
+    .where(TokenRow.id == bindparam("token"), TokenRow.revoked_at.is_(None))
+    .values(revoked_at=bindparam("moment"))
+)
+_INSERT_GRANT = InsertIfAbsent(GrantRow)
+_DELETE_GRANT = Statement(
+    delete(GrantRow).where(GrantRow.principal_id == bindparam("principal"), GrantRow.dataset_id == bindparam("dataset"))
+)
+_LIST_GRANTS = Statement(
+    select(PrincipalRow.name, GrantRow.dataset_id)
+    .join(PrincipalRow, PrincipalRow.id == GrantRow.principal_id)
+    .order_by(PrincipalRow.name, GrantRow.dataset_id)
+)
 
 
 def find_token(connection: Connection, token_id: str) -> TokenRecord | None:
     """Return a stored token, or None."""
-    row = connection.execute(_TOKEN, {"token": token_id}).first()
+    row = _FIND_TOKEN.first(connection, token=token_id)
     return None if row is None else _record(row)
 
 
 def list_tokens(connection: Connection) -> list[TokenRecord]:
     """Return every token, the oldest first."""
-    return [_record(row) for row in connection.execute(_TOKENS.order_by(TokenRow.created_at, TokenRow.id))]
+    return [_record(row) for row in _LIST_TOKENS.all(connection)]
 
 
 def find_principal(connection: Connection, name: str) -> Principal | None:
     """Return a principal by name, or None."""
-    query = select(PrincipalRow.id, PrincipalRow.name, PrincipalRow.role).where(PrincipalRow.name == name)
-    row = connection.execute(query).first()
-    return None if row is None else Principal(row.id, row.name, Role(row.role))
+    row = _FIND_PRINCIPAL.first(connection, name=name)
+    return None if row is None else _principal(row)
 
 
 def list_principals(connection: Connection) -> list[Principal]:
     """Return every principal, by name."""
-    query = select(PrincipalRow.id, PrincipalRow.name, PrincipalRow.role).order_by(PrincipalRow.name)
-    return [Principal(row.id, row.name, Role(row.role)) for row in connection.execute(query)]
+    return [_principal(row) for row in _LIST_PRINCIPALS.all(connection)]
 
 
-def insert_principal(connection: Connection, principal: Principal, created_at: str) -> None:
-    """Insert a principal."""
-    row = {"id": principal.id, "name": principal.name, "role": principal.role.value, "created_at": created_at}
-    connection.execute(insert(PrincipalRow), row)
+def insert_principal(connection: Connection, principal: Principal, created_at: str) -> bool:
+    """Insert a principal; False if the name is taken."""
+    values = {"id": principal.id, "name": principal.name, "role": principal.role.value}
+    return _INSERT_PRINCIPAL.changed(connection, **values, created_at=created_at) == 1
 
 
 def insert_token(connection: Connection, record: TokenRecord) -> None:
     """Insert a token."""
-    connection.execute(
-        insert(TokenRow),
-        {
-            "id": record.id,
-            "principal_id": record.principal.id,
-            "secret_hash": record.secret_hash,
-            "created_at": record.created_at,
-            "expires_at": record.expires_at,
-            "revoked_at": record.revoked_at,
-        },
+    _INSERT_TOKEN.execute(
+        connection,
+        id=record.id,
+        principal_id=record.principal.id,
+        secret_hash=record.secret_hash,
+        created_at=record.created_at,
+        expires_at=record.expires_at,
+        revoked_at=record.revoked_at,
     )
 
 
 def revoke_token(connection: Connection, token_id: str, moment: str) -> bool:
     """Mark a token as revoked; False if there is none."""
-    query = update(TokenRow).where(TokenRow.id == token_id, TokenRow.revoked_at.is_(None)).values(revoked_at=moment)
-    return connection.execute(query).rowcount == 1
+    return _REVOKE_TOKEN.changed(connection, token=token_id, moment=moment) == 1
 
 
-def insert_grant(connection: Connection, principal_id: str, dataset_id: str, moment: str) -> None:
-    """Insert a grant."""
-    connection.execute(insert(GrantRow), {"principal_id": principal_id, "dataset_id": dataset_id, "created_at": moment})
+def insert_grant(connection: Connection, principal_id: str, dataset_id: str, moment: str) -> bool:
+    """Insert a grant; False if there is one."""
+    return _INSERT_GRANT.changed(connection, principal_id=principal_id, dataset_id=dataset_id, created_at=moment) == 1
 
 
 def delete_grant(connection: Connection, principal_id: str, dataset_id: str) -> bool:
     """Remove a grant; False if there was none."""
-    query = delete(GrantRow).where(GrantRow.principal_id == principal_id, GrantRow.dataset_id == dataset_id)
-    return connection.execute(query).rowcount == 1
+    return _DELETE_GRANT.changed(connection, principal=principal_id, dataset=dataset_id) == 1
 
 
 def list_grants(connection: Connection) -> list[tuple[str, str]]:
     """Return every grant as (principal's name, dataset's id)."""
-    query = (
-        select(PrincipalRow.name, GrantRow.dataset_id)
-        .join(PrincipalRow, PrincipalRow.id == GrantRow.principal_id)
-        .order_by(PrincipalRow.name, GrantRow.dataset_id)
-    )
-    return [(row.name, row.dataset_id) for row in connection.execute(query)]
+    return [(name, dataset_id) for name, dataset_id in _LIST_GRANTS.all(connection)]
+
+
+def _principal(row: tuple[Any, ...]) -> Principal:
+    principal_id, name, role = row
+    return Principal(principal_id, name, Role(role))
+
+
+def _record(row: tuple[Any, ...]) -> TokenRecord:
+    token_id, secret_hash, created_at, expires_at, revoked_at, *principal = row
+    return TokenRecord(token_id, _principal(tuple(principal)), secret_hash, created_at, expires_at, revoked_at)

@@ -3,8 +3,7 @@
 import secrets
 from datetime import timedelta
 from http import HTTPStatus
-
-from sqlalchemy.exc import IntegrityError
+from typing import ClassVar
 
 from curator_service.db import Database
 from curator_service.identity import repository
@@ -21,7 +20,7 @@ class AuthenticationRequired(Problem):
     slug = "authentication-required"
     status = HTTPStatus.UNAUTHORIZED
     title = "Authentication is required"
-    headers = {"WWW-Authenticate": "Bearer"}
+    headers: ClassVar = {"WWW-Authenticate": "Bearer"}
 
 
 class PermissionDenied(Problem):
@@ -104,11 +103,11 @@ class IdentityService:
             raise IdentityError("a token lives from 1 to 3650 days")
         token, moment = make_token(), self.now()
         with self.database.begin() as connection:
+            new = Principal(f"prn_{secrets.token_hex(12)}", name, role)
+            repository.insert_principal(connection, new, timestamp(moment))
             principal = repository.find_principal(connection, name)
-            if principal is None:
-                principal = Principal(f"prn_{secrets.token_hex(12)}", name, role)
-                repository.insert_principal(connection, principal, timestamp(moment))
-            elif principal.role is not role:
+            assert principal is not None
+            if principal.role is not role:
                 raise IdentityError(f"{name!r} is {principal.role.value}; a principal has one role for good")
             expires = timestamp(moment + timedelta(days=days))
             record = TokenRecord(token.id, principal, token.secret_hash, timestamp(moment), expires, None)
@@ -145,14 +144,12 @@ class IdentityService:
         IdentityError
             If there is no such analyst, or the grant exists.
         """
-        try:
-            with self.database.begin() as connection:
-                principal = repository.find_principal(connection, name)
-                if principal is None or principal.role is not Role.ANALYST:
-                    raise IdentityError(f"there is no analyst {name!r}; create one with `curator tokens create`")
-                repository.insert_grant(connection, principal.id, dataset_id, timestamp(self.now()))
-        except IntegrityError:
-            raise IdentityError(f"{name!r} has this grant already") from None
+        with self.database.begin() as connection:
+            principal = repository.find_principal(connection, name)
+            if principal is None or principal.role is not Role.ANALYST:
+                raise IdentityError(f"there is no analyst {name!r}; create one with `curator tokens create`")
+            if not repository.insert_grant(connection, principal.id, dataset_id, timestamp(self.now())):
+                raise IdentityError(f"{name!r} has this grant already")
 
     def remove_grant(self, name: str, dataset_id: str) -> None:
         """Take a grant back.

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select, update
+from sqlalchemy import BigInteger, Connection, bindparam, insert, select, update
 
+from curator_service.db import InsertIfAbsent, Statement
 from curator_service.ledger.chain import StoredEntry
 from curator_service.ledger.models import LedgerEntryRow, PopulationRow
 from curator_service.privacy.adjacency import Adjacency
@@ -45,30 +47,31 @@ _SELECT = select(
     PopulationRow.head_hash,
     PopulationRow.created_at,
 )
-_SELECT_ONE = _SELECT.where(PopulationRow.name == bindparam("population"))
-
+_FIND = Statement(_SELECT.where(PopulationRow.name == bindparam("population")))
+_LIST = Statement(_SELECT.order_by(PopulationRow.name))
+_INSERT = InsertIfAbsent(PopulationRow)
 # I1 in one statement: the database decides, under its own lock, whether the cost still fits.
-_CHARGE = (
+_CHARGE = Statement(
     update(PopulationRow)
     .where(
         PopulationRow.name == bindparam("population"),
-        bindparam("cost") > 0,
+        bindparam("cost", type_=BigInteger) > 0,
         PopulationRow.posted_units + PopulationRow.pending_units + bindparam("cost") <= PopulationRow.limit_units,
     )
     .values(posted_units=PopulationRow.posted_units + bindparam("cost"), head_sequence=PopulationRow.head_sequence + 1)
     .returning(PopulationRow.head_sequence, PopulationRow.head_hash)
 )
-_ADVANCE = (
+_ADVANCE = Statement(
     update(PopulationRow)
     .where(PopulationRow.name == bindparam("population"))
     .values(head_sequence=PopulationRow.head_sequence + 1)
     .returning(PopulationRow.head_sequence, PopulationRow.head_hash)
 )
-_SET_HEAD = (
+_SET_HEAD = Statement(
     update(PopulationRow).where(PopulationRow.name == bindparam("population")).values(head_hash=bindparam("head"))
 )
-_INSERT_ENTRY = insert(LedgerEntryRow)
-_ENTRIES = (
+_INSERT_ENTRY = Statement(insert(LedgerEntryRow))
+_ENTRIES = Statement(
     select(LedgerEntryRow.sequence, LedgerEntryRow.payload, LedgerEntryRow.entry_hash)
     .where(LedgerEntryRow.population == bindparam("population"), LedgerEntryRow.sequence > bindparam("after"))
     .order_by(LedgerEntryRow.sequence)
@@ -76,34 +79,33 @@ _ENTRIES = (
 )
 
 
-def insert_population(connection: Connection, population: Population) -> None:
-    """Insert a population; its name is its key."""
-    connection.execute(
-        insert(PopulationRow),
-        {
-            "name": population.name,
-            "adjacency": population.adjacency.value,
-            "accountant": population.accountant,
-            "delta": repr(population.delta),
-            "limit_units": population.limit,
-            "posted_units": population.posted,
-            "pending_units": population.pending,
-            "head_sequence": population.sequence,
-            "head_hash": population.head,
-            "created_at": population.created_at,
-        },
+def insert_population(connection: Connection, population: Population) -> bool:
+    """Insert a population; False if its name is taken."""
+    inserted = _INSERT.changed(
+        connection,
+        name=population.name,
+        adjacency=population.adjacency.value,
+        accountant=population.accountant,
+        delta=repr(population.delta),
+        limit_units=population.limit,
+        posted_units=population.posted,
+        pending_units=population.pending,
+        head_sequence=population.sequence,
+        head_hash=population.head,
+        created_at=population.created_at,
     )
+    return inserted == 1
 
 
 def find_population(connection: Connection, name: str) -> Population | None:
     """Return a population with its account, or None."""
-    row = connection.execute(_SELECT_ONE, {"population": name}).first()
+    row = _FIND.first(connection, population=name)
     return None if row is None else _population(row)
 
 
 def list_populations(connection: Connection) -> list[Population]:
     """Return every population, by name."""
-    return [_population(row) for row in connection.execute(_SELECT.order_by(PopulationRow.name))]
+    return [_population(row) for row in _LIST.all(connection)]
 
 
 def charge(connection: Connection, population: str, cost: int) -> tuple[int, str] | None:
@@ -114,34 +116,32 @@ def charge(connection: Connection, population: str, cost: int) -> tuple[int, str
     tuple of (int, str) or None
         The new entry's sequence and the hash before it; None if the cost does not fit.
     """
-    row = connection.execute(_CHARGE, {"population": population, "cost": cost}).first()
-    return None if row is None else (row.head_sequence, row.head_hash)
+    row = _CHARGE.first(connection, population=population, cost=cost)
+    return None if row is None else (row[0], row[1])
 
 
 def advance(connection: Connection, population: str) -> tuple[int, str]:
     """Take the next sequence without a charge, and lock the account."""
-    row = connection.execute(_ADVANCE, {"population": population}).one()
-    return row.head_sequence, row.head_hash
+    row = _ADVANCE.first(connection, population=population)
+    assert row is not None
+    return row[0], row[1]
 
 
 def append_entry(connection: Connection, population: str, entry: StoredEntry) -> None:
     """Append an entry to the chain and move its head. The account's row must be locked."""
-    connection.execute(
-        _INSERT_ENTRY,
-        {
-            "population": population,
-            "sequence": entry.sequence,
-            "payload": entry.payload,
-            "entry_hash": entry.entry_hash,
-        },
+    _INSERT_ENTRY.execute(
+        connection,
+        population=population,
+        sequence=entry.sequence,
+        payload=entry.payload,
+        entry_hash=entry.entry_hash,
     )
-    connection.execute(_SET_HEAD, {"population": population, "head": entry.entry_hash})
+    _SET_HEAD.execute(connection, population=population, head=entry.entry_hash)
 
 
 def list_entries(connection: Connection, population: str, *, after: int, count: int) -> list[StoredEntry]:
     """Return up to `count` entries after a sequence, in order."""
-    rows = connection.execute(_ENTRIES, {"population": population, "after": after, "count": count})
-    return [StoredEntry(row.sequence, row.payload, row.entry_hash) for row in rows]
+    return [StoredEntry(*row) for row in _ENTRIES.all(connection, population=population, after=after, count=count)]
 
 
 def iterate_entries(connection: Connection, population: str) -> Iterator[StoredEntry]:
@@ -152,16 +152,6 @@ def iterate_entries(connection: Connection, population: str) -> Iterator[StoredE
         after = page[-1].sequence
 
 
-def _population(row: Row[tuple[object, ...]]) -> Population:
-    return Population(
-        name=row.name,
-        adjacency=Adjacency(row.adjacency),
-        accountant=row.accountant,
-        delta=float(row.delta),
-        limit=row.limit_units,
-        posted=row.posted_units,
-        pending=row.pending_units,
-        sequence=row.head_sequence,
-        head=row.head_hash,
-        created_at=row.created_at,
-    )
+def _population(row: tuple[Any, ...]) -> Population:
+    name, adjacency, accountant, delta, *account = row
+    return Population(name, Adjacency(adjacency), accountant, float(delta), *account)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from curator_service.datasets.manifest import NAME_PATTERN
-from curator_service.doors import VisitorDependency
+from curator_service.doors import Visit, door
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
 from curator_service.ledger.repository import Population
@@ -35,23 +35,26 @@ def render_budget(population: Population) -> dict[str, Any]:
 
 
 @router.get("/datasets/{name}/budget", summary="What was spent and what remains")
-def get_budget(name: str, visitor: VisitorDependency) -> Response:
+@door(Action.READ_BUDGET)
+def get_budget(
+    visit: Visit,
+    name: str,
+) -> Response:
     """Return the account of a dataset's population."""
-    visit = visitor.permit(Action.READ_BUDGET)
     dataset = visit.dataset(name)
     population = visit.curator.ledger.get_population(dataset.population)
     return json_response({"dataset": dataset.name, **render_budget(population)})
 
 
 @router.get("/ledger/{population}", summary="The entries of a population's chain (auditor)")
+@door(Action.READ_LEDGER)
 def list_entries(
+    visit: Visit,
     population: str,
-    visitor: VisitorDependency,
     after: Annotated[int, Query(ge=0, le=2**62)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Return a page of entries after a sequence, each with its hash."""
-    visit = visitor.permit(Action.READ_LEDGER)
     if not _NAME.fullmatch(population):
         raise NotFound("There is no population of this name.")
     account = visit.curator.ledger.get_population(population)

@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
 from curator_service.db import Database
 from curator_service.ledger import repository
@@ -201,17 +200,14 @@ class LedgerService:
             raise PopulationError("the budget is outside what an account can hold: 0 < µ² < 1e6")
         moment = timestamp(self.now())
         population = Population(name, adjacency, accountant, delta, units, 0, 0, 0, GENESIS, moment)
-        try:
-            with self.database.begin() as connection:
-                repository.insert_population(connection, population)
-                ledger = Ledger(connection)
-                head = repository.advance(connection, name)
-                facts = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
-                ledger.record(Charge(name, *head, units), "open", {**facts, "actor": actor, "time": moment})
-        except IntegrityError:
-            raise PopulationError(
-                f"the population {name!r} exists; a budget is given once, and never refilled by naming it again"
-            ) from None
+        with self.database.begin() as connection:
+            if not repository.insert_population(connection, population):
+                raise PopulationError(
+                    f"the population {name!r} exists; a budget is given once, and never refilled by naming it again"
+                )
+            facts = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
+            opening = Charge(name, *repository.advance(connection, name), units)
+            Ledger(connection).record(opening, "open", {**facts, "actor": actor, "time": moment})
         return replace(population, sequence=1)
 
     def list_populations(self) -> list[Population]:

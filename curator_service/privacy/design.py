@@ -3,9 +3,10 @@
 The same coding serves the Gram that is cached at ingest and a pass over rows, so that both give the same integers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 
@@ -175,12 +176,13 @@ class Design:
         return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
-def make_design(features: Sequence[Column], targets: Sequence[Column], *, intercept: bool) -> Design:
+@lru_cache(maxsize=1024)
+def make_design(features: tuple[Column, ...], targets: tuple[Column, ...], *, intercept: bool) -> Design:
     """Build the design of a request from public declarations.
 
     Parameters
     ----------
-    features, targets : sequence of Column
+    features, targets : tuple of Column
     intercept : bool
         Whether a constant term is added; then each category leaves out its first level.
 
@@ -196,7 +198,7 @@ def make_design(features: Sequence[Column], targets: Sequence[Column], *, interc
     return Design(tuple(terms), tuple(target_term(c) for c in targets), frozenset(omitting))
 
 
-def cached_design(columns: Sequence[Column]) -> Design:
+def cached_design(columns: tuple[Column, ...]) -> Design:
     """Return the widest box design of columns that omit no row: a constant, and every level of every category.
 
     Any request without omission, by the box map, is a block of its Gram: terms are equal when they are coded alike.

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from curator_service.privacy import sensitivity
 from curator_service.privacy.accountant import VARIANCE_LOSS, GaussianPart, compute_cost
@@ -53,6 +54,7 @@ class GramPlan:
     cost: int
 
 
+@lru_cache(maxsize=32)
 def default_shares(statistics: tuple[Statistic, ...]) -> dict[Statistic, Fraction]:
     """Split a price over statistics: 0.5, 0.415, 0.085 in proportion, λ_min one twentieth of the whole.
 
@@ -123,6 +125,19 @@ def plan_gram(
     PriceOutOfRangeError
         If the price is too small or too large for the lattice.
     """
+    return _plan(design, row_map, adjacency, row_capacity, price_units, tuple(shares.items()))
+
+
+@lru_cache(maxsize=1024)
+def _plan(
+    design: Design,
+    row_map: RowMap,
+    adjacency: Adjacency,
+    row_capacity: int,
+    price_units: int,
+    share_items: tuple[tuple[Statistic, Fraction], ...],
+) -> GramPlan:
+    shares = dict(share_items)
     norm_squared = row_map.norm_squared(design)
     float_error = lambda_min_float_error(len(design.terms), norm_squared, row_capacity)
     price = Fraction(price_units, UNITS_PER_MU_SQUARED)

@@ -34,7 +34,7 @@ def xtx_box_l2_squared(group_count: int, wide_group_count: int, adjacency: Adjac
 
 
 def xtx_ball_l2_squared(norm_squared: int, adjacency: Adjacency) -> Fraction:
-    """Bound XᵀX in Frobenius norm (off-diagonals of the triangle weighted √2), for rows of norm² at most `norm_squared`.
+    """Bound XᵀX in Frobenius norm (off-diagonals of the triangle weighted √2), under the ball map.
 
     ‖xxᵀ‖_F = ‖x‖² ≤ R²; ‖xxᵀ − vvᵀ‖²_F = ‖x‖⁴ + ‖v‖⁴ − 2(x·v)² ≤ 2R⁴, reached by orthogonal rows.
     """

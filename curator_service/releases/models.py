@@ -31,5 +31,5 @@ class IdempotencyKeyRow(Base):
 
     principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"), primary_key=True)
     key: Mapped[str] = mapped_column(String(128), primary_key=True)
-    fingerprint: Mapped[str] = mapped_column(String(64))
+    fingerprint: Mapped[str] = mapped_column(String(80))
     release_id: Mapped[str] = mapped_column(ForeignKey("releases.id", deferrable=True, initially="DEFERRED"))

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, Row, bindparam, insert, select
+from sqlalchemy import Connection, bindparam, insert, select
 
-from curator_service.db import insert_if_absent
+from curator_service.db import InsertIfAbsent, Statement
 from curator_service.releases.models import IdempotencyKeyRow, ReleaseRow
 
 
@@ -36,77 +36,79 @@ _COLUMNS = (
     ReleaseRow.answer,
     ReleaseRow.receipt,
 )
-_BY_ID = select(*_COLUMNS).where(ReleaseRow.id == bindparam("id"))
-_BY_KEY = (
+_BY_ID = Statement(select(*_COLUMNS).where(ReleaseRow.id == bindparam("id")))
+_BY_KEY = Statement(
     select(IdempotencyKeyRow.fingerprint, *_COLUMNS)
     .join(ReleaseRow, ReleaseRow.id == IdempotencyKeyRow.release_id)
     .where(IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key"))
 )
-_BY_REQUEST = (
+_BY_REQUEST = Statement(
     select(*_COLUMNS)
     .where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.request_digest == bindparam("digest"))
     .order_by(ReleaseRow.sequence)
     .limit(1)
 )
-_PAGE = (
+_PAGE_OF_DATASET = Statement(
     select(*_COLUMNS)
     .where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.sequence > bindparam("after"))
     .order_by(ReleaseRow.sequence)
     .limit(bindparam("count"))
 )
-_INSERT = insert(ReleaseRow)
-
-
-def _release(row: Row[tuple[object, ...]]) -> StoredRelease:
-    return StoredRelease(
-        row.id, row.dataset_id, row.population, row.sequence, row.request_digest, row.answer, row.receipt
-    )
+_PAGE_OF_POPULATION = Statement(
+    select(*_COLUMNS)
+    .where(ReleaseRow.population == bindparam("population"), ReleaseRow.sequence > bindparam("after"))
+    .order_by(ReleaseRow.sequence)
+    .limit(100)
+)
+_INSERT = Statement(insert(ReleaseRow))
+_CLAIM_KEY = InsertIfAbsent(IdempotencyKeyRow)
 
 
 def find_release(connection: Connection, release_id: str) -> StoredRelease | None:
     """Return a release by id, or None."""
-    row = connection.execute(_BY_ID, {"id": release_id}).first()
-    return None if row is None else _release(row)
+    row = _BY_ID.first(connection, id=release_id)
+    return None if row is None else StoredRelease(*row)
 
 
 def find_by_key(connection: Connection, principal_id: str, key: str) -> tuple[str, StoredRelease] | None:
     """Return the fingerprint and the answer of a used key, or None."""
-    row = connection.execute(_BY_KEY, {"principal": principal_id, "key": key}).first()
-    return None if row is None else (row.fingerprint, _release(row))
+    row = _BY_KEY.first(connection, principal=principal_id, key=key)
+    return None if row is None else (row[0], StoredRelease(*row[1:]))
 
 
 def find_by_request(connection: Connection, dataset_id: str, request_digest: str) -> StoredRelease | None:
     """Return the first answer to the same canonical request on the same snapshot, or None."""
-    row = connection.execute(_BY_REQUEST, {"dataset": dataset_id, "digest": request_digest}).first()
-    return None if row is None else _release(row)
+    row = _BY_REQUEST.first(connection, dataset=dataset_id, digest=request_digest)
+    return None if row is None else StoredRelease(*row)
 
 
 def list_releases(connection: Connection, dataset_id: str, *, after: int, count: int) -> list[StoredRelease]:
     """Return up to `count` releases of a dataset after a sequence, in order."""
-    values = {"dataset": dataset_id, "after": after, "count": count}
-    return [_release(row) for row in connection.execute(_PAGE, values)]
+    rows = _PAGE_OF_DATASET.all(connection, dataset=dataset_id, after=after, count=count)
+    return [StoredRelease(*row) for row in rows]
 
 
 def iterate_population(connection: Connection, population: str) -> Iterator[StoredRelease]:
-    """Yield every release of a population, in order."""
-    query = select(*_COLUMNS).where(ReleaseRow.population == population).order_by(ReleaseRow.sequence)
-    for row in connection.execute(query.execution_options(yield_per=100)):
-        yield _release(row)
+    """Yield every release of a population, in order, in pages."""
+    after = 0
+    while rows := _PAGE_OF_POPULATION.all(connection, population=population, after=after):
+        for row in rows:
+            release = StoredRelease(*row)
+            after = release.sequence
+            yield release
 
 
 def insert_release(connection: Connection, release: StoredRelease) -> None:
     """Insert a published release."""
-    connection.execute(
-        _INSERT,
-        {
-            "id": release.id,
-            "dataset_id": release.dataset_id,
-            "population": release.population,
-            "sequence": release.sequence,
-            "request_digest": release.request_digest,
-            "answer": release.answer,
-            "receipt": release.receipt,
-        },
+    _INSERT.execute(
+        connection,
+        id=release.id,
+        dataset_id=release.dataset_id,
+        population=release.population,
+        sequence=release.sequence,
+        request_digest=release.request_digest,
+        answer=release.answer,
+        receipt=release.receipt,
     )
 
 
@@ -115,5 +117,7 @@ def claim_key(connection: Connection, principal_id: str, key: str, fingerprint: 
 
     Of two simultaneous claims the second waits for the first to commit or to be undone.
     """
-    values = {"principal_id": principal_id, "key": key, "fingerprint": fingerprint, "release_id": release_id}
-    return insert_if_absent(connection, IdempotencyKeyRow, values)
+    claimed = _CLAIM_KEY.changed(
+        connection, principal_id=principal_id, key=key, fingerprint=fingerprint, release_id=release_id
+    )
+    return claimed == 1

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Response
 
 from curator_service.datasets.service import DatasetNotFound
-from curator_service.doors import VisitorDependency
+from curator_service.doors import Visit, door
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
 from curator_service.releases.schemas import REQUEST_EXAMPLE, ReleaseRequest
@@ -40,9 +40,12 @@ _KEY_PARAMETER: dict[str, Any] = {
 @router.post(
     "/datasets/{name}/quotes", summary="The price and the noise of a request, free", openapi_extra=_REQUEST_BODY
 )
-def create_quote(name: str, visitor: VisitorDependency) -> Response:
+@door(Action.QUOTE)
+def create_quote(
+    visit: Visit,
+    name: str,
+) -> Response:
     """Return what a request would cost and how noisy it would be; reads no rows."""
-    visit = visitor.permit(Action.QUOTE)
     dataset = visit.dataset(name)
     releases = visit.curator.releases
     return json_response(releases.quote(releases.prepare(dataset, visit.call.parse(ReleaseRequest))))
@@ -55,9 +58,12 @@ def create_quote(name: str, visitor: VisitorDependency) -> Response:
     responses={200: {"description": "A stored answer to the same request, at no cost"}},
     openapi_extra=_REQUEST_BODY | _KEY_PARAMETER,
 )
-def create_release(name: str, visitor: VisitorDependency) -> Response:
+@door(Action.BUY_RELEASE)
+def create_release(
+    visit: Visit,
+    name: str,
+) -> Response:
     """Charge a request to the population's budget and return its noisy statistics; charged once per key."""
-    visit = visitor.permit(Action.BUY_RELEASE)
     dataset = visit.dataset(name)
     key = check_key(visit.call.idempotency_key)
     releases = visit.curator.releases
@@ -71,21 +77,24 @@ def create_release(name: str, visitor: VisitorDependency) -> Response:
 
 
 @router.get("/datasets/{name}/releases", summary="The releases of a dataset, free to read again")
+@door(Action.READ_RELEASE)
 def list_releases(
+    visit: Visit,
     name: str,
-    visitor: VisitorDependency,
     after: Annotated[int, Query(ge=0, le=2**62)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Return a page of releases, without their statistics."""
-    visit = visitor.permit(Action.READ_RELEASE)
     return json_response(visit.curator.releases.list_releases(visit.dataset(name), after=after, count=limit))
 
 
 @router.get("/releases/{release_id}", summary="One release, byte for byte as it was first sent")
-def get_release(release_id: str, visitor: VisitorDependency) -> Response:
+@door(Action.READ_RELEASE)
+def get_release(
+    visit: Visit,
+    release_id: str,
+) -> Response:
     """Return a stored release."""
-    visit = visitor.permit(Action.READ_RELEASE)
     release = visit.curator.releases.get_release(release_id)
     try:
         visit.curator.datasets.get_visible_by_id(visit.principal, visit.objects, release.dataset_id)

@@ -17,7 +17,7 @@ from curator_service.datasets.service import DatasetService
 from curator_service.datasets.storage import needs_pass
 from curator_service.db import Database
 from curator_service.identity.repository import Principal
-from curator_service.ledger.repository import Population, find_population
+from curator_service.ledger.repository import Population, find_population, iterate_entries
 from curator_service.ledger.service import (
     Clock,
     Ledger,
@@ -70,7 +70,17 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that was checked against public declarations, and planned. Nothing here has read a row."""
+    """A request that was checked against public declarations, and planned. Nothing here has read a row.
+
+    Attributes
+    ----------
+    canonical : dict
+        The request with every default filled in.
+    request_digest : str
+        What the library of releases is searched by: everything that decides the answer.
+    fingerprint : str
+        What an idempotency key stands for: the same, and whether a fresh draw was asked for.
+    """
 
     dataset: Dataset
     request: ReleaseRequest
@@ -78,16 +88,8 @@ class Prepared:
     features: tuple[Column, ...]
     plan: GramPlan
 
-    @property
-    def request_digest(self) -> str:
-        """What the library of releases is searched by: everything that decides the answer, `fresh` aside."""
-        content = {name: value for name, value in self.canonical.items() if name != "fresh"}
-        return digest(content, dataset=self.dataset.id)
-
-    @property
-    def fingerprint(self) -> str:
-        """What an idempotency key stands for: the whole request, and where it was sent."""
-        return digest(self.canonical, dataset=self.dataset.id)
+    request_digest: str
+    fingerprint: str
 
 
 class ReleaseService:
@@ -167,9 +169,17 @@ class ReleaseService:
             "calibration": request.calibration,
             "price": request.price.model_dump(exclude_none=True),
             "shares": {s.value: float(share) for s, share in shares.items()},
-            "fresh": request.fresh,
         }
-        return Prepared(dataset, request, canonical, features, plan)
+        request_digest = digest(canonical, dataset=dataset.id)
+        return Prepared(
+            dataset=dataset,
+            request=request,
+            canonical={**canonical, "fresh": request.fresh},
+            features=features,
+            plan=plan,
+            request_digest=request_digest,
+            fingerprint=f"{request_digest}:{'fresh' if request.fresh else 'any'}",
+        )
 
     def quote(self, prepared: Prepared) -> dict[str, Any]:
         """Return the price and the noise of a request. Free; reads no rows."""
@@ -207,24 +217,31 @@ class ReleaseService:
         IdempotencyKeyMissing, IdempotencyKeyReused, BudgetExceeded
         """
         key = check_key(key)
-        with self.database.read() as connection:
-            found = self._find_answer(connection, prepared, analyst, key)
-            if found is None:
-                population = find_population(connection, prepared.dataset.population)
-                assert population is not None
-        if found is None and not fits_within(
+        found, population = self._look_up(prepared, analyst, key)
+        if found is None and fits_within(
             prepared.plan.cost, posted=population.posted, pending=population.pending, limit=population.limit
         ):
-            raise budget_exceeded(population, prepared.plan.cost)
-        if found is None:
-            published = self._charge_and_publish(prepared, analyst, key)
+            published = self._charge_and_publish(prepared, population, analyst, key)
             if published is not None:
                 return published, AnswerKind.NEW
-            found = self._answer_after_refusal(prepared, analyst, key)
+            found, population = self._look_up(prepared, analyst, key)
+        if found is None:
+            raise budget_exceeded(population, prepared.plan.cost)
         release, kind = found
-        if kind is AnswerKind.STORED:
-            release, kind = self._record_stored(prepared, analyst, key, release)
+        if kind is AnswerKind.STORED and not self._tie_key(prepared, analyst, key, release):
+            # Somebody used the key in this instant: its answer is the one that counts.
+            return self.release(prepared, analyst, key)
         return release, kind
+
+    def _look_up(
+        self, prepared: Prepared, analyst: Principal, key: str
+    ) -> tuple[tuple[StoredRelease, AnswerKind] | None, Population]:
+        """Return the answer that exists already, and the account as it stands."""
+        with self.database.read() as connection:
+            found = self._find_answer(connection, prepared, analyst, key)
+            population = find_population(connection, prepared.dataset.population)
+        assert population is not None
+        return found, population
 
     def _find_answer(
         self,
@@ -247,7 +264,9 @@ class ReleaseService:
         stored = repository.find_by_request(connection, prepared.dataset.id, prepared.request_digest)
         return None if stored is None else (stored, AnswerKind.STORED)
 
-    def _charge_and_publish(self, prepared: Prepared, analyst: Principal, key: str) -> StoredRelease | None:
+    def _charge_and_publish(
+        self, prepared: Prepared, population: Population, analyst: Principal, key: str
+    ) -> StoredRelease | None:
         """Charge, draw, publish: durable together or not at all. None if the key, the library or the budget decide."""
         release_id = f"rel_{secrets.token_hex(12)}"
         dataset, plan = prepared.dataset, prepared.plan
@@ -256,16 +275,13 @@ class ReleaseService:
                 return None
             ledger = Ledger(connection)
             charge = ledger.charge(dataset.population, plan.cost)
-            lost = charge is None or (
+            if charge is None or (
                 # The account is locked: whoever asked the same just before has committed.
                 not prepared.request.fresh
                 and repository.find_by_request(connection, dataset.id, prepared.request_digest) is not None
-            )
-            if charge is None or lost:
+            ):
                 connection.rollback()
                 return None
-            population = find_population(connection, dataset.population)
-            assert population is not None
             statistics = self.datasets.compute_statistics(dataset, plan.design, plan.row_map)
             noisy = perturb(statistics, plan, self.noise)
             moment = timestamp(self.now())
@@ -283,25 +299,10 @@ class ReleaseService:
             repository.insert_release(connection, release)
         return release  # the unit of work is committed: now it may leave
 
-    def _answer_after_refusal(
-        self, prepared: Prepared, analyst: Principal, key: str
-    ) -> tuple[StoredRelease, AnswerKind]:
-        with self.database.read() as connection:
-            found = self._find_answer(connection, prepared, analyst, key)
-            population = find_population(connection, prepared.dataset.population)
-        assert population is not None
-        if found is None:
-            raise budget_exceeded(population, prepared.plan.cost)
-        return found
-
-    def _record_stored(
-        self, prepared: Prepared, analyst: Principal, key: str, release: StoredRelease
-    ) -> tuple[StoredRelease, AnswerKind]:
-        """Tie a key to a stored answer, so that it means the same for ever."""
+    def _tie_key(self, prepared: Prepared, analyst: Principal, key: str, release: StoredRelease) -> bool:
+        """Tie a key to a stored answer, so that it means the same for ever; False if somebody has it."""
         with self.database.begin() as connection:
-            if repository.claim_key(connection, analyst.id, key, prepared.fingerprint, release.id):
-                return release, AnswerKind.STORED
-        return self._answer_after_refusal(prepared, analyst, key)
+            return repository.claim_key(connection, analyst.id, key, prepared.fingerprint, release.id)
 
     def get_release(self, release_id: str) -> StoredRelease:
         """Return a published release; the caller checks who may read its dataset.
@@ -335,9 +336,7 @@ class ReleaseService:
         """
         bad = []
         with self.database.snapshot() as connection:
-            from curator_service.ledger.repository import iterate_entries  # noqa: PLC0415
-
-            charges = {}
+            charges: dict[int, tuple[Receipt, dict[str, Any]]] = {}
             for entry in iterate_entries(connection, population):
                 facts = json.loads(entry.payload)
                 if facts["kind"] == "charge":
@@ -376,7 +375,7 @@ def check_key(key: str | None) -> str:
 
 
 def _column(dataset: Dataset, name: str, pointer: str) -> Column:
-    column = dataset.manifest.column(name)
+    column = dataset.manifest.by_name.get(name)
     if column is None:
         declared = ", ".join(c.name for c in dataset.manifest.columns)
         raise RequestInvalid.at(pointer, f"the dataset declares no column {name!r}; it has {declared}")

@@ -1,4 +1,4 @@
-"""first schema
+"""First schema: accounts, chains, datasets, principals, releases.
 
 Revision ID: 0001
 Revises:
@@ -134,7 +134,7 @@ def upgrade() -> None:
         "idempotency_keys",
         sa.Column("principal_id", sa.String(length=32), nullable=False),
         sa.Column("key", sa.String(length=128), nullable=False),
-        sa.Column("fingerprint", sa.String(length=64), nullable=False),
+        sa.Column("fingerprint", sa.String(length=80), nullable=False),
         sa.Column("release_id", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(
             ["principal_id"], ["principals.id"], name="fk_idempotency_keys_principal_id_principals"

@@ -12,8 +12,7 @@ import pytest
 import analyst_client
 
 MODULES = [
-    importlib.import_module(module.name)
-    for module in pkgutil.walk_packages(analyst_client.__path__, "analyst_client.")
+    importlib.import_module(module.name) for module in pkgutil.walk_packages(analyst_client.__path__, "analyst_client.")
 ] + [analyst_client]
 
 

@@ -43,65 +43,72 @@ def code(design: Design, **columns: StoredArray) -> list[list[int]]:
 
 
 def test_a_category_keeps_all_levels_without_a_constant() -> None:
-    design = make_design([category("c", 3, MissingRule.MIDPOINT)], [], intercept=False)
+    design = make_design((category("c", 3, MissingRule.MIDPOINT),), (), intercept=False)
     assert [t.name for t in design.terms] == ["c[a]", "c[b]", "c[c]"]
     assert code(design, c=stored(0, 1, 2, MISSING)) == [[q, 0, 0], [0, q, 0], [0, 0, q], [0, 0, 0]]
 
 
 def test_a_category_drops_its_first_level_beside_a_constant() -> None:
-    design = make_design([category("c", 3, MissingRule.MIDPOINT)], [], intercept=True)
+    design = make_design((category("c", 3, MissingRule.MIDPOINT),), (), intercept=True)
     assert [t.name for t in design.terms] == ["(constant)", "c[b]", "c[c]"]
     assert code(design, c=stored(0, 1, 2, MISSING)) == [[q, 0, 0], [q, q, 0], [q, 0, q], [q, 0, 0]]
 
 
 def test_the_first_level_and_a_missing_category_differ_without_a_constant() -> None:
-    design = make_design([category("c", 2, MissingRule.MIDPOINT)], [], intercept=False)
+    design = make_design((category("c", 2, MissingRule.MIDPOINT),), (), intercept=False)
     first, missing = code(design, c=stored(0, MISSING))
     assert first == [q, 0]
     assert missing == [0, 0]
 
 
 def test_a_boolean_is_zero_or_one() -> None:
-    design = make_design([boolean("b", MissingRule.MIDPOINT)], [], intercept=False)
+    design = make_design((boolean("b", MissingRule.MIDPOINT),), (), intercept=False)
     assert code(design, b=stored(0, 1, MISSING)) == [[0], [q], [0]]
 
 
 def test_a_numeric_midpoint_is_zero() -> None:
-    design = make_design([numeric("x", MissingRule.MIDPOINT)], [], intercept=True)
+    design = make_design((numeric("x", MissingRule.MIDPOINT),), (), intercept=True)
     assert code(design, x=stored(-STORED_UNIT, MISSING, STORED_UNIT)) == [[q, -q], [q, 0], [q, q]]
 
 
 def test_a_numeric_indicator_flags_a_missing_value() -> None:
-    design = make_design([numeric("x", MissingRule.INDICATOR)], [], intercept=False)
+    design = make_design((numeric("x", MissingRule.INDICATOR),), (), intercept=False)
     assert [t.name for t in design.terms] == ["x", "x[missing]"]
     assert code(design, x=stored(STORED_UNIT, MISSING)) == [[q, 0], [0, q]]
 
 
 def test_a_boolean_indicator_flags_a_missing_value() -> None:
-    design = make_design([boolean("b", MissingRule.INDICATOR)], [], intercept=False)
+    design = make_design((boolean("b", MissingRule.INDICATOR),), (), intercept=False)
     assert code(design, b=stored(0, 1, MISSING)) == [[0, 0], [q, 0], [0, q]]
 
 
 def test_a_category_and_its_indicator_are_one_group() -> None:
-    design = make_design([category("c", 3, MissingRule.INDICATOR)], [], intercept=True)
+    design = make_design((category("c", 3, MissingRule.INDICATOR),), (), intercept=True)
     assert (design.group_count, design.wide_group_count) == (2, 1)
     assert code(design, c=stored(0, 1, 2, MISSING)) == [[q, 0, 0, 0], [q, q, 0, 0], [q, 0, q, 0], [q, 0, 0, q]]
 
 
 def test_a_row_that_misses_an_omitting_column_is_all_zeros() -> None:
-    design = make_design([numeric("x"), boolean("b", MissingRule.MIDPOINT)], [numeric("y")], intercept=True)
+    design = make_design(
+        (
+            numeric("x"),
+            boolean("b", MissingRule.MIDPOINT),
+        ),
+        (numeric("y"),),
+        intercept=True,
+    )
     rows = code(design, x=stored(MISSING, 0, 0), b=stored(1, 1, 1), y=stored(STORED_UNIT, MISSING, STORED_UNIT))
     assert rows == [[0, 0, 0, 0], [0, 0, 0, 0], [q, 0, q, q]]
 
 
 @pytest.mark.parametrize("rule", [MissingRule.MIDPOINT, MissingRule.COMPLETE])
 def test_other_rules_omit_no_row(rule: MissingRule) -> None:
-    design = make_design([numeric("x", rule)], [numeric("y", rule)], intercept=True)
+    design = make_design((numeric("x", rule),), (numeric("y", rule),), intercept=True)
     assert design.omitting == frozenset()
 
 
 def test_a_target_with_an_indicator_omits_the_row() -> None:
-    design = make_design([], [numeric("y", MissingRule.INDICATOR)], intercept=True)
+    design = make_design((), (numeric("y", MissingRule.INDICATOR),), intercept=True)
     assert code(design, y=stored(MISSING, STORED_UNIT)) == [[0, 0], [q, q]]
 
 
@@ -111,7 +118,7 @@ def test_a_category_cannot_be_a_target() -> None:
 
 
 def test_a_single_level_beside_a_constant_is_not_a_wide_group() -> None:
-    design = make_design([category("c", 2)], [], intercept=True)
+    design = make_design((category("c", 2),), (), intercept=True)
     assert (design.group_count, design.wide_group_count) == (2, 0)
 
 
@@ -123,24 +130,41 @@ def test_groups_of_a_mixed_design_are_counted() -> None:
         category("d", 2),
         category("e", 2, MissingRule.INDICATOR),
     ]
-    design = make_design(features, [numeric("y")], intercept=True)
+    design = make_design(tuple(features), (numeric("y"),), intercept=True)
     assert len(design.terms) == 1 + 2 + 1 + 3 + 1 + 2
     assert (design.group_count, design.wide_group_count) == (7, 2)
 
 
 def test_columns_are_listed_once_and_in_order() -> None:
-    design = make_design([category("c", 3), numeric("x")], [numeric("x"), numeric("y")], intercept=True)
+    design = make_design(
+        (
+            category("c", 3),
+            numeric("x"),
+        ),
+        (
+            numeric("x"),
+            numeric("y"),
+        ),
+        intercept=True,
+    )
     assert design.columns == ("c", "x", "y")
 
 
 def test_a_design_without_columns_codes_a_constant() -> None:
-    assert code_rows({}, make_design([], [], intercept=True), 2).tolist() == [[q], [q]]
+    assert code_rows({}, make_design((), (), intercept=True), 2).tolist() == [[q], [q]]
 
 
 def test_a_feature_named_twice_is_refused_or_counted_twice() -> None:
     # Two terms of one group can both differ from 0 here, so counting the group once would understate R².
     try:
-        design = make_design([numeric("x"), numeric("x")], [], intercept=True)
+        design = make_design(
+            (
+                numeric("x"),
+                numeric("x"),
+            ),
+            (),
+            intercept=True,
+        )
     except ValueError:
         return
     assert design.group_count == 3
@@ -149,7 +173,14 @@ def test_a_feature_named_twice_is_refused_or_counted_twice() -> None:
 @pytest.mark.parametrize("name", ["(constant)", "z[missing]"])
 def test_a_column_name_cannot_join_another_group(name: str) -> None:
     try:
-        design = make_design([numeric("z", MissingRule.INDICATOR), numeric(name)], [], intercept=True)
+        design = make_design(
+            (
+                numeric("z", MissingRule.INDICATOR),
+                numeric(name),
+            ),
+            (),
+            intercept=True,
+        )
     except ValueError:
         return
     assert design.group_count == 4
@@ -189,7 +220,7 @@ def test_at_most_one_term_of_a_group_differs_from_zero(
     kinds: list[tuple[ColumnType, MissingRule, int]], intercept: bool, seed: int
 ) -> None:
     columns = [declare(*kind, name=f"v{i}") for i, kind in enumerate(kinds)]
-    design = make_design(columns, [], intercept=intercept)
+    design = make_design(tuple(columns), (), intercept=intercept)
     rows = code_rows(random_columns(columns, 40, seed), design, 40)
     assert (np.abs(rows) <= q).all()
     for group in {t.group for t in design.terms}:
@@ -202,7 +233,7 @@ def test_a_row_is_coded_alike_alone_and_in_a_batch(
     kinds: list[tuple[ColumnType, MissingRule, int]], intercept: bool, seed: int
 ) -> None:
     columns = [declare(*kind, name=f"v{i}") for i, kind in enumerate(kinds)]
-    design = make_design(columns, [], intercept=intercept)
+    design = make_design(tuple(columns), (), intercept=intercept)
     values = random_columns(columns, 12, seed)
     alone = [code_rows({n: v[k : k + 1] for n, v in values.items()}, design, 1)[0].tolist() for k in range(12)]
     assert code_rows(values, design, 12).tolist() == alone
@@ -216,7 +247,7 @@ def test_a_request_without_omission_is_a_block_of_the_cached_design(
     columns = [c for c in columns if c.missing is not MissingRule.OMIT]
     targets = [c for c in columns if c.type is not ColumnType.CATEGORICAL and c.missing is not MissingRule.INDICATOR]
     values = random_columns(columns, 15, seed)
-    wide, request = cached_design(columns), make_design(columns, targets, intercept=intercept)
+    wide, request = cached_design(tuple(columns)), make_design(tuple(columns), tuple(targets), intercept=intercept)
     assert request.omitting == wide.omitting == frozenset()
     positions = [wide.terms.index(term) for term in (*request.terms, *request.targets)]
     assert code_rows(values, wide, 15)[:, positions].tolist() == code_rows(values, request, 15).tolist()
@@ -224,4 +255,4 @@ def test_a_request_without_omission_is_a_block_of_the_cached_design(
 
 def test_the_constant_is_a_group_of_its_own() -> None:
     assert CONSTANT.kind is TermKind.CONSTANT
-    assert make_design([], [], intercept=True).group_count == 1
+    assert make_design((), (), intercept=True).group_count == 1

@@ -1,0 +1,124 @@
+"""Server CPU, latency and throughput of a release and of a budget read, as ratios to an empty endpoint.
+
+One run, one server, durable SQLite (WAL, synchronous=FULL), a box release of five terms from the cached Gram. The
+empty endpoint is a bare ``async`` route under the same middleware, without authentication or database.
+
+    python bench/release.py [--requests 400] [--rounds 5]
+"""
+
+import argparse
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.serving import EMPTY_PATH, ROOT, Server, get, post_release, serve
+from curator_service.curator import Curator
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
+
+REQUEST: dict[str, object] = {
+    "features": ["age", "sex", "creatinine", "lambda"],  # with the constant: five terms
+    "targets": ["kappa"],
+    "rows": {"map": "box"},
+    "price": {"epsilon": 0.01, "delta": 1e-6},
+    "fresh": True,
+}
+Act = Callable[[object], int]
+
+
+def set_up(curator: Curator, folder: Path) -> None:
+    """Register the cohort with every column declared without omission, so that the box Gram is cached."""
+    example = ROOT / "examples" / "flchain"
+    manifest = folder / "manifest.toml"
+    manifest.write_text((example / "manifest.toml").read_text().replace('"omit"', '"midpoint"'))
+    curator.ledger.create_population(
+        "olmsted",
+        adjacency=Adjacency.ADD_REMOVE,
+        accountant="gdp",
+        limit=Price(mu=900.0),
+        delta=1e-6,
+        actor="bench",
+    )
+    curator.datasets.register(manifest, example / "flchain.csv", actor="bench")
+
+
+def measure(server: Server, act: Act, requests: int) -> tuple[float, list[float]]:
+    """Return the server's CPU seconds per request and each request's latency."""
+    connection = server.connect()
+    act(connection)
+    latencies, before = [], server.cpu_s()
+    for _ in range(requests):
+        start = time.perf_counter()
+        status = act(connection)
+        latencies.append(time.perf_counter() - start)
+        if status not in {200, 201}:
+            raise RuntimeError(f"status {status}")
+    return (server.cpu_s() - before) / requests, latencies
+
+
+def throughput(server: Server, act: Act, clients: int, requests: int) -> float:
+    """Return requests per second with so many keep-alive clients."""
+
+    def run() -> None:
+        connection = server.connect()
+        for _ in range(requests // clients):
+            if act(connection) not in {200, 201}:
+                raise RuntimeError("a request failed")
+
+    threads = [threading.Thread(target=run) for _ in range(clients)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return requests / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Measure and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--requests", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    with serve(set_up) as server:
+        token = server.analyst("flchain")
+        acts: dict[str, Act] = {
+            "empty endpoint": lambda c: get(c, EMPTY_PATH),
+            "budget read": lambda c: get(c, "/v1/datasets/flchain/budget", token),
+            "release": lambda c: post_release(c, "flchain", token, REQUEST),
+        }
+        cpu: dict[str, list[float]] = {name: [] for name in acts}
+        latency: dict[str, list[float]] = {name: [] for name in acts}
+        for _ in range(options.rounds):
+            for name, act in acts.items():
+                # The empty endpoint is so short that the clock tick of CPU time needs more of it.
+                count = options.requests * (4 if name == "empty endpoint" else 1)
+                used, waited = measure(server, act, count)
+                cpu[name].append(used)
+                latency[name] += waited
+        print(f"{'':16}{'CPU/request':>14}{'ratio':>8}{'noise':>8}{'p50':>10}{'p99':>10}{'p50 ratio':>11}")
+        base, base_p50 = statistics.median(cpu["empty endpoint"]), statistics.median(latency["empty endpoint"])
+        for name in acts:
+            middle = statistics.median(cpu[name])
+            spread = (max(cpu[name]) - min(cpu[name])) / middle
+            waited = sorted(latency[name])
+            p50, p99 = waited[len(waited) // 2], waited[int(len(waited) * 0.99)]
+            print(
+                f"{name:16}{middle * 1e6:11.0f} µs{middle / base:8.1f}{spread:8.0%}{p50 * 1e6:7.0f} µs"
+                f"{p99 * 1e6:7.0f} µs{p50 / base_p50:11.1f}"
+            )
+        for clients in (8, 32):
+            rates = {name: throughput(server, act, clients, options.requests * 2) for name, act in acts.items()}
+            text = ", ".join(
+                f"{name} {rate:.0f}/s ({rate / rates['empty endpoint']:.3f})" for name, rate in rates.items()
+            )
+            print(f"throughput with {clients} clients (ratio to empty): {text}")
+
+
+if __name__ == "__main__":
+    main()
