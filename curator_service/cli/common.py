@@ -43,7 +43,7 @@ def read_settings() -> Settings:
         fail(str(error))
 
 
-def fail(message: str) -> Any:
+def fail(message: str) -> NoReturn:
     """End the command with a message."""
     for line in message.splitlines():
         err.print(f"[red]error:[/red] {line}", highlight=False, soft_wrap=True, markup=True)

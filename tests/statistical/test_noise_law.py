@@ -101,8 +101,8 @@ def test_the_law_test_sees_a_scale_that_is_five_percent_off(wrong: int) -> None:
 def test_a_release_has_the_planned_covariance(row_map: RowMap) -> None:
     size, targets, repeats = 4, 2, 600
     design = make_design(
-        [Column(f"x{i}", ColumnType.NUMERIC) for i in range(size - 1)],
-        [Column(f"y{i}", ColumnType.NUMERIC) for i in range(targets)],
+        tuple(Column(f"x{i}", ColumnType.NUMERIC) for i in range(size - 1)),
+        tuple(Column(f"y{i}", ColumnType.NUMERIC) for i in range(targets)),
         intercept=True,
     )
     plan = plan_gram(

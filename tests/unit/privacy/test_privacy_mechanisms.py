@@ -47,8 +47,8 @@ def make_plan(
     row_map: RowMap, *, features: int = 3, targets: int = 2, statistics: tuple[Statistic, ...] = tuple(Statistic)
 ) -> GramPlan:
     design = make_design(
-        [Column(f"x{i}", ColumnType.NUMERIC) for i in range(features)],
-        [Column(f"y{i}", ColumnType.NUMERIC) for i in range(targets)],
+        tuple(Column(f"x{i}", ColumnType.NUMERIC) for i in range(features)),
+        tuple(Column(f"y{i}", ColumnType.NUMERIC) for i in range(targets)),
         intercept=True,
     )
     return plan_gram(
@@ -126,7 +126,7 @@ def test_each_release_draws_afresh() -> None:
 
 
 def test_a_single_term_under_the_ball_has_no_pair_to_draw() -> None:
-    design = make_design([], [Column("y", ColumnType.NUMERIC)], intercept=True)
+    design = make_design((), (Column("y", ColumnType.NUMERIC),), intercept=True)
     plan = plan_gram(
         design,
         Ball.of_norm(1.0),

@@ -1,5 +1,6 @@
 """Planning: integer scales as small as the price allows, and a cost that never exceeds it."""
 
+import contextlib
 import math
 from fractions import Fraction
 
@@ -27,9 +28,10 @@ MICRO = Fraction(1, 10**12)
 
 
 def design(numeric: int = 2, levels: int = 3, targets: int = 1, intercept: bool = True) -> Design:
-    features = [Column(f"x{i}", ColumnType.NUMERIC) for i in range(numeric)]
-    features.append(Column("c", ColumnType.CATEGORICAL, MissingRule.INDICATOR, levels=tuple("abcdef"[:levels])))
-    return make_design(features, [Column(f"y{i}", ColumnType.NUMERIC) for i in range(targets)], intercept=intercept)
+    category = Column("c", ColumnType.CATEGORICAL, MissingRule.INDICATOR, levels=tuple("abcdef"[:levels]))
+    features = tuple(Column(f"x{i}", ColumnType.NUMERIC) for i in range(numeric))
+    outcomes = tuple(Column(f"y{i}", ColumnType.NUMERIC) for i in range(targets))
+    return make_design((*features, category), outcomes, intercept=intercept)
 
 
 def plan(
@@ -232,7 +234,35 @@ def test_a_plan_does_not_use_the_number_of_columns_of_a_group() -> None:
     assert few.sensitivity_squared == Fraction(UNIT**4 * (4**2 + 4), 2)
 
 
+def test_a_caller_cannot_change_the_default_shares_of_others() -> None:
+    first = default_shares((Statistic.XTX, Statistic.YTY))
+    with contextlib.suppress(TypeError):  # a read-only mapping refuses
+        first[Statistic.XTX] = Fraction(1, 1000)
+    assert sum(default_shares((Statistic.XTX, Statistic.YTY)).values()) == 1
+
+
+def test_shares_change_the_plan_and_their_order_does_not() -> None:
+    a, b = {Statistic.XTX: Fraction(1, 4), Statistic.YTY: Fraction(1, 2)}, {Statistic.XTX: Fraction(1, 2)}
+    assert plan(10**10, Box(), shares=a).parts[0].sigma > plan(10**10, Box(), shares=b).parts[0].sigma
+    assert plan(10**10, Box(), shares=a) == plan(10**10, Box(), shares=dict(reversed(a.items())))
+
+
+def test_each_public_number_of_a_request_has_its_own_plan() -> None:
+    # Plans may be remembered: a memory that ignored one of these would give another request's noise.
+    shares = {Statistic.XTX: Fraction(1, 2), Statistic.LAMBDA_MIN: Fraction(1, 2)}
+    known = [
+        plan_gram(d, m, a, row_capacity=n, price_units=p, shares=shares)
+        for d in (design(2), design(3))
+        for m in (Box(), Ball(UNIT), Ball(UNIT + 1))
+        for a in Adjacency
+        for n in (10, 10**8)
+        for p in (10**10, 10**11)
+    ]
+    assert len({(made.design, *(part.sigma for part in made.parts)) for made in known}) == 48
+
+
 def test_a_cost_that_forgets_the_loss_of_variance_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    planning._plan.cache_clear()  # a failed plan is not remembered, so nothing is left behind
     monkeypatch.setattr(planning, "VARIANCE_LOSS", 0)
     with pytest.raises((AssertionError, ValueError)):
         # The price of σ² = 2^20 without the loss, rounded up: the cost of that σ is above it.
