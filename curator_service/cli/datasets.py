@@ -9,7 +9,7 @@ from rich.table import Table
 
 from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.routes import render_dataset
+from curator_service.datasets.schemas import render_dataset
 
 app = typer.Typer(help="Datasets: a manifest and its rows.", no_args_is_help=True)
 _File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]

@@ -8,7 +8,7 @@ from rich.table import Table
 from curator_service.cli.common import AsJson, actor, emit, fail, open_curator, out
 from curator_service.curator import Curator
 from curator_service.ledger.repository import Population
-from curator_service.ledger.routes import render_budget
+from curator_service.ledger.schemas import render_budget
 from curator_service.privacy.accountant import Price, affordable, spent
 from curator_service.privacy.adjacency import Adjacency
 

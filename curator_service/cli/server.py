@@ -4,7 +4,6 @@ import os
 from typing import Annotated
 
 import typer
-import uvicorn
 
 from curator_service.cli.common import AsJson, emit, fail, open_curator, read_settings
 from curator_service.curator import make_curator
@@ -19,6 +18,8 @@ def serve(
     access_log: Annotated[bool, typer.Option(help="Log each request's line.")] = True,
 ) -> None:
     """Serve the HTTP interface. Put a TLS proxy in front: tokens travel in the header."""
+    import uvicorn  # noqa: PLC0415 -- the other commands start faster without the server
+
     settings = read_settings()
     with open_curator() as curator:
         curator.ledger.list_populations()  # the database answers, and its schema is current

@@ -1,33 +1,13 @@
 """Routes of datasets: what is declared, never what is stored."""
 
-from typing import Any
-
 from fastapi import APIRouter, Response
 
-from curator_service.datasets.repository import Dataset
+from curator_service.datasets.schemas import render_dataset
 from curator_service.doors import Visit, door
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
-from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases.service import render_column
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
-
-
-def render_dataset(dataset: Dataset) -> dict[str, Any]:
-    """Return a dataset's public declaration as JSON; the row count only where it is public."""
-    manifest = dataset.manifest
-    return {
-        "name": dataset.name,
-        "description": manifest.description,
-        "population": dataset.population,
-        "adjacency": dataset.adjacency,
-        "row_capacity": manifest.row_capacity,
-        "rows": dataset.row_count if dataset.adjacency is Adjacency.REPLACE_ONE else None,
-        "columns": [render_column(c.column) | {"description": c.description} for c in manifest.columns],
-        "kinds": ["gram"],
-        "row_maps": ["box", "ball"],
-    }
 
 
 @router.get("", summary="The datasets that you may see")

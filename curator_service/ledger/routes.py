@@ -1,7 +1,7 @@
 """Routes of the ledger: budgets for whoever may see a dataset, entries for auditors."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
@@ -9,29 +9,11 @@ from curator_service.datasets.manifest import NAME_PATTERN
 from curator_service.doors import Visit, door
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
-from curator_service.ledger.repository import Population
-from curator_service.ledger.service import render_amount
-from curator_service.privacy.accountant import affordable, spent
+from curator_service.ledger.schemas import render_budget
 from curator_service.problems import NotFound
 
 router = APIRouter(prefix="/v1", tags=["ledger"])
 _NAME = re.compile(NAME_PATTERN)
-
-
-def render_budget(population: Population) -> dict[str, Any]:
-    """Return an account as JSON: the account's unit first, (ε, δ), µ and ρ beside it."""
-    delta = population.delta
-    return {
-        "population": population.name,
-        "accountant": population.accountant,
-        "adjacency": population.adjacency,
-        "delta": delta,
-        "limit": render_amount(spent(population.limit, delta)),
-        "posted": render_amount(spent(population.posted, delta)),
-        "pending": render_amount(spent(population.pending, delta)),
-        "remaining": render_amount(affordable(population.remaining, delta)),
-        "share_spent": (population.posted + population.pending) / population.limit,
-    }
 
 
 @router.get("/datasets/{name}/budget", summary="What was spent and what remains")

@@ -22,9 +22,10 @@ from curator_service.ledger.chain import (
     verify_chain,
 )
 from curator_service.ledger.repository import Population
-from curator_service.privacy.accountant import Amount, Price, affordable, spent
+from curator_service.ledger.schemas import render_amount
+from curator_service.privacy.accountant import Price, affordable, spent
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.calibration import DELTA_MIN
+from curator_service.privacy.calibration import DELTA_MIN, round_down
 from curator_service.problems import NotFound, Problem
 
 Clock = Callable[[], datetime]
@@ -54,18 +55,6 @@ class PopulationError(ValueError):
     """A population cannot be created as asked; the message says why, for the admin."""
 
 
-def render_amount(amount: Amount) -> dict[str, Any]:
-    """Return an amount as JSON: the account's integer as a string, and its views."""
-    infinite = amount.epsilon == float("inf")
-    return {
-        "units": str(amount.units),
-        "mu": amount.mu,
-        "rho": amount.rho,
-        "epsilon": None if infinite else amount.epsilon,
-        "delta": amount.delta,
-    }
-
-
 def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
     """Build the refusal of a cost: what was asked, what remains, and the largest price that would pass."""
     remaining = affordable(population.remaining, population.delta)
@@ -74,8 +63,8 @@ def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
     del largest["units"]
     if remaining.epsilon > 0:
         way_out = (
-            f"The largest price that would pass now is epsilon = {remaining.epsilon:g} at delta = {remaining.delta:g} "
-            f"(rho = {remaining.rho:.6g}). A stored release costs nothing to read again."
+            f"The largest price that would pass now is epsilon = {round_down(remaining.epsilon, 6):g} at delta = "
+            f"{remaining.delta:g} (rho = {round_down(remaining.rho, 6):g}). A stored release costs nothing to read again."
         )
     else:
         way_out = "Nothing useful is left: read a stored release, or ask an admin about the budget."

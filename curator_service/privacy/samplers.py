@@ -3,7 +3,10 @@
 from functools import lru_cache
 from typing import Any, Protocol
 
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian
+from opendp.metrics import l2_distance
+from opendp.mod import enable_features
 
 SIGMA_MIN = 2**10
 SIGMA_MAX = 2**53  # the largest integer that a float64 scale states exactly
@@ -46,7 +49,6 @@ class OpenDpNoise:
 
 @lru_cache(maxsize=256)
 def _measurement(sigma: int) -> Any:
-    dp.enable_features("contrib")
+    enable_features("contrib")
     # The metric and measure of the opendp measurement are not used: our accountant prices the integers themselves.
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    return dp.m.make_gaussian(*space, scale=float(sigma))
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=float(sigma))

@@ -13,20 +13,14 @@ from http import HTTPStatus
 from typing import Any
 
 from curator_service.datasets.repository import Dataset
+from curator_service.datasets.schemas import render_column
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.storage import needs_pass
 from curator_service.db import Database
 from curator_service.identity.repository import Principal
 from curator_service.ledger.repository import Population, find_population, iterate_entries
-from curator_service.ledger.service import (
-    Clock,
-    Ledger,
-    Receipt,
-    budget_exceeded,
-    render_amount,
-    timestamp,
-    utc_now,
-)
+from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.service import Clock, Ledger, Receipt, budget_exceeded, timestamp, utc_now
 from curator_service.privacy.accountant import GaussianPart, fits_within, spent
 from curator_service.privacy.calibration import exact
 from curator_service.privacy.design import Column, ColumnType, Design, Term, TermKind, make_design
@@ -420,13 +414,6 @@ def _describe(prepared: Prepared, population: Population) -> dict[str, Any]:
 def _view_delta(prepared: Prepared, population: Population) -> float:
     stated = prepared.request.price.delta
     return population.delta if stated is None else stated
-
-
-def render_column(column: Column) -> dict[str, Any]:
-    """Return a column's public declaration as JSON."""
-    numeric = column.type is ColumnType.NUMERIC
-    public: dict[str, Any] = {"lower": column.lower, "upper": column.upper} if numeric else {"levels": column.levels}
-    return {"name": column.name, "type": column.type, "unit": column.unit, **public, "missing": column.missing}
 
 
 def _render_term(term: Term, features: tuple[Column, ...]) -> dict[str, Any]:

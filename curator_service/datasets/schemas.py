@@ -1,0 +1,30 @@
+"""Declarations as JSON: what is public of a dataset."""
+
+from typing import Any
+
+from curator_service.datasets.repository import Dataset
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.design import Column, ColumnType
+
+
+def render_dataset(dataset: Dataset) -> dict[str, Any]:
+    """Return a dataset's public declaration as JSON; the row count only where it is public."""
+    manifest = dataset.manifest
+    return {
+        "name": dataset.name,
+        "description": manifest.description,
+        "population": dataset.population,
+        "adjacency": dataset.adjacency,
+        "row_capacity": manifest.row_capacity,
+        "rows": dataset.row_count if dataset.adjacency is Adjacency.REPLACE_ONE else None,
+        "columns": [render_column(c.column) | {"description": c.description} for c in manifest.columns],
+        "kinds": ["gram"],
+        "row_maps": ["box", "ball"],
+    }
+
+
+def render_column(column: Column) -> dict[str, Any]:
+    """Return a column's public declaration as JSON."""
+    numeric = column.type is ColumnType.NUMERIC
+    public: dict[str, Any] = {"lower": column.lower, "upper": column.upper} if numeric else {"levels": column.levels}
+    return {"name": column.name, "type": column.type, "unit": column.unit, **public, "missing": column.missing}
