@@ -8,13 +8,10 @@ empty endpoint is a bare ``async`` route under the same middleware, without auth
 
 import argparse
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.serving import EMPTY_PATH, ROOT, Server, get, post_release, serve
 from curator_service.curator import Curator

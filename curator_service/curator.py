@@ -7,7 +7,7 @@ from curator_service.datasets.storage import Storage
 from curator_service.db import Database
 from curator_service.identity.service import IdentityService
 from curator_service.ledger.service import Clock, LedgerService, utc_now
-from curator_service.privacy.samplers import NoiseSource, OpenDpNoise
+from curator_service.privacy.samplers import NoiseSource, SystemNoise
 from curator_service.releases.service import ReleaseService
 from curator_service.settings import Settings
 
@@ -44,7 +44,7 @@ def make_curator(settings: Settings, *, noise: NoiseSource | None = None, now: C
         releases=ReleaseService(
             database,
             datasets,
-            OpenDpNoise() if noise is None else noise,
+            SystemNoise() if noise is None else noise,
             synchronous_row_capacity=settings.synchronous_row_capacity,
             now=now,
         ),

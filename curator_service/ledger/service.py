@@ -64,7 +64,8 @@ def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
     if remaining.epsilon > 0:
         way_out = (
             f"The largest price that would pass now is epsilon = {round_down(remaining.epsilon, 6):g} at delta = "
-            f"{remaining.delta:g} (rho = {round_down(remaining.rho, 6):g}). A stored release costs nothing to read again."
+            f"{remaining.delta:g} (rho = {round_down(remaining.rho, 6):g}). A stored release costs nothing to read "
+            "again."
         )
     else:
         way_out = "Nothing useful is left: read a stored release, or ask an admin about the budget."

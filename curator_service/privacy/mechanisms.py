@@ -40,18 +40,19 @@ def perturb(statistics: SufficientStatistics, plan: GramPlan, noise: NoiseSource
     NoisyStatistics
         Nothing here, and nothing after, looks at the value of a draw.
     """
+    exact = [_flatten(statistics, part) for part in plan.parts]
+    scales = [_scales(part, len(statistics.xtx), len(values)) for part, values in zip(plan.parts, exact, strict=True)]
+    draws = iter(noise.sample_discrete_gaussian([sigma for part in scales for sigma in part]))
     return NoisyStatistics(
         {
-            Statistic(part.statistic): [
-                exact + draw
-                for exact, draw in zip(_flatten(statistics, part), _draw(part, statistics, noise), strict=True)
-            ]
-            for part in plan.parts
+            Statistic(part.statistic): [value + next(draws) for value in values]
+            for part, values in zip(plan.parts, exact, strict=True)
         }
     )
 
 
 def _flatten(statistics: SufficientStatistics, part: GaussianPart) -> list[int]:
+    """Return the entries of a statistic that are released, each unordered pair of XᵀX once."""
     match Statistic(part.statistic):
         case Statistic.XTX:
             values = statistics.xtx[np.triu_indices(len(statistics.xtx))]
@@ -65,19 +66,8 @@ def _flatten(statistics: SufficientStatistics, part: GaussianPart) -> list[int]:
     return flat
 
 
-def _draw(part: GaussianPart, statistics: SufficientStatistics, noise: NoiseSource) -> list[int]:
-    size = len(statistics.xtx)
-    match Statistic(part.statistic):
-        case Statistic.XTX if part.sigma_offdiagonal is not None:
-            diagonal = iter(noise.sample_discrete_gaussian(part.sigma, size))
-            above = iter(noise.sample_discrete_gaussian(part.sigma_offdiagonal, size * (size - 1) // 2))
-            return [next(diagonal if i == j else above) for i in range(size) for j in range(i, size)]
-        case Statistic.XTX:
-            count = size * (size + 1) // 2
-        case Statistic.XTY:
-            count = statistics.xty.size
-        case Statistic.YTY:
-            count = statistics.yty.size
-        case Statistic.LAMBDA_MIN:
-            count = 1
-    return noise.sample_discrete_gaussian(part.sigma, count)
+def _scales(part: GaussianPart, size: int, count: int) -> list[int]:
+    """Return the scale of each released entry."""
+    if part.sigma_offdiagonal is None:
+        return [part.sigma] * count
+    return [part.sigma if i == j else part.sigma_offdiagonal for i in range(size) for j in range(i, size)]

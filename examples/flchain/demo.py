@@ -96,7 +96,8 @@ def show_budget(client: CuratorClient, when: str) -> None:
     console.print(
         f"Budget {when}: µ² = {2 * budget.posted.rho:.5f} of {2 * budget.limit.rho:.5f} spent "
         f"([bold]{budget.share_spent:.1%}[/bold]); as (ε, δ): {budget.posted.epsilon:.3g} of "
-        f"{budget.limit.epsilon:.3g} at δ = {budget.limit.delta:g}; still fits one release of ε = {budget.remaining.epsilon:.3g}."
+        f"{budget.limit.epsilon:.3g} at δ = {budget.limit.delta:g}; one more release of ε = "
+        f"{budget.remaining.epsilon:.3g} would fit."
     )
 
 
@@ -129,12 +130,12 @@ def plot(fit: AdaSSP, without_privacy: np.ndarray, path: Path) -> None:
     scales = [25.0, 1.0, 1.5, 3.0]  # half ranges of the bounds; 1 for a category
     places = np.arange(len(scales))
     figure, axes = plt.subplots(figsize=(7, 3.2), layout="constrained")
-    axes.barh(places + 0.19, fit.coef_ * scales, 0.36, color="#2a7f62", label=f"private, ε = {EPSILON:g}")
-    axes.barh(places - 0.19, without_privacy[1:] * scales, 0.36, color="#b9b9b9", label="without privacy")
+    axes.barh(places - 0.19, fit.coef_ * scales, 0.36, color="#2a7f62", label=f"private, ε = {EPSILON:g}")
+    axes.barh(places + 0.19, without_privacy[1:] * scales, 0.36, color="#b9b9b9", label="without privacy")
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(places, fit.term_names_)
     axes.invert_yaxis()
-    axes.set_xlabel(f"change of {TARGET} (mg/dL) over half of the term's range")
+    axes.set_xlabel(f"change of {TARGET} (mg/dL) over half of the term's range (sex: M against F)")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
