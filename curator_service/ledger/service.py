@@ -25,7 +25,7 @@ from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.accountant import Price, affordable, spent
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.calibration import DELTA_MIN, round_down
+from curator_service.privacy.calibration import DELTA_MIN, exact, round_down
 from curator_service.problems import NotFound, Problem
 
 Clock = Callable[[], datetime]
@@ -62,10 +62,10 @@ def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
     largest = render_amount(remaining)
     del largest["units"]
     if remaining.epsilon > 0:
+        epsilon, rho = (round_down(exact(value), 6) for value in (remaining.epsilon, remaining.rho))
         way_out = (
-            f"The largest price that would pass now is epsilon = {round_down(remaining.epsilon, 6):g} at delta = "
-            f"{remaining.delta:g} (rho = {round_down(remaining.rho, 6):g}). A stored release costs nothing to read "
-            "again."
+            f"The largest price that would pass now is epsilon = {epsilon:g} at delta = {remaining.delta:g} "
+            f"(rho = {rho:g}). A stored release costs nothing to read again."
         )
     else:
         way_out = "Nothing useful is left: read a stored release, or ask an admin about the budget."

@@ -49,13 +49,18 @@ class Price:
         ValueError
             If a number is out of range.
         """
-        if self.epsilon is not None and self.delta is not None:
-            return units_of_epsilon_delta(exact(self.epsilon), exact(self.delta))
+        given = {name for name in ("epsilon", "delta", "mu", "rho") if getattr(self, name) is not None}
+        if given not in ({"epsilon", "delta"}, {"mu"}, {"rho"}):
+            raise ValueError("a price is epsilon with delta, or mu, or rho")
+        if not all(0 < getattr(self, name) < math.inf for name in given):
+            raise ValueError("a price must be made of finite, positive numbers")
         if self.mu is not None:
             return units_of_mu(exact(self.mu))
         if self.rho is not None:
             return units_of_rho(exact(self.rho))
-        raise ValueError("a price is epsilon with delta, or mu, or rho")
+        assert self.epsilon is not None
+        assert self.delta is not None
+        return units_of_epsilon_delta(exact(self.epsilon), exact(self.delta))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ UNITS_PER_MU_SQUARED = 10**12
 DELTA_RESERVE = Fraction(1, 2**60)
 DELTA_MIN = Fraction(1, 10**15)
 EPSILON_MAX = 1000
+_EPSILON_SMALL = 1e-12
 
 _context = mpmath.MPContext()
 _context.dps = 60
@@ -35,7 +36,7 @@ def exact(number: float | str) -> Fraction:
     >>> exact(0.1)
     Fraction(1, 10)
     """
-    return Fraction(repr(number) if isinstance(number, float) else number)
+    return Fraction(float.__repr__(number) if isinstance(number, float) else number)
 
 
 def units_of_mu(mu: Fraction) -> int:
@@ -93,51 +94,59 @@ def epsilon_of_units(units: int, delta: Fraction) -> float:
     float
         0.0 where the amount alone is within δ; ``inf`` above `EPSILON_MAX`.
     """
-    budget = delta - DELTA_RESERVE
-    if units <= 0 or _delta_at_most(Fraction(0), units, budget):
+    if units <= 0:
         return 0.0
-    if not _delta_at_most(Fraction(EPSILON_MAX), units, budget):
+    if delta < DELTA_MIN:
         return math.inf
-    exponent = _decimal_exponent(_float_epsilon(units, float(budget)))
-    step = Fraction(10) ** exponent
-    guess = int(Fraction(_float_epsilon(units, float(budget))) / step)
-    last_unsafe = _last_true(lambda k: k <= 0 or not _delta_at_most(k * step, units, budget), guess)
+    budget = delta - DELTA_RESERVE
+    estimate = _float_epsilon(units, float(budget))
+    # At the ends of the range the answer may lie outside of it; the exact δ decides.
+    if estimate < _EPSILON_SMALL and _delta_at_most(Fraction(0), units, budget):
+        return 0.0
+    if estimate > EPSILON_MAX / 2 and not _delta_at_most(Fraction(EPSILON_MAX), units, budget):
+        return math.inf
+    last_unsafe, step = _last_epsilon(estimate, units, budget)
     return float((last_unsafe + 1) * step)
 
 
 @lru_cache(maxsize=4096)
 def affordable_epsilon(units: int, delta: Fraction) -> float:
     """Return the largest ε, to nine digits, whose price at δ is at most `units`; 0.0 if there is none."""
-    if units <= 0:
+    if units <= 0 or delta < DELTA_MIN:
         return 0.0
     budget = delta - DELTA_RESERVE
-    if not _delta_at_most(Fraction(EPSILON_MAX), units + 1, budget):
-        return float(EPSILON_MAX)
-    estimate = _float_epsilon(units, float(budget))
-    if estimate < 1e-12:
-        return 0.0
-    step = Fraction(10) ** _decimal_exponent(estimate)
-    guess = int(Fraction(estimate) / step)
     # A price of ε is at most `units` exactly when `units + 1` already breaks (ε, δ).
-    return float(_last_true(lambda k: k <= 0 or not _delta_at_most(k * step, units + 1, budget), guess) * step)
+    estimate = _float_epsilon(units + 1, float(budget))
+    if estimate < _EPSILON_SMALL:
+        return 0.0
+    last, step = _last_epsilon(estimate, units + 1, budget)
+    return min(float(last * step), float(EPSILON_MAX))
 
 
-def round_down(value: float, digits: int = 12) -> float:
-    """Round a positive number down to so many significant digits, by its decimal value."""
+def _last_epsilon(estimate: float, units: int, budget: Fraction) -> tuple[int, Fraction]:
+    """Return the last k for which ε = k·step is too small for `units`, and the step of nine significant digits."""
+    step = Fraction(10) ** (math.floor(math.log10(estimate)) - 8)
+    return _last_true(lambda k: k <= 0 or not _delta_at_most(k * step, units, budget), int(estimate / step)), step
+
+
+def round_down(value: Fraction, digits: int = 12) -> float:
+    """Round a number that is not negative down to so many significant digits, exactly."""
     if value <= 0:
         return 0.0
-    step = Fraction(10) ** (math.floor(math.log10(value)) - digits + 1)
-    return float(math.floor(Fraction(value) / step) * step)
+    exponent = math.floor(math.log10(value.numerator) - math.log10(value.denominator))
+    step = Fraction(10) ** (exponent - digits + 1)
+    return float(math.floor(value / step) * step)
 
 
 def affordable_mu(units: int) -> float:
-    """Return a µ, to twelve digits, whose price is at most `units`."""
-    return round_down(math.sqrt(units / UNITS_PER_MU_SQUARED) * (1 - 2**-50))
+    """Return the largest µ of twelve digits or so whose price is at most `units`."""
+    # 12 more decimals of the root than the integer has, rounded down.
+    return round_down(Fraction(math.isqrt(units * 10**24), 10**12 * math.isqrt(UNITS_PER_MU_SQUARED)))
 
 
 def affordable_rho(units: int) -> float:
-    """Return a ρ, to twelve digits, whose price is at most `units`."""
-    return round_down(units / (2 * UNITS_PER_MU_SQUARED))
+    """Return the largest ρ of twelve digits whose price is at most `units`."""
+    return round_down(Fraction(units, 2 * UNITS_PER_MU_SQUARED))
 
 
 def compute_delta(epsilon: Fraction, mu_squared: Fraction) -> mpmath.mpf:
@@ -150,12 +159,9 @@ def compute_delta(epsilon: Fraction, mu_squared: Fraction) -> mpmath.mpf:
 
 def _delta_at_most(epsilon: Fraction, units: int, bound: Fraction) -> bool:
     delta = compute_delta(epsilon, Fraction(units, UNITS_PER_MU_SQUARED))
-    # The slack covers the 60-digit evaluation, so that a "yes" is a proof.
-    return bool(delta + _context.mpf(10) ** -45 <= _context.mpf(bound.numerator) / bound.denominator)
-
-
-def _decimal_exponent(value: float) -> int:
-    return math.floor(math.log10(value)) - 8  # nine significant digits
+    with _lock:
+        # The slack covers the 60-digit evaluation, so that a "yes" is a proof.
+        return bool(delta + _context.mpf(10) ** -45 <= _context.mpf(bound.numerator) / bound.denominator)
 
 
 def _float_delta(epsilon: float, mu: float) -> float:
@@ -167,20 +173,21 @@ def _float_delta(epsilon: float, mu: float) -> float:
 
 
 def _float_mu(epsilon: float, delta: float) -> float:
-    low, high = 1e-12, 1e3
-    for _ in range(80):
-        middle = math.sqrt(low * high) if high > 2 * low else (low + high) / 2
-        low, high = (middle, high) if _float_delta(epsilon, middle) <= delta else (low, middle)
-    return low
+    return _bisect(lambda mu: _float_delta(epsilon, mu) <= delta, 1e-12, 1e4)
 
 
 def _float_epsilon(units: int, delta: float) -> float:
     mu = math.sqrt(units / UNITS_PER_MU_SQUARED)
-    low, high = 1e-15, float(EPSILON_MAX)
-    for _ in range(80):
-        middle = math.sqrt(low * high) if high > 2 * low else (low + high) / 2
-        low, high = (low, middle) if _float_delta(middle, mu) <= delta else (middle, high)
-    return low
+    return _bisect(lambda epsilon: _float_delta(epsilon, mu) > delta, _EPSILON_SMALL / 2, float(EPSILON_MAX))
+
+
+def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Return where a predicate (true, then false) turns, in logarithmic steps, to float precision."""
+    a, b = math.log(low), math.log(high)
+    for _ in range(56):
+        middle = (a + b) / 2
+        a, b = (middle, b) if holds(math.exp(middle)) else (a, middle)
+    return math.exp(a)
 
 
 def _last_true(predicate: Callable[[int], bool], guess: int) -> int:

@@ -69,12 +69,13 @@ class TermKind(StrEnum):
 class Term:
     """One column of X, or one target: at most `UNIT` in size for every row.
 
-    Terms with the same `group` are coded one-hot: at most one of them differs from 0 in any row.
+    Terms with the same `group` are coded one-hot: at most one of them differs from 0 in any row. A group is named by
+    its kind and its column, so that no column's name can make it join another.
     """
 
     name: str
     kind: TermKind
-    group: str
+    group: tuple[TermKind, str]
     column: str | None = None
     level: int | None = None
     center: float = 0.0
@@ -82,14 +83,15 @@ class Term:
     unit: str | None = None
 
 
-CONSTANT = Term("(constant)", TermKind.CONSTANT, group="(constant)")
+CONSTANT = Term("(constant)", TermKind.CONSTANT, group=(TermKind.CONSTANT, ""))
 
 
 def _value_term(column: Column) -> Term:
     if column.type is ColumnType.BOOLEAN:
-        return Term(column.name, TermKind.BOOLEAN, group=column.name, column=column.name)
+        return Term(column.name, TermKind.BOOLEAN, (TermKind.BOOLEAN, column.name), column.name)
     center, scale = center_and_scale(column.lower, column.upper)
-    return Term(column.name, TermKind.NUMERIC, column.name, column.name, center=center, scale=scale, unit=column.unit)
+    group = (TermKind.NUMERIC, column.name)
+    return Term(column.name, TermKind.NUMERIC, group, column.name, center=center, scale=scale, unit=column.unit)
 
 
 def feature_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]:
@@ -107,17 +109,20 @@ def feature_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]
         A category's levels and its indicator of a missing value form one one-hot group. A numeric or boolean
         indicator is a group of its own: a looser bound, and a true one.
     """
-    indicator = column.missing is MissingRule.INDICATOR
-    missing_name = f"{column.name}[missing]"
-    if column.type is ColumnType.CATEGORICAL:
-        levels = tuple(
-            Term(f"{column.name}[{level}]", TermKind.LEVEL, column.name, column.name, level=code)
+    categorical = column.type is ColumnType.CATEGORICAL
+    one_hot = (TermKind.LEVEL, column.name)
+    if categorical:
+        terms = tuple(
+            Term(f"{column.name}[{level}]", TermKind.LEVEL, one_hot, column.name, level=code)
             for code, level in enumerate(column.levels)
             if code > 0 or not drop_first_level
         )
-        return levels + ((Term(missing_name, TermKind.MISSING, column.name, column.name),) if indicator else ())
-    value = _value_term(column)
-    return (value, Term(missing_name, TermKind.MISSING, missing_name, column.name)) if indicator else (value,)
+    else:
+        terms = (_value_term(column),)
+    if column.missing is not MissingRule.INDICATOR:
+        return terms
+    group = one_hot if categorical else (TermKind.MISSING, column.name)
+    return (*terms, Term(f"{column.name}[missing]", TermKind.MISSING, group, column.name))
 
 
 def target_term(column: Column) -> Term:
@@ -189,7 +194,15 @@ def make_design(features: tuple[Column, ...], targets: tuple[Column, ...], *, in
     Returns
     -------
     Design
+
+    Raises
+    ------
+    ValueError
+        If a column is named twice: its terms would not be one group any more.
     """
+    names = [column.name for column in (*features, *targets)]
+    if len(set(names)) != len(names):
+        raise ValueError("a column can be one feature or one target, once")
     terms = [CONSTANT] if intercept else []
     for column in features:
         terms.extend(feature_terms(column, drop_first_level=intercept))

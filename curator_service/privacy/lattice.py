@@ -72,6 +72,7 @@ def to_stored(values: npt.NDArray[np.float64], lower: float, upper: float) -> St
         Integers in ``[-2**30, 2**30]``, or `MISSING`.
     """
     center, scale = center_and_scale(lower, upper)
+    values = np.asarray(values, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = np.rint((values - center) / scale * STORED_UNIT)
     clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)
@@ -92,4 +93,6 @@ def to_request_lattice(stored: StoredArray) -> IntArray:
         Integers in ``[-q, q]``.
     """
     present = np.where(stored == MISSING, 0, stored).astype(np.float64)
-    return np.rint(present * UNIT / STORED_UNIT).astype(np.int64)
+    rounded = np.rint(present * UNIT / STORED_UNIT)
+    # Every bound rests on |z| ≤ q: a damaged file must not break it.
+    return np.clip(rounded, -UNIT, UNIT).astype(np.int64)

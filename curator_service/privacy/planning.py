@@ -54,7 +54,6 @@ class GramPlan:
     cost: int
 
 
-@lru_cache(maxsize=32)
 def default_shares(statistics: tuple[Statistic, ...]) -> dict[Statistic, Fraction]:
     """Split a price over statistics: 0.5, 0.415, 0.085 in proportion, λ_min one twentieth of the whole.
 
@@ -124,7 +123,11 @@ def plan_gram(
     ------
     PriceOutOfRangeError
         If the price is too small or too large for the lattice.
+    ValueError
+        If the shares are not positive or add up to more than 1.
     """
+    if not all(share > 0 for share in shares.values()) or sum(shares.values()) > 1:
+        raise ValueError("shares must be positive and add up to at most 1")
     return _plan(design, row_map, adjacency, row_capacity, price_units, tuple(shares.items()))
 
 

@@ -38,7 +38,15 @@ class Ball:
 
     @classmethod
     def of_norm(cls, norm: float) -> "Ball":
-        """Return the ball of a norm R in scaled units; the float is taken at its exact value."""
+        """Return the ball of a norm R in scaled units; the float is taken at its exact value.
+
+        Raises
+        ------
+        ValueError
+            If `norm` is not finite and positive.
+        """
+        if not (math.isfinite(norm) and norm > 0):
+            raise ValueError("the norm must be finite and positive")
         return cls(math.floor(Fraction(norm) * UNIT))
 
     def norm_squared(self, design: Design) -> int:

@@ -18,6 +18,7 @@ References
 .. [2] C. Karney, "Sampling exactly from the normal distribution", ACM TOMS 42 (2016).
 """
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -66,8 +67,10 @@ class SystemNoise:
         ------
         ValueError
             If a scale is out of range.
+        TypeError
+            If it is not an integer.
         """
-        if not all(1 <= sigma <= SIGMA_MAX for sigma in sigmas):
+        if not all(1 <= operator.index(sigma) <= SIGMA_MAX for sigma in sigmas):
             raise ValueError("sigma must be an integer from 1 to 2**53")
         scales = np.array(sigmas, dtype=np.int64)
         draws: list[int] = []

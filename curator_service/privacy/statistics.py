@@ -60,6 +60,8 @@ def compute_gram(blocks: Iterable[IntArray], column_count: int) -> IntArray:
     """
     total = np.zeros((column_count, column_count), dtype=np.int64)
     for block in blocks:
+        if block.shape[1] != column_count:
+            raise ValueError("every block must have the stated number of columns")
         for start in range(0, len(block), _BLOCK_ROWS):
             part = block[start : start + _BLOCK_ROWS].astype(np.float64)
             total += (part.T @ part).astype(np.int64)

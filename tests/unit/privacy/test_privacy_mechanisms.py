@@ -1,6 +1,6 @@
 """Noise is added once per released entry, at the plan's scale, in integers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +14,7 @@ from curator_service.privacy.lattice import UNIT
 from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, perturb
 from curator_service.privacy.planning import GramPlan, Statistic, default_shares, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap
-from curator_service.privacy.samplers import OpenDpNoise
+from curator_service.privacy.samplers import SystemNoise
 from curator_service.privacy.statistics import SufficientStatistics, compute_gram, compute_lambda_min, split_gram
 
 BALL, BOX = Ball.of_norm(1.2), Box()
@@ -24,14 +24,14 @@ class RecordingNoise:
     """A noise source that hands out known, distinct, huge integers and remembers what was asked."""
 
     def __init__(self, first: int = 10**20) -> None:
-        self.asked: list[tuple[int, int]] = []
+        self.asked: list[int] = []
         self.given: list[int] = []
         self._next = first
 
-    def sample_discrete_gaussian(self, sigma: int, size: int) -> list[int]:
-        draws = [self._next + k for k in range(size)]
-        self._next += size
-        self.asked.append((sigma, size))
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        draws = [self._next + k for k in range(len(sigmas))]
+        self._next += len(sigmas)
+        self.asked.extend(sigmas)
         self.given.extend(draws)
         return draws
 
@@ -39,8 +39,8 @@ class RecordingNoise:
 class ScaleAsNoise:
     """A noise source whose every draw is its own scale: shows which entry got which."""
 
-    def sample_discrete_gaussian(self, sigma: int, size: int) -> list[int]:
-        return [sigma] * size
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        return list(sigmas)
 
 
 def make_plan(
@@ -90,14 +90,14 @@ def test_every_draw_is_added_to_exactly_one_entry(row_map: RowMap) -> None:
 def test_one_draw_is_taken_per_unordered_pair(row_map: RowMap) -> None:
     noise = RecordingNoise()
     perturb(make_statistics(), make_plan(row_map), noise)
-    assert sum(size for _, size in noise.asked) == 4 * 5 // 2 + 4 * 2 + 2 + 1
+    assert len(noise.asked) == 4 * 5 // 2 + 4 * 2 + 2 + 1
 
 
 def test_box_draws_use_the_scale_of_their_part() -> None:
     plan, noise = make_plan(BOX), RecordingNoise()
     perturb(make_statistics(), plan, noise)
     xtx, xty, yty, lambda_min = plan.parts
-    assert noise.asked == [(xtx.sigma, 10), (xty.sigma, 8), (yty.sigma, 2), (lambda_min.sigma, 1)]
+    assert noise.asked == [xtx.sigma] * 10 + [xty.sigma] * 8 + [yty.sigma] * 2 + [lambda_min.sigma]
 
 
 def test_ball_scales_go_to_the_diagonal_and_off_it() -> None:
@@ -120,7 +120,7 @@ def test_only_what_was_planned_is_drawn_and_released(row_map: RowMap, statistic:
 
 def test_each_release_draws_afresh() -> None:
     statistics, plan = make_statistics(), make_plan(BALL)
-    first, second = (perturb(statistics, plan, OpenDpNoise()) for _ in range(2))
+    first, second = (perturb(statistics, plan, SystemNoise()) for _ in range(2))
     for statistic in Statistic:
         assert first.values[statistic] != second.values[statistic]  # false alarm below 1e-8
 
@@ -135,7 +135,7 @@ def test_a_single_term_under_the_ball_has_no_pair_to_draw() -> None:
         price_units=10**11,
         shares=default_shares(tuple(Statistic)),
     )
-    noisy = perturb(make_statistics(1, 1), plan, OpenDpNoise())
+    noisy = perturb(make_statistics(1, 1), plan, SystemNoise())
     assert [len(noisy.values[s]) for s in Statistic] == [1, 1, 1, 1]
 
 
@@ -149,7 +149,7 @@ def test_sums_beyond_int64_stay_exact() -> None:
 
 
 def test_noisy_values_are_python_integers() -> None:
-    noisy = perturb(make_statistics(), make_plan(BALL), OpenDpNoise())
+    noisy = perturb(make_statistics(), make_plan(BALL), SystemNoise())
     assert all(type(value) is int for values in noisy.values.values() for value in values)
 
 
@@ -170,30 +170,30 @@ def test_the_step_is_one_over_the_squared_unit() -> None:
     assert STEP_DENOMINATOR == UNIT**2
 
 
-class HalvedNoise(OpenDpNoise):
+class HalvedNoise(SystemNoise):
     """A wrong source: half the scale."""
 
-    def sample_discrete_gaussian(self, sigma: int, size: int) -> list[int]:
-        return super().sample_discrete_gaussian(sigma // 2, size)
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        return super().sample_discrete_gaussian([sigma // 2 for sigma in sigmas])
 
 
-class DoubledPairs(OpenDpNoise):
+class DoubledPairs(SystemNoise):
     """A wrong source: an off-diagonal entry gets the mean of two draws, as when both triangles are averaged."""
 
-    def sample_discrete_gaussian(self, sigma: int, size: int) -> list[int]:
-        twice = super().sample_discrete_gaussian(sigma, 2 * size)
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        twice = super().sample_discrete_gaussian([sigma for sigma in sigmas for _ in range(2)])
         return [(a + b) // 2 for a, b in zip(twice[::2], twice[1::2], strict=True)]
 
 
-class SummedPairs(OpenDpNoise):
+class SummedPairs(SystemNoise):
     """A wrong source: an off-diagonal entry gets the sum of two draws, as when both triangles are added."""
 
-    def sample_discrete_gaussian(self, sigma: int, size: int) -> list[int]:
-        twice = super().sample_discrete_gaussian(sigma, 2 * size)
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        twice = super().sample_discrete_gaussian([sigma for sigma in sigmas for _ in range(2)])
         return [a + b for a, b in zip(twice[::2], twice[1::2], strict=True)]
 
 
-def variance_ratios(row_map: RowMap, source: Callable[[], OpenDpNoise], repeats: int = 150) -> dict[str, float]:
+def variance_ratios(row_map: RowMap, source: Callable[[], SystemNoise], repeats: int = 150) -> dict[str, float]:
     """Return, per kind of entry, the mean of squared noise over what the plan states."""
     plan, statistics = make_plan(row_map), make_statistics()
     exact = exact_values(statistics)
@@ -213,13 +213,13 @@ def variance_ratios(row_map: RowMap, source: Callable[[], OpenDpNoise], repeats:
 @pytest.mark.parametrize("row_map", [BOX, BALL], ids=["box", "ball"])
 def test_the_variance_of_every_kind_of_entry_is_the_planned_one(row_map: RowMap) -> None:
     # 150 to 1,200 squares per kind: a ratio outside these limits has probability below 1e-6 for each.
-    for ratio in variance_ratios(row_map, OpenDpNoise).values():
+    for ratio in variance_ratios(row_map, SystemNoise).values():
         assert 0.5 < ratio < 1.7
 
 
 @pytest.mark.parametrize("wrong", [HalvedNoise, DoubledPairs, SummedPairs])
 @pytest.mark.parametrize("row_map", [BOX, BALL], ids=["box", "ball"])
-def test_wrong_noise_is_seen(row_map: RowMap, wrong: Callable[[], OpenDpNoise]) -> None:
+def test_wrong_noise_is_seen(row_map: RowMap, wrong: Callable[[], SystemNoise]) -> None:
     # Pairs are judged, with 900 squares: right noise stays within 0.77 and 1.26 but once in a million.
     ratio = variance_ratios(row_map, wrong)["pair"]
     assert not 0.77 < ratio < 1.26

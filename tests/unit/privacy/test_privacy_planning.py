@@ -60,7 +60,7 @@ def term_of_cost(part: GaussianPart, diagonal: int, off_diagonal: int | None) ->
 
 
 ROW_MAPS = st.one_of(st.just(Box()), st.floats(0.05, 4).map(Ball.of_norm))
-PRICES = st.one_of(st.integers(10**6, 10**14), st.sampled_from([10**6, 10**9 + 1, 56_028_963_825]))
+PRICES = st.one_of(st.integers(10**9, 10**14), st.sampled_from([10**9, 10**9 + 1, 56_028_963_825]))
 
 
 @st.composite
@@ -68,7 +68,7 @@ def share_maps(draw: st.DrawFn) -> dict[Statistic, Fraction]:
     chosen = draw(st.lists(st.sampled_from(Statistic), min_size=1, unique=True))
     if draw(st.booleans()):
         return default_shares(tuple(chosen))
-    weights = {s: Fraction(draw(st.integers(1, 1000))) for s in chosen}
+    weights = {s: Fraction(draw(st.integers(1, 100))) for s in chosen}
     total = sum(weights.values()) * draw(st.fractions(1, 2, max_denominator=7))
     return {s: w / total for s, w in weights.items()}
 
