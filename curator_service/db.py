@@ -1,7 +1,8 @@
 """The database: two engines on one URL, units of work, and the migrations' head."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ class Database:
         self._writer = create_engine(parsed, **options)
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+        # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
+        self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         if self.is_sqlite:
             for engine in (self._writer, self._reader):
                 event.listen(engine, "connect", _configure_sqlite)
@@ -71,7 +74,7 @@ class Database:
 
         On SQLite it holds the write lock from the start, so that what it reads cannot change under it.
         """
-        with self._writer.begin() as connection:
+        with self._turn, self._writer.begin() as connection:
             yield connection
 
     @contextmanager

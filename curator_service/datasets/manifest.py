@@ -57,6 +57,8 @@ class ColumnDeclaration(BaseModel):
             raise ValueError("a boolean column declares no levels, or two: the false one first")
         if len(set(self.levels)) != len(self.levels):
             raise ValueError("levels must differ from each other")
+        if self.missing is MissingRule.INDICATOR and "missing" in self.levels:
+            raise ValueError("a level called 'missing' would be confused with the indicator of a missing value")
         return self
 
     @property

@@ -9,11 +9,9 @@ import csv
 import hashlib
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from curator_service.datasets.manifest import Manifest
-from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, cached_design, code_rows
+from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, cached_design, code_rows
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray, to_stored
 from curator_service.privacy.rows import Box, RowMap
 from curator_service.privacy.statistics import compute_gram
@@ -32,6 +30,7 @@ _BATCH_ROWS = 2**16
 _BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
 
 Progress = Callable[[float], None]
+_CachedGram = tuple[dict[Term, int], IntArray]
 
 
 class IngestError(ValueError):
@@ -67,8 +66,7 @@ class Storage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._lock = threading.Lock()
-        self._cached_gram = lru_cache(maxsize=64)(self._load_gram)
+        self._grams: dict[str, _CachedGram] = {}  # small, immutable, one per dataset that was asked
 
     def ingest(
         self, dataset_id: str, manifest: Manifest, source: Path, progress: Progress = lambda _: None
@@ -123,9 +121,11 @@ class Storage:
         ndarray of int64, shape (terms + targets, terms + targets)
         """
         if not needs_pass(design, row_map):
-            positions, gram = self._cached_gram(dataset_id, manifest)
+            if dataset_id not in self._grams:
+                self._grams[dataset_id] = self._load_gram(dataset_id, manifest)
+            positions, gram = self._grams[dataset_id]
             index = [positions[term] for term in (*design.terms, *design.targets)]
-            block: IntArray = gram[np.ix_(index, index)]
+            block: IntArray = gram[index][:, index]
             return block
         width = len(design.terms)
         mapped = (
@@ -134,10 +134,10 @@ class Storage:
         )
         return compute_gram(mapped, width + len(design.targets))
 
-    def _load_gram(self, dataset_id: str, manifest: Manifest) -> tuple[dict[object, int], IntArray]:
-        design = cached_design(manifest.cacheable)
+    def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
+        terms = cached_design(manifest.cacheable).terms
         gram = np.load(self.root / dataset_id / "gram.npy", allow_pickle=False)
-        return {term: i for i, term in enumerate(design.terms)}, gram
+        return {term: i for i, term in enumerate(terms)}, gram
 
 
 def needs_pass(design: Design, row_map: RowMap) -> bool:
