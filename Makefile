@@ -6,7 +6,8 @@ export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help demo test lint types lock bench audit clean
+.PHONY: help demo test lint types lock bench clean
+.DEFAULT_GOAL := help
 
 help: ## show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -21,25 +22,25 @@ $(VENV)/.installed: locks/dev.lock pyproject.toml
 demo: $(VENV)/.installed ## the main job on a real cohort: register, buy, fit, verify
 	$(BIN)/python examples/flchain/demo.py
 
-test: lint types $(VENV)/.installed ## lint, types and every test
+test: $(VENV)/.installed lint types ## lint, types and every test
 	$(BIN)/python -m pytest
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.installed ## ruff: rules and layout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.installed
+types: $(VENV)/.installed ## mypy, strict
 	$(BIN)/mypy
 
-lock: ## write the lock files anew: names, versions, hashes, no addresses
+lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --all-extras pyproject.toml --output-file locks/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
 
-bench: $(VENV)/.installed ## the measurements that docs/benchmarks.md states
+bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/release.py
 	$(BIN)/python bench/demo_fit.py
 
-clean:
+clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
