@@ -65,9 +65,9 @@ class AuthenticationError(CuratorError):
 
 
 class PermissionDeniedError(CuratorError):
-    """The token may not do this; `needed_role` (str or None) says what an admin would have to grant."""
+    """The token may not do this; `needed_role` (tuple of str) says which roles may."""
 
-    def __init__(self, message: str = "", *, needed_role: str | None = None, **answer: Any) -> None:
+    def __init__(self, message: str = "", *, needed_role: tuple[str, ...] = (), **answer: Any) -> None:
         super().__init__(message, **answer)
         self.needed_role = needed_role
 

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import FastAPI, Response
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
 from threadpoolctl import threadpool_limits
@@ -13,11 +12,11 @@ from threadpoolctl import threadpool_limits
 from curator_service import __version__
 from curator_service.curator import make_curator
 from curator_service.datasets import routes as dataset_routes
-from curator_service.http import RequestGuard, handle_http_exception, handle_problem, json_response, render_problem
+from curator_service.http import RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.ledger import routes as ledger_routes
 from curator_service.ledger.service import Clock, utc_now
 from curator_service.privacy.samplers import NoiseSource
-from curator_service.problems import Problem, RequestInvalid
+from curator_service.problems import PROBLEM_SCHEMA, Problem
 from curator_service.releases import routes as release_routes
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.settings import Settings
@@ -53,28 +52,18 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
         description=_DESCRIPTION,
         version=__version__,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=lifespan,
     )
     app.state.curator = curator
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
-    app.add_exception_handler(RequestValidationError, _handle_bad_parameter)
     for router in (dataset_routes.router, ledger_routes.router, release_routes.router):
         app.include_router(router)
     _add_health(app)
     _add_request_schemas(app)
     return app
-
-
-async def _handle_bad_parameter(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    names = sorted({str(item["loc"][-1]) for item in error.errors()})
-    problem = RequestInvalid(
-        f"the query parameter {', '.join(names)} is out of range",
-        errors=[{"pointer": f"?{name}", "detail": "out of range"} for name in names],
-    )
-    return render_problem(problem, request.state.instance)
 
 
 def _add_health(app: FastAPI) -> None:
@@ -100,7 +89,9 @@ def _add_request_schemas(app: FastAPI) -> None:
         document = generate()
         schema = ReleaseRequest.model_json_schema(ref_template="#/components/schemas/{model}")
         parts = schema.pop("$defs", {})
-        document.setdefault("components", {}).setdefault("schemas", {}).update(parts | {"ReleaseRequest": schema})
+        document.setdefault("components", {}).setdefault("schemas", {}).update(
+            parts | {"ReleaseRequest": schema, "Problem": PROBLEM_SCHEMA}
+        )
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]

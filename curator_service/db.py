@@ -16,6 +16,8 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.orm import DeclarativeBase
 
 BUSY_TIMEOUT_MS = 30_000
+CONNECTIONS_PER_POOL = 8
+"""Connections to PostgreSQL of each of a worker's two pools."""
 
 
 class Base(DeclarativeBase):
@@ -48,11 +50,12 @@ class Database:
         self.url = parsed
         if self.is_sqlite and parsed.database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        options: dict[str, Any] = {"pool_size": 20, "max_overflow": 20, "hide_parameters": True}
+        options: dict[str, Any] = {"hide_parameters": True}
         if self.is_sqlite:
-            options["paramstyle"] = "named"
+            options |= {"paramstyle": "named", "pool_size": 20, "max_overflow": 20}
         else:
-            options["pool_pre_ping"] = True
+            # Threads wait for a connection: a worker must not use up what the server grants to all of them.
+            options |= {"pool_pre_ping": True, "pool_size": CONNECTIONS_PER_POOL, "max_overflow": 0}
         self._writer = create_engine(parsed, **options)
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
@@ -203,6 +206,7 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA recursive_triggers=ON")  # or REPLACE would delete past the append-only triggers
     cursor.close()
 
 

@@ -1,22 +1,22 @@
 """The door of every route: a route exists only through an action, so default deny cannot be forgotten."""
 
 import inspect
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from curator_service.curator import Curator
-from curator_service.datasets.manifest import NAME_PATTERN
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetNotFound
 from curator_service.http import Call
 from curator_service.identity.policy import Action, Objects
 from curator_service.identity.repository import Principal
+from curator_service.names import NAME
 
-_NAME = re.compile(NAME_PATTERN)
+PAGE_DEFAULT, PAGE_MAX = 100, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,15 @@ class Visit:
     principal: Principal
     objects: Objects
 
+    def page(self) -> tuple[int, int]:
+        """Return the sequence to start after and the number of items to show.
+
+        Raises
+        ------
+        RequestInvalid
+        """
+        return self.call.count("after", 0, 0, 2**62), self.call.count("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+
     def dataset(self, name: str) -> Dataset:
         """Return a dataset that the principal may see.
 
@@ -35,9 +44,21 @@ class Visit:
         ------
         DatasetNotFound
         """
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             raise DatasetNotFound("There is no dataset of this name among those that you were granted.")
         return self.curator.datasets.get_visible(self.principal, self.objects, name)
+
+
+def page_parameters(of_what: str) -> dict[str, Any]:
+    """Describe the parameters that `Visit.page` reads, for the OpenAPI document."""
+    after = {"type": "integer", "minimum": 0, "default": 0}
+    limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT}
+    return {
+        "parameters": [
+            {"name": "after", "in": "query", "schema": after, "description": f"Show {of_what} after this sequence."},
+            {"name": "limit", "in": "query", "schema": limit, "description": f"How many {of_what} to show."},
+        ]
+    }
 
 
 def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
@@ -60,7 +81,7 @@ def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Aw
             return function(visit, **parameters)
 
         async def endpoint(request: Request, **parameters: object) -> Response:
-            call = Call(request.headers, await request.body())
+            call = Call(request.headers, request.query_params, await request.body())
             return await run_in_threadpool(answer, call, request.app.state.curator, parameters)
 
         # What FastAPI reads: the request in place of the visit, then the route's own parameters.

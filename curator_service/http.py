@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -147,11 +147,24 @@ async def handle_http_exception(request: Request, error: Exception) -> Response:
 class Call:
     """A request as it reaches the worker thread: its headers and its whole body."""
 
-    def __init__(self, headers: Headers, body: bytes) -> None:
+    def __init__(self, headers: Headers, query: QueryParams, body: bytes) -> None:
         self.body = body
+        self.query = query
         self.authorization = headers.get("authorization")
         self.idempotency_key = headers.get("idempotency-key")
         self.content_type = headers.get("content-type", "")
+
+    def count(self, name: str, default: int, lowest: int, highest: int) -> int:
+        """Read a whole number from the query.
+
+        Raises
+        ------
+        RequestInvalid
+        """
+        text = self.query.get(name, str(default))
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and lowest <= int(text) <= highest):
+            raise RequestInvalid.at(f"?{name}", f"the query's {name} must be a whole number from {lowest} to {highest}")
+        return int(text)
 
     def parse(self, model: type[Body]) -> Body:
         """Read the body as a model.
@@ -164,18 +177,35 @@ class Call:
         if media_type != "application/json":
             raise MediaTypeUnsupported("Send the body as `Content-Type: application/json`.")
         try:
-            return model.model_validate_json(self.body)
+            content = json.loads(self.body.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            raise BodyMalformed(
+                "The body is not JSON, names a member twice, or is nested deeper than any request is."
+            ) from None
+        try:
+            return model.model_validate(content)
         except ValidationError as error:
-            if error.errors()[0]["type"] == "json_invalid":
-                raise BodyMalformed("The body is not JSON, or nested deeper than any request is.") from None
             raise _invalid(error) from None
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that names a member twice: readers differ in which one counts."""
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member is named twice")
+    return members
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _invalid(error: ValidationError) -> RequestInvalid:
     places = []
     for item in error.errors(include_url=False, include_input=False, include_context=False)[:20]:
         pointer = "".join(f"/{_escape(part)}" for part in item["loc"] if part not in {"box", "ball"})
-        message = item["msg"].removeprefix("Value error, ")
+        # pydantic repeats a wrong tag at any length
+        message = item["msg"].removeprefix("Value error, ")[:300]
         places.append({"pointer": pointer, "detail": message})
     first = places[0]
     return RequestInvalid(f"{first['pointer'] or 'the body'}: {first['detail']}", errors=places)

@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
@@ -9,8 +10,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pydantic import ValidationError
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 
 from curator_service.curator import Curator, make_curator
 from curator_service.datasets.manifest import ManifestError
@@ -37,7 +39,8 @@ def read_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         for item in error.errors():
-            err.print(f"[red]error:[/red] setting {'.'.join(str(p) for p in item['loc'])}: {item['msg']}")
+            place = ".".join(str(part) for part in item["loc"])
+            err.print(f"[red]error:[/red] setting {place}: {escape(item['msg'])}")
         raise typer.Exit(2) from None
     except (FileNotFoundError, ValueError) as error:
         fail(str(error))
@@ -46,7 +49,7 @@ def read_settings() -> Settings:
 def fail(message: str) -> NoReturn:
     """End the command with a message."""
     for line in message.splitlines():
-        err.print(f"[red]error:[/red] {line}", highlight=False, soft_wrap=True, markup=True)
+        err.print(f"[red]error:[/red] {escape(line)}", highlight=False, soft_wrap=True)
     raise typer.Exit(1)
 
 
@@ -60,11 +63,17 @@ def check_schema(curator: Curator) -> None:
 
 
 @contextmanager
-def open_curator() -> Iterator[Curator]:
+def open_curator(*, current_schema: bool = True) -> Iterator[Curator]:
     """Open the curator of the settings, and turn what goes wrong into one clear line."""
-    curator = make_curator(read_settings())
     try:
-        check_schema(curator)
+        curator = make_curator(read_settings())
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
+        fail("CURATOR_DATABASE_URL is not an address of SQLite or PostgreSQL, such as postgresql://host/database")
+    except OSError as error:
+        fail(f"the folder of the data or of the database cannot be used: {error.strerror}")
+    try:
+        if current_schema:
+            check_schema(curator)
         yield curator
     except (*_ERRORS, SchemaError) as error:
         fail(str(error))
@@ -78,7 +87,10 @@ def open_curator() -> Iterator[Curator]:
 
 def actor() -> str:
     """Name the operator for the ledger."""
-    return f"operator:{getpass.getuser()}"
+    try:
+        return f"operator:{getpass.getuser()}"
+    except (KeyError, OSError):  # a user id without a name, as containers have
+        return f"operator:{os.getuid()}"
 
 
 def emit(content: Any, *, as_json: bool, table: Table | str) -> None:
@@ -86,4 +98,4 @@ def emit(content: Any, *, as_json: bool, table: Table | str) -> None:
     if as_json:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        out.print(table)
+        out.print(table, soft_wrap=isinstance(table, str))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -57,7 +58,8 @@ def show(name: str, as_json: AsJson = False) -> None:
     for declared in dataset.manifest.columns:
         column = declared.column
         public = ", ".join(column.levels) or f"{column.lower:g} to {column.upper:g}"
-        table.add_row(column.name, column.type, column.unit or "", public, column.missing, declared.description)
+        texts = (column.unit or "", public, column.missing, declared.description)
+        table.add_row(column.name, column.type, *(escape(text) for text in texts))
     emit(render_dataset(dataset), as_json=as_json, table=table)
 
 

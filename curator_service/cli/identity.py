@@ -35,11 +35,18 @@ def list_tokens(as_json: AsJson = False) -> None:
     """Show every token, without its secret."""
     with open_curator() as curator:
         found = curator.identity.list_tokens()
-    table = Table("id", "name", "role", "created", "expires", "revoked", title="Tokens")
+    table = Table(title="Tokens")
+    for header in ("id", "name", "role", "created", "expires", "revoked"):
+        table.add_column(header, no_wrap=header in {"id", "role"})  # an id must be readable as a whole: revoke takes it
     for token in found:
         principal = token.principal
         table.add_row(
-            token.id, principal.name, principal.role, token.created_at, token.expires_at, token.revoked_at or ""
+            token.id,
+            principal.name,
+            principal.role,
+            token.created_at[:10],
+            token.expires_at[:10],
+            (token.revoked_at or "")[:10],
         )
     content = [
         {

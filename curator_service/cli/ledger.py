@@ -129,9 +129,9 @@ def _budget_table(found: list[Population]) -> Table:
 
 def _entries_table(account: Population, entries: list[dict[str, Any]], names: dict[str, str]) -> Table:
     table = Table(title=f"Ledger of {account.name}: {account.adjacency}, {account.accountant}")
-    for header in ("#", "time (UTC)", "kind", "who"):
+    for header in ("#", "UTC", "kind", "who"):
         table.add_column(header, no_wrap=True)
-    table.add_column("what", overflow="fold")
+    table.add_column("what", no_wrap=True)
     for header in ("µ²", f"ε at {account.delta:g}"):
         table.add_column(header, justify="right", no_wrap=True)
     for entry in entries:

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from curator_service.cli.common import AsJson, emit, fail, open_curator, read_settings
-from curator_service.curator import make_curator
 
 database = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
@@ -40,12 +39,9 @@ def serve(
 @database.command("upgrade")
 def upgrade(as_json: AsJson = False) -> None:
     """Bring the database to the schema of this version."""
-    curator = make_curator(read_settings())
-    try:
+    with open_curator(current_schema=False) as curator:
         curator.database.upgrade()
         current, head = curator.database.revisions()
-    finally:
-        curator.database.dispose()
     if current != head:
         fail("the migration did not reach its head")
     emit({"revision": current}, as_json=as_json, table=f"the schema is at revision {current}")

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from curator_service.names import NAME_PATTERN
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import center_and_scale
 from curator_service.privacy.statistics import ROW_CAPACITY_MAX
 
-NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Text = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
 Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f\[\]]+$")]
@@ -55,6 +55,8 @@ class ColumnDeclaration(BaseModel):
             raise ValueError("a categorical column needs at least two declared levels")
         if self.type is ColumnType.BOOLEAN and len(self.levels) not in {0, 2}:
             raise ValueError("a boolean column declares no levels, or two: the false one first")
+        if any(level != level.strip() for level in self.levels):
+            raise ValueError("a level must not begin or end with a space: values are read without")
         if len(set(self.levels)) != len(self.levels):
             raise ValueError("levels must differ from each other")
         if self.missing is MissingRule.INDICATOR and "missing" in self.levels:
@@ -122,6 +124,8 @@ def load_manifest(path: Path) -> Manifest:
         raise ManifestError(f"{path}: not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
         raise ManifestError(f"{path}: not valid TOML: {error}") from error
+    except RecursionError:
+        raise ManifestError(f"{path}: not valid TOML: nested too deep") from None
     try:
         return Manifest.model_validate(content)
     except ValidationError as error:

@@ -6,8 +6,9 @@ from curator_service.datasets.schemas import render_dataset
 from curator_service.doors import Visit, door
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
+from curator_service.problems import PROBLEM_RESPONSES
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEM_RESPONSES)
 
 
 @router.get("", summary="The datasets that you may see")

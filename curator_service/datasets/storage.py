@@ -148,7 +148,8 @@ def needs_pass(design: Design, row_map: RowMap) -> bool:
 def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: Progress) -> Snapshot:
     columns = [declaration.column for declaration in manifest.columns]
     design = cached_design(manifest.cacheable)
-    lattice_digest, row_count = hashlib.sha256(), 0
+    # One digest per column, so that it does not depend on where chunks are cut.
+    digests, row_count = [hashlib.sha256() for _ in columns], 0
     gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
     schema = pa.schema([pa.field(column.name, pa.int32()) for column in columns])
     with pq.ParquetWriter(staging / "rows.parquet", schema, compression="zstd") as writer:
@@ -158,8 +159,8 @@ def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: P
                 raise IngestError(
                     f"{source}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
                 )
-            for column in columns:
-                lattice_digest.update(stored[column.name].tobytes())
+            for column, digest in zip(columns, digests, strict=True):
+                digest.update(stored[column.name].tobytes())
             arrays = [pa.array(stored[c.name], mask=stored[c.name] == MISSING) for c in columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             gram += compute_gram([code_rows(stored, design, count)], len(design.terms))
@@ -172,7 +173,8 @@ def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: P
     _sync(staging)
     with source.open("rb") as file:
         source_digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Snapshot(staging, row_count, source_digest, lattice_digest.hexdigest())
+    lattice_digest = hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
+    return Snapshot(staging, row_count, source_digest, lattice_digest)
 
 
 def _parse_chunks(
@@ -247,6 +249,8 @@ def _parse_words(column: Column, words: pa.StringArray) -> tuple[StoredArray, tu
         except pa.ArrowInvalid:
             index = next(i for i, word in enumerate(filled.to_pylist()) if not _is_number(word))
             return np.empty(0, np.int32), (index, "is not a number")
+        if np.isinf(numbers).any():
+            return np.empty(0, np.int32), (int(np.argmax(np.isinf(numbers))), "is not a number, but an infinity")
         return to_stored(numbers, column.lower, column.upper), None
     codes = {level: code for code, level in enumerate(column.levels)}
     if column.type is ColumnType.BOOLEAN and column.levels == ("false", "true"):

@@ -11,6 +11,7 @@ from curator_service.identity.policy import Action, Objects, Role, allowed_objec
 from curator_service.identity.repository import Principal, TokenRecord
 from curator_service.identity.tokens import Token, make_token, parse_token
 from curator_service.ledger.service import Clock, timestamp, utc_now
+from curator_service.names import NAME, NAME_RULE
 from curator_service.problems import Problem
 
 
@@ -99,6 +100,8 @@ class IdentityService:
         IdentityError
             If the name exists with another role, or the lifetime is not from 1 to 3650 days.
         """
+        if not NAME.fullmatch(name):
+            raise IdentityError(f"the name must be {NAME_RULE}")
         if not 1 <= days <= 3650:
             raise IdentityError("a token lives from 1 to 3650 days")
         token, moment = make_token(), self.now()

@@ -6,7 +6,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-_PATTERN = re.compile(r"^cur_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$")
+_PATTERN = re.compile(r"cur_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +42,5 @@ def make_token() -> Token:
 
 def parse_token(text: str) -> Token | None:
     """Read a token; None if it is not one."""
-    match = _PATTERN.match(text)
+    match = _PATTERN.fullmatch(text)
     return None if match is None else Token(match[1], match[2])

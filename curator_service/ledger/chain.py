@@ -8,6 +8,7 @@ from typing import Any
 
 FORMAT = 1
 GENESIS = "0" * 64
+_OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
 _DOMAIN = f"curator-ledger-entry:{FORMAT}\n".encode()
 
 
@@ -38,12 +39,25 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class AccountState:
-    """An account as its row states it, or as its chain implies it."""
+    """An account as its row states it, or as its chain implies it.
+
+    Attributes
+    ----------
+    limit, posted, pending : int
+        Units.
+    sequence : int
+    head : str
+        The hash of the last entry.
+    terms : tuple of str
+        Adjacency, accountant, delta and time of creation, which the opening entry fixes for good.
+    """
 
     limit: int = 0
     posted: int = 0
+    pending: int = 0
     sequence: int = 0
     head: str = GENESIS
+    terms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +121,7 @@ def _check_entry(population: str, entry: StoredEntry, state: AccountState) -> tu
         units = int(payload["units"])
         kind, link = payload["kind"], payload["previous_hash"]
         place = payload["format"], payload["population"], payload["sequence"]
+        terms = tuple(str(payload[name]) for name in _OPENING_TERMS) if kind == "open" else state.terms
     except (ValueError, KeyError, TypeError):
         return "the entry's text is not an entry", state
     if place != (FORMAT, population, expected):
@@ -122,7 +137,7 @@ def _check_entry(population: str, entry: StoredEntry, state: AccountState) -> tu
         return f"an entry of kind {kind!r} with {units} units does not belong here", state
     if posted > limit:
         return "the charges exceed the limit", state
-    return "", AccountState(limit, posted, expected, entry.entry_hash)
+    return "", AccountState(limit, posted, 0, expected, entry.entry_hash, terms)
 
 
 def _disagreement(chain: AccountState, account: AccountState) -> str:
@@ -130,5 +145,9 @@ def _disagreement(chain: AccountState, account: AccountState) -> str:
         return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: entries are missing"
     if account.sequence < chain.sequence:
         return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: entries were added"
-    fields = [name for name in ("limit", "posted", "head") if getattr(chain, name) != getattr(account, name)]
+    fields = [
+        name
+        for name in ("limit", "posted", "pending", "head", "terms")
+        if getattr(chain, name) != getattr(account, name)
+    ]
     return f"the account's row and the log disagree on {', '.join(fields)}"

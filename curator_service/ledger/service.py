@@ -23,6 +23,7 @@ from curator_service.ledger.chain import (
 )
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
+from curator_service.names import NAME, NAME_RULE
 from curator_service.privacy.accountant import Price, affordable, spent
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import DELTA_MIN, exact, round_down
@@ -178,6 +179,8 @@ class LedgerService:
         PopulationError
             If the name is taken, or a number is out of range.
         """
+        if not NAME.fullmatch(name):
+            raise PopulationError(f"the name must be {NAME_RULE}")
         if accountant not in ACCOUNTANTS:
             raise PopulationError(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
         if not float(DELTA_MIN) <= delta < 1:
@@ -230,5 +233,6 @@ class LedgerService:
             row = repository.find_population(connection, population)
             if row is None:
                 raise NotFound("There is no population of this name.")
-            account = AccountState(row.limit, row.posted, row.sequence, row.head)
+            terms = (row.adjacency.value, row.accountant, repr(row.delta), row.created_at)
+            account = AccountState(row.limit, row.posted, row.pending, row.sequence, row.head, terms)
             return verify_chain(population, repository.iterate_entries(connection, population), account)

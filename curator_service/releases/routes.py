@@ -1,17 +1,18 @@
 """Routes of releases and quotes."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 
 from curator_service.datasets.service import DatasetNotFound
-from curator_service.doors import Visit, door
+from curator_service.doors import Visit, door, page_parameters
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
+from curator_service.problems import PROBLEM_RESPONSES
 from curator_service.releases.schemas import REQUEST_EXAMPLE, ReleaseRequest
 from curator_service.releases.service import AnswerKind, check_key, release_not_found
 
-router = APIRouter(prefix="/v1", tags=["releases"])
+router = APIRouter(prefix="/v1", tags=["releases"], responses=PROBLEM_RESPONSES)
 
 _REQUEST_BODY: dict[str, Any] = {
     "requestBody": {
@@ -76,16 +77,20 @@ def create_release(
     )
 
 
-@router.get("/datasets/{name}/releases", summary="The releases of a dataset, free to read again")
+@router.get(
+    "/datasets/{name}/releases",
+    summary="The releases of a dataset, free to read again",
+    openapi_extra=page_parameters("releases"),
+)
 @door(Action.READ_RELEASE)
 def list_releases(
     visit: Visit,
     name: str,
-    after: Annotated[int, Query(ge=0, le=2**62)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> Response:
     """Return a page of releases, without their statistics."""
-    return json_response(visit.curator.releases.list_releases(visit.dataset(name), after=after, count=limit))
+    dataset = visit.dataset(name)
+    after, count = visit.page()
+    return json_response(visit.curator.releases.list_releases(dataset, after=after, count=count))
 
 
 @router.get("/releases/{release_id}", summary="One release, byte for byte as it was first sent")

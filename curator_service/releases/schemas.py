@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from curator_service.datasets.manifest import NAME_PATTERN
+from curator_service.names import NAME_PATTERN
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.calibration import DELTA_MIN, EPSILON_MAX
 from curator_service.privacy.planning import Statistic

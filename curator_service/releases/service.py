@@ -34,8 +34,11 @@ from curator_service.releases.repository import StoredRelease
 from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
 
 TERMS_MAX = 1000
-_KEY_PATTERN = re.compile(r"^[A-Za-z0-9_-]{1,128}$")
-_RELEASE_ID_PATTERN = re.compile(r"^rel_[0-9a-f]{24}$")
+PASS_WORK_MAX = 20_000_000_000
+"""Most multiplications of a pass within a request, by the declared row capacity: a few seconds of one core."""
+
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_RELEASE_ID_PATTERN = re.compile(r"rel_[0-9a-f]{24}")
 
 
 class IdempotencyKeyMissing(Problem):
@@ -134,11 +137,13 @@ class ReleaseService:
                 "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
             )
         row_map, rows = _row_map(request, design)
-        if needs_pass(design, row_map) and dataset.manifest.row_capacity > self.synchronous_row_capacity:
+        capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
+        too_large = capacity > self.synchronous_row_capacity or capacity * width**2 > PASS_WORK_MAX
+        if needs_pass(design, row_map) and too_large:
             raise RequestInvalid.at(
                 "/rows",
-                "this dataset is declared too large for a pass over rows within a request; ask for the box map and "
-                "columns that are not declared with missing = omit",
+                "the declared row capacity is too large for a pass over rows with so many terms within a request; ask "
+                "for fewer terms, or for the box map and columns that are not declared with missing = omit",
             )
         shares = _shares(request)
         try:
@@ -218,6 +223,8 @@ class ReleaseService:
             published = self._charge_and_publish(prepared, population, analyst, key)
             if published is not None:
                 return published, AnswerKind.NEW
+        if found is None:
+            # Whoever used the key, or asked the same, in the meantime: its answer is there now.
             found, population = self._look_up(prepared, analyst, key)
         if found is None:
             raise budget_exceeded(population, prepared.plan.cost)
@@ -306,7 +313,7 @@ class ReleaseService:
         NotFound
         """
         release = None
-        if _RELEASE_ID_PATTERN.match(release_id):
+        if _RELEASE_ID_PATTERN.fullmatch(release_id):
             with self.database.read() as connection:
                 release = repository.find_release(connection, release_id)
         if release is None:
@@ -329,6 +336,7 @@ class ReleaseService:
         Also those charges whose release is gone, as ``sequence N``.
         """
         bad = []
+        names = {dataset.id: dataset.name for dataset in self.datasets.list_all()}
         with self.database.snapshot() as connection:
             charges: dict[int, tuple[Receipt, dict[str, Any]]] = {}
             for entry in iterate_entries(connection, population):
@@ -341,6 +349,8 @@ class ReleaseService:
                     receipt is not None
                     and release.receipt == receipt.text
                     and facts["release"] == release.id
+                    and facts["request_digest"] == release.request_digest
+                    and facts["dataset"] == names.get(release.dataset_id)
                     and facts["answer_digest"] == _answer_digest(release.answer)
                 )
                 if not sound:
@@ -360,7 +370,7 @@ def check_key(key: str | None) -> str:
     ------
     IdempotencyKeyMissing
     """
-    if key is None or not _KEY_PATTERN.match(key):
+    if key is None or not _KEY_PATTERN.fullmatch(key):
         raise IdempotencyKeyMissing(
             "Send an `Idempotency-Key` header: 1 to 128 letters, digits, - or _, new for each request and the same for "
             "each retry of it."

@@ -50,9 +50,11 @@ def upgrade() -> None:
         sa.Column("head_sequence", sa.BigInteger(), nullable=False),
         sa.Column("head_hash", sa.String(length=64), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
-        sa.CheckConstraint("posted_units + pending_units <= limit_units", name="ck_populations_within_limit"),
-        sa.CheckConstraint("posted_units >= 0 AND pending_units >= 0", name="ck_populations_amounts_not_negative"),
-        sa.PrimaryKeyConstraint("name", name="pk_populations"),
+        sa.CheckConstraint("posted_units + pending_units <= limit_units", name=op.f("ck_populations_within_limit")),
+        sa.CheckConstraint(
+            "posted_units >= 0 AND pending_units >= 0", name=op.f("ck_populations_amounts_not_negative")
+        ),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_populations")),
     )
     op.create_table(
         "principals",
@@ -60,8 +62,8 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=63), nullable=False),
         sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_principals"),
-        sa.UniqueConstraint("name", name="uq_principals_name"),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_principals")),
+        sa.UniqueConstraint("name", name=op.f("uq_principals_name")),
     )
     op.create_table(
         "datasets",
@@ -74,9 +76,9 @@ def upgrade() -> None:
         sa.Column("snapshot_nonce", sa.String(length=64), nullable=False),
         sa.Column("snapshot_commitment", sa.String(length=64), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
-        sa.ForeignKeyConstraint(["population"], ["populations.name"], name="fk_datasets_population_populations"),
-        sa.PrimaryKeyConstraint("id", name="pk_datasets"),
-        sa.UniqueConstraint("name", name="uq_datasets_name"),
+        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_datasets_population_populations")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_datasets")),
+        sa.UniqueConstraint("name", name=op.f("uq_datasets_name")),
     )
     op.create_table(
         "ledger_entries",
@@ -84,15 +86,17 @@ def upgrade() -> None:
         sa.Column("sequence", sa.BigInteger(), nullable=False),
         sa.Column("payload", sa.Text(), nullable=False),
         sa.Column("entry_hash", sa.String(length=64), nullable=False),
-        sa.ForeignKeyConstraint(["population"], ["populations.name"], name="fk_ledger_entries_population_populations"),
-        sa.PrimaryKeyConstraint("population", "sequence", name="pk_ledger_entries"),
+        sa.ForeignKeyConstraint(
+            ["population"], ["populations.name"], name=op.f("fk_ledger_entries_population_populations")
+        ),
+        sa.PrimaryKeyConstraint("population", "sequence", name=op.f("pk_ledger_entries")),
     )
     op.create_table(
         "snapshots",
         sa.Column("digest", sa.String(length=64), nullable=False),
         sa.Column("population", sa.String(length=63), nullable=False),
-        sa.ForeignKeyConstraint(["population"], ["populations.name"], name="fk_snapshots_population_populations"),
-        sa.PrimaryKeyConstraint("digest", name="pk_snapshots"),
+        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_snapshots_population_populations")),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_snapshots")),
     )
     op.create_table(
         "tokens",
@@ -102,17 +106,17 @@ def upgrade() -> None:
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.Column("expires_at", sa.String(length=32), nullable=False),
         sa.Column("revoked_at", sa.String(length=32), nullable=True),
-        sa.ForeignKeyConstraint(["principal_id"], ["principals.id"], name="fk_tokens_principal_id_principals"),
-        sa.PrimaryKeyConstraint("id", name="pk_tokens"),
+        sa.ForeignKeyConstraint(["principal_id"], ["principals.id"], name=op.f("fk_tokens_principal_id_principals")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
     )
     op.create_table(
         "grants",
         sa.Column("principal_id", sa.String(length=32), nullable=False),
         sa.Column("dataset_id", sa.String(length=32), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
-        sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name="fk_grants_dataset_id_datasets"),
-        sa.ForeignKeyConstraint(["principal_id"], ["principals.id"], name="fk_grants_principal_id_principals"),
-        sa.PrimaryKeyConstraint("principal_id", "dataset_id", name="pk_grants"),
+        sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_grants_dataset_id_datasets")),
+        sa.ForeignKeyConstraint(["principal_id"], ["principals.id"], name=op.f("fk_grants_principal_id_principals")),
+        sa.PrimaryKeyConstraint("principal_id", "dataset_id", name=op.f("pk_grants")),
     )
     op.create_table(
         "releases",
@@ -123,10 +127,10 @@ def upgrade() -> None:
         sa.Column("request_digest", sa.String(length=64), nullable=False),
         sa.Column("answer", sa.Text(), nullable=False),
         sa.Column("receipt", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name="fk_releases_dataset_id_datasets"),
-        sa.ForeignKeyConstraint(["population"], ["populations.name"], name="fk_releases_population_populations"),
-        sa.PrimaryKeyConstraint("id", name="pk_releases"),
-        sa.UniqueConstraint("population", "sequence", name="uq_releases_population"),
+        sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_releases_dataset_id_datasets")),
+        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_releases_population_populations")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_releases")),
+        sa.UniqueConstraint("population", "sequence", name=op.f("uq_releases_population")),
     )
     op.create_index("ix_releases_dataset_request", "releases", ["dataset_id", "request_digest"])
 
@@ -137,16 +141,16 @@ def upgrade() -> None:
         sa.Column("fingerprint", sa.String(length=80), nullable=False),
         sa.Column("release_id", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(
-            ["principal_id"], ["principals.id"], name="fk_idempotency_keys_principal_id_principals"
+            ["principal_id"], ["principals.id"], name=op.f("fk_idempotency_keys_principal_id_principals")
         ),
         sa.ForeignKeyConstraint(
             ["release_id"],
             ["releases.id"],
-            name="fk_idempotency_keys_release_id_releases",
+            name=op.f("fk_idempotency_keys_release_id_releases"),
             initially="DEFERRED",
             deferrable=True,
         ),
-        sa.PrimaryKeyConstraint("principal_id", "key", name="pk_idempotency_keys"),
+        sa.PrimaryKeyConstraint("principal_id", "key", name=op.f("pk_idempotency_keys")),
     )
     _forbid_changes()
 
