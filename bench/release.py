@@ -1,12 +1,14 @@
 """Server CPU, latency and throughput of a release and of a budget read, as ratios to an empty endpoint.
 
 One run, one server, durable SQLite (WAL, synchronous=FULL), a box release of five terms from the cached Gram. The
-empty endpoint is a bare ``async`` route under the same middleware, without authentication or database.
+empty endpoint is a bare ``async`` route under the same middleware, without authentication or database. Server and
+client share one core, so that a CPU second means the same for every endpoint. "Noise" is the spread over rounds.
 
     python bench/release.py [--requests 400] [--rounds 5]
 """
 
 import argparse
+import os
 import statistics
 import threading
 import time
@@ -82,6 +84,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=400)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with serve(set_up) as server:
         token = server.analyst("flchain")
         acts: dict[str, Act] = {

@@ -86,8 +86,8 @@ def _random_words(count: int) -> _Words:
 def _sample(scales: _Ints) -> _Ints:
     draws = np.zeros(len(scales), dtype=np.int64)
     pending = np.arange(len(scales))
-    # A trial succeeds in 24 to 48 of 100 cases; a few at once cost a small release no more than one.
-    tries = 6 if len(scales) < 1000 else 2
+    # A trial succeeds in 24 to 48 of 100 cases; many at once cost a small release hardly more than one.
+    tries = 16 if len(scales) < 200 else 2
     while pending.size:
         sigma = np.repeat(scales[pending], tries)
         value, kept = propose(sigma, _random_words(3 * sigma.size).reshape(3, -1))
