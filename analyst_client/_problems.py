@@ -32,7 +32,8 @@ def read_problem(status: int, text: str, idempotency_key: str | None) -> Curator
     error = CLASS_OF_SLUG.get(slug, ServiceError)
     try:
         if error is PermissionDeniedError:
-            return PermissionDeniedError(message, needed_role=fields.optional("needed_role", fields.texts) or (), **answer)
+            roles = fields.optional("needed_role", fields.texts) or ()
+            return PermissionDeniedError(message, needed_role=roles, **answer)
         if error is RequestInvalidError:
             faults = fields.each("errors", read_fault) if fields.has("errors") else ()
             unsaid = [f"{fault.pointer}: {fault.detail}" for fault in faults if fault.detail not in message]

@@ -53,6 +53,8 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
         version=__version__,
         redoc_url=None,
         redirect_slashes=False,
+        # Off for good: telemetry would carry exceptions, and with them rows, to wherever it is configured to.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=lifespan,
     )
     app.state.curator = curator

@@ -98,7 +98,7 @@ def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
     unbacked = curator.releases.find_unbacked(name) if chain.ok else []
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
     if unbacked:
-        reason = f"stored releases that the chain does not back: {', '.join(unbacked[:5])}"
+        reason = f"stored, but not as the chain says: {', '.join(unbacked[:5])}"
     return {
         "population": name,
         "entries": chain.entries,

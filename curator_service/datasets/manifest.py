@@ -1,5 +1,6 @@
 """The manifest: a dataset's public declaration, in TOML, read and checked by an admin."""
 
+import hashlib
 import tomllib
 from functools import cached_property
 from pathlib import Path
@@ -103,6 +104,11 @@ class Manifest(BaseModel):
     def by_name(self) -> dict[str, Column]:
         """Every column's declaration."""
         return {declaration.name: declaration.column for declaration in self.columns}
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the declaration as it is stored; the ledger's entry of the registration holds it."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     @property
     def cacheable(self) -> tuple[Column, ...]:

@@ -96,7 +96,8 @@ class DatasetService:
         # It hides: without the nonce a digest of rows would let anyone test guesses of the last one.
         commitment = hashlib.sha256(bytes.fromhex(nonce) + bytes.fromhex(snapshot.lattice_digest)).hexdigest()
         with self.database.begin() as connection:
-            facts = {"dataset": manifest.name, "snapshot": commitment, "actor": actor, "time": moment}
+            facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": commitment}
+            facts |= {"actor": actor, "time": moment}
             Ledger(connection).note(manifest.population, "dataset", facts)
             for digest in (snapshot.source_digest, snapshot.lattice_digest):
                 owner = repository.claim_snapshot(connection, digest, manifest.population)

@@ -26,7 +26,8 @@ from curator_service.privacy.rows import Box, RowMap
 from curator_service.privacy.statistics import compute_gram
 
 _CHUNK_ROWS = 50_000
-_BATCH_ROWS = 2**16
+_BATCH_ENTRIES = 2**20
+"""Rows × terms that are coded at once: a wide request takes more batches, not more memory."""
 _BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
 
 Progress = Callable[[float], None]
@@ -127,12 +128,9 @@ class Storage:
             index = [positions[term] for term in (*design.terms, *design.targets)]
             block: IntArray = gram[index][:, index]
             return block
-        width = len(design.terms)
-        mapped = (
-            row_map.apply(code_rows(batch, design, count), width)
-            for batch, count in _read_batches(self.root / dataset_id / "rows.parquet", design.columns)
-        )
-        return compute_gram(mapped, width + len(design.targets))
+        width, total = len(design.terms), len(design.terms) + len(design.targets)
+        batches = _read_batches(self.root / dataset_id / "rows.parquet", design.columns, _batch_rows(total))
+        return compute_gram((row_map.apply(code_rows(batch, design, count), width) for batch, count in batches), total)
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
@@ -163,7 +161,7 @@ def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: P
                 digest.update(stored[column.name].tobytes())
             arrays = [pa.array(stored[c.name], mask=stored[c.name] == MISSING) for c in columns]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            gram += compute_gram([code_rows(stored, design, count)], len(design.terms))
+            gram += compute_gram(_code_in_slices(stored, design, count), len(design.terms))
     if row_count == 0:
         raise IngestError(f"{source}: no rows below the header")
     np.save(staging / "gram.npy", gram, allow_pickle=False)
@@ -268,9 +266,20 @@ def _is_number(word: str) -> bool:
     return False
 
 
-def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[tuple[dict[str, StoredArray], int]]:
+def _batch_rows(width: int) -> int:
+    return max(1, _BATCH_ENTRIES // max(width, 1))
+
+
+def _code_in_slices(stored: dict[str, StoredArray], design: Design, count: int) -> Iterator[IntArray]:
+    size = _batch_rows(len(design.terms))
+    for start in range(0, count, size):
+        part = {name: values[start : start + size] for name, values in stored.items()}
+        yield code_rows(part, design, min(size, count - start))
+
+
+def _read_batches(path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[dict[str, StoredArray], int]]:
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns), use_threads=False):
+        for batch in file.iter_batches(batch_size=batch_rows, columns=list(columns), use_threads=False):
             yield (
                 {
                     name: pc.fill_null(batch.column(name), pa.scalar(MISSING, pa.int32())).to_numpy(

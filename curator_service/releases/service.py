@@ -331,18 +331,23 @@ class ReleaseService:
         return {"releases": items, "next": str(page[-1].sequence) if len(page) == count else None}
 
     def find_unbacked(self, population: str) -> list[str]:
-        """Return the ids of stored releases that differ from what the population's chain says of them.
+        """Return what is stored and differs from what the population's chain says of it.
 
-        Also those charges whose release is gone, as ``sequence N``.
+        Ids of releases; charges whose release is gone, as ``sequence N``; datasets whose manifest or snapshot is not
+        the registered one, as ``dataset NAME``.
         """
         bad = []
-        names = {dataset.id: dataset.name for dataset in self.datasets.list_all()}
+        datasets = self.datasets.list_all()
+        names = {dataset.id: dataset.name for dataset in datasets}
+        registered: set[tuple[str, str, str]] = set()
         with self.database.snapshot() as connection:
             charges: dict[int, tuple[Receipt, dict[str, Any]]] = {}
             for entry in iterate_entries(connection, population):
                 facts = json.loads(entry.payload)
                 if facts["kind"] == "charge":
                     charges[entry.sequence] = Receipt(entry.payload, entry.entry_hash), facts
+                elif facts["kind"] == "dataset":
+                    registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
             for release in repository.iterate_population(connection, population):
                 receipt, facts = charges.pop(release.sequence, (None, {}))
                 sound = (
@@ -355,7 +360,13 @@ class ReleaseService:
                 )
                 if not sound:
                     bad.append(release.id)
-        return bad + [f"sequence {sequence}" for sequence in charges]
+        bad += [f"sequence {sequence}" for sequence in charges]
+        return bad + [
+            f"dataset {dataset.name}"
+            for dataset in datasets
+            if dataset.population == population
+            and (dataset.name, dataset.manifest.digest, dataset.commitment) not in registered
+        ]
 
 
 def release_not_found() -> NotFound:

@@ -69,7 +69,7 @@ def test_text_of_a_refusal_is_the_curators() -> None:
 
 
 def test_permission_denied_names_the_role() -> None:
-    assert refusal(problem("permission-denied", 403, needed_role="analyst")).needed_role == "analyst"
+    assert refusal(problem("permission-denied", 403, needed_role=["analyst"])).needed_role == ("analyst",)
 
 
 def test_budget_exceeded_carries_its_amounts() -> None:

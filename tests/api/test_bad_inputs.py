@@ -1,0 +1,438 @@
+"""Whatever is sent: a problem that names the rule, never a 5xx, and nothing charged, drawn or written."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import Api, World, body, open_world
+
+from curator_service.identity.policy import Role
+
+RELEASES = "/v1/datasets/cohort/releases"
+QUOTES = "/v1/datasets/cohort/quotes"
+JSON = {"Content-Type": "application/json"}
+MALFORMED = ("body-malformed", 400)  # NaN and the infinities among others: JSON has no such numbers
+
+
+@dataclass
+class Case:
+    """A bad request, and how it is refused."""
+
+    id: str
+    slug: str
+    status: int
+    content: bytes | Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    key: str | None = "a-key"
+    token: str = "ada"
+    url: str = RELEASES
+    quotable: bool = True  # a quote must refuse it in the same words
+
+
+def invalid(name: str, **changes: Any) -> Case:
+    """Return a request whose JSON is sound and whose content is not."""
+    text = json.dumps(body(**changes))
+    return raw(name, text, *MALFORMED) if re.search(r"NaN|Infinity", text) else raw(name, text)
+
+
+def raw(name: str, text: str | bytes, slug: str = "request-invalid", status: int = 422) -> Case:
+    """Return a body as it stands."""
+    return Case(name, slug, status, text.encode() if isinstance(text, str) else text)
+
+
+def priced(name: str, number: str) -> Case:
+    """Return a request with a number as it stands in the place of epsilon."""
+    text = json.dumps(body(price={"epsilon": "@", "delta": 1e-6})).replace('"@"', number)
+    return raw(name, text, *MALFORMED) if re.search(r"NaN|Infinity", number) else raw(name, text)
+
+
+def named(name: str, number: str) -> Case:
+    """Return a request with a value as it stands in the place of a feature."""
+    return raw(name, json.dumps(body(features=["@"])).replace('"@"', number))
+
+
+SHARES = {"xtx": 0.5, "xty": 0.4, "yty": 0.1}
+TEMPLATE = json.dumps(body())
+
+CASES = [
+    priced("epsilon NaN", "NaN"),
+    priced("epsilon infinite", "Infinity"),
+    priced("epsilon minus infinite", "-Infinity"),
+    priced("epsilon 0", "0"),
+    priced("epsilon minus 0", "-0.0"),
+    priced("epsilon negative", "-1"),
+    priced("epsilon 1e-300", "1e-300"),
+    priced("epsilon subnormal", "5e-324"),
+    priced("epsilon huge", "1e6"),
+    priced("epsilon 1e400", "1e400"),
+    priced("epsilon 10**400", "1" + "0" * 400),
+    raw("epsilon 10**5000", TEMPLATE.replace("0.05", "1" + "0" * 5000), "body-malformed", 400),
+    priced("epsilon string", '"1"'),
+    priced("epsilon true", "true"),
+    priced("epsilon null", "null"),
+    priced("epsilon list", "[1]"),
+    invalid("delta 1", price={"epsilon": 1.0, "delta": 1}),
+    invalid("delta 2", price={"epsilon": 1.0, "delta": 2.0}),
+    invalid("delta 0", price={"epsilon": 1.0, "delta": 0}),
+    invalid("delta negative", price={"epsilon": 1.0, "delta": -1e-6}),
+    invalid("delta 1e-30", price={"epsilon": 1.0, "delta": 1e-30}),
+    invalid("delta string", price={"epsilon": 1.0, "delta": "1e-6"}),
+    invalid("epsilon and mu", price={"epsilon": 1.0, "delta": 1e-6, "mu": 0.1}),
+    invalid("mu and rho", price={"mu": 0.1, "rho": 0.005}),
+    invalid("epsilon without delta", price={"epsilon": 1.0}),
+    invalid("delta without epsilon", price={"delta": 1e-6}),
+    invalid("price empty", price={}),
+    invalid("price null", price=None),
+    invalid("price a number", price=1.0),
+    invalid("price missing", price=...),
+    invalid("mu 0", price={"mu": 0}),
+    invalid("mu negative", price={"mu": -0.1}),
+    invalid("mu infinite", price={"mu": float("inf")}),
+    invalid("mu 1e-9: below the account's unit", price={"mu": 1e-9}),
+    invalid("mu 1e-7: below the lattice's noise", price={"mu": 1e-7}),
+    invalid("mu 1001", price={"mu": 1001}),
+    invalid("rho 0", price={"rho": 0.0}),
+    invalid("rho negative", price={"rho": -1}),
+    invalid("rho NaN", price={"rho": float("nan")}),
+    invalid("rho huge", price={"rho": 1e30}),
+    invalid("unknown column", features=["age", "salary"]),
+    invalid("unknown target", targets=["salary"]),
+    invalid("column in other case", features=["Age"]),
+    invalid("the constant as a column", features=["(constant)"]),
+    invalid("a term as a column", features=["sex[M]"]),
+    invalid("unknown field", nonsense=1),
+    invalid("unknown field that is a map's name", box=1),
+    invalid("unknown field in price", price={"mu": 0.1, "nonsense": 1}),
+    invalid("unknown field in rows", rows={"map": "ball", "nonsense": 1}),
+    invalid("norm for box", rows={"map": "box", "norm": 1.0}),
+    invalid("target among features", features=["age", "kappa"]),
+    invalid("duplicate feature", features=["age", "age"]),
+    invalid("duplicate target", targets=["kappa", "kappa"]),
+    invalid("features empty", features=[]),
+    invalid("features missing", features=...),
+    invalid("features null", features=None),
+    invalid("features a string", features="age"),
+    invalid("features an object", features={"age": 1}),
+    invalid("10,000 features", features=[f"c{i}" for i in range(7000)]),
+    invalid("feature of 10,000 letters", features=["a" * 10_000]),
+    invalid("feature empty", features=[""]),
+    invalid("feature a number", features=[1]),
+    invalid("feature with SQL", features=["age'; DROP TABLE releases; --"]),
+    invalid("categorical target", targets=["sex"]),
+    invalid("targets null", targets=None),
+    invalid("intercept a number", intercept=1),
+    invalid("fresh a string", fresh="true"),
+    invalid("xty without target", targets=[], statistics=["xtx", "xty"]),
+    invalid("target without xty", statistics=["xtx"]),
+    invalid("statistics empty", statistics=[]),
+    invalid("statistic unknown", statistics=["xtx", "n"]),
+    invalid("statistic duplicate", statistics=["xtx", "xtx", "xty"]),
+    invalid("shares wrong names", shares={"xtx": 0.5, "xty": 0.5}),
+    invalid("shares unknown name", shares={**SHARES, "n": 0.1}),
+    invalid("shares not adding up to 1", shares={**SHARES, "xtx": 0.6}),
+    invalid("share 0", shares={"xtx": 1.0, "xty": 0.0, "yty": 0.0}),
+    invalid("share negative", shares={"xtx": 1.2, "xty": -0.1, "yty": -0.1}),
+    invalid("share NaN", shares={**SHARES, "xtx": float("nan")}),
+    invalid("share 1e-300", shares={"xtx": 0.5, "xty": 0.5, "yty": 1e-300}),
+    invalid("shares empty", shares={}),
+    invalid("norm 0", rows={"map": "ball", "norm": 0}),
+    invalid("norm negative", rows={"map": "ball", "norm": -1.0}),
+    invalid("norm huge", rows={"map": "ball", "norm": 1e9}),
+    invalid("norm NaN", rows={"map": "ball", "norm": float("nan")}),
+    invalid("norm above the longest row", rows={"map": "ball", "norm": 1.7321}),  # sqrt(3): constant, age, sex
+    invalid("unknown map", rows={"map": "unit"}),
+    invalid("unknown map of many letters", rows={"map": "x" * 10_000}),
+    invalid("map missing", rows={"norm": 1.0}),
+    invalid("rows null", rows=None),
+    invalid("kind", kind="marginals"),
+    invalid("mechanism", mechanism="laplace"),
+    invalid("calibration", calibration="classical"),
+    raw("price twice", TEMPLATE[:-1] + ', "price": {"mu": 0.01}}', "body-malformed", 400),
+    raw("mu twice", TEMPLATE.replace('"mu": 0.05', '"mu": 0.05, "mu": 0.01'), "body-malformed", 400),
+    raw("array", "[]"),
+    raw("scalar", "1"),
+    raw("string", '"gram"'),
+    raw("null", "null"),
+    raw("empty object", "{}"),
+    raw("empty body", "", "body-malformed", 400),
+    raw("not JSON", "{'kind': 'gram'}", "body-malformed", 400),
+    raw("cut JSON", TEMPLATE[:-5], "body-malformed", 400),
+    raw("two documents", TEMPLATE + TEMPLATE, "body-malformed", 400),
+    raw("comment", TEMPLATE + "// hello", "body-malformed", 400),
+    raw("deep", "[" * 60_000, "body-malformed", 400),
+    raw("deep and closed", "[" * 30_000 + "]" * 30_000, "body-malformed", 400),
+    raw("deep objects", '{"a":' * 10_000 + "1" + "}" * 10_000, "body-malformed", 400),
+    named("NUL in a feature", '"age\\u0000"'),
+    raw("NUL byte in JSON", TEMPLATE.replace("age", "a\x00e"), "body-malformed", 400),
+    raw("lone surrogate", TEMPLATE.replace("age", "\\ud800")),
+    raw("surrogates in the wrong order", TEMPLATE.replace("age", "\\udc00\\ud800")),
+    raw("lone surrogate as a field", TEMPLATE[:-1] + ', "\\ud800": 1}'),
+    raw("lone surrogate as a field of price", TEMPLATE.replace('"mu": 0.05', '"mu": 0.05, "\\ud800": 1')),
+    raw("lone surrogate as a share", TEMPLATE[:-1] + ', "shares": {"\\ud800": 1.0}}'),
+    raw("lone surrogate as a statistic", TEMPLATE[:-1] + ', "statistics": ["\\ud800"]}'),
+    raw("lone surrogate as a map", TEMPLATE[:-1] + ', "rows": {"map": "\\ud800"}}'),
+    raw("lone surrogate as a field of rows", TEMPLATE[:-1] + ', "rows": {"map": "box", "\\ud800": 1}}'),
+    raw("lone surrogate as a kind", TEMPLATE.replace("gram", "\\ud800")),
+    named("emoji in a feature", '"\\ud83d\\ude00"'),
+    named("right-to-left override in a feature", '"a\\u202ege"'),
+    raw("invalid UTF-8", TEMPLATE.encode().replace(b"age", b"\xff\xfe"), "body-malformed", 400),
+    raw("overlong UTF-8", TEMPLATE.encode().replace(b"age", b"\xc0\xaf"), "body-malformed", 400),
+    raw("UTF-16", TEMPLATE.encode("utf-16"), "body-malformed", 400),
+    raw("UTF-16 without its mark", TEMPLATE.encode("utf-16-le"), "body-malformed", 400),
+    raw("UTF-32", TEMPLATE.encode("utf-32"), "body-malformed", 400),
+    raw("UTF-7 field", TEMPLATE[:-1] + ', "+ADw-": 1}'),
+    Case("wrong content type", "media-type-unsupported", 415, TEMPLATE.encode(), {"Content-Type": "text/plain"}),
+    Case("form", "media-type-unsupported", 415, b"kind=gram", {"Content-Type": "application/x-www-form-urlencoded"}),
+    Case("no content type", "media-type-unsupported", 415, TEMPLATE.encode(), {"Content-Type": ""}),
+    Case("key missing", "idempotency-key-missing", 400, TEMPLATE.encode(), key=None, quotable=False),
+    Case("key empty", "idempotency-key-missing", 400, TEMPLATE.encode(), key="", quotable=False),
+    Case("key of 129 characters", "idempotency-key-missing", 400, TEMPLATE.encode(), key="k" * 129, quotable=False),
+    Case("key with a space", "idempotency-key-missing", 400, TEMPLATE.encode(), key="a b", quotable=False),
+    Case("key with a dot", "idempotency-key-missing", 400, TEMPLATE.encode(), key="a.b", quotable=False),
+    Case("key with NUL", "idempotency-key-missing", 400, TEMPLATE.encode(), key="a\x00b", quotable=False),
+    Case("key with a newline", "idempotency-key-missing", 400, TEMPLATE.encode(), key="ab\n", quotable=False),
+    Case("unknown dataset", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/nothing/releases"),
+    Case(
+        "dataset that was not granted", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/hidden/releases"
+    ),
+    Case("NUL in the dataset", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/coh%00ort/releases"),
+    Case(
+        "newline after the dataset", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/cohort%0A/releases"
+    ),
+    Case("dataset in other case", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/Cohort/releases"),
+    Case("wildcard", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/%25/releases"),
+    Case("long dataset", "dataset-not-found", 404, TEMPLATE.encode(), url=f"/v1/datasets/{'a' * 5000}/releases"),
+    Case("unicode dataset", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/c%C3%B6hort/releases"),
+    Case("invalid UTF-8 in the path", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/%FF/releases"),
+    Case("auditor", "permission-denied", 403, TEMPLATE.encode(), token="audra"),
+    Case("admin", "permission-denied", 403, TEMPLATE.encode(), token="root", quotable=False),
+    Case("no token", "authentication-required", 401, TEMPLATE.encode(), token=""),
+    Case("expired token", "authentication-required", 401, TEMPLATE.encode(), token="late"),
+    Case("revoked token", "authentication-required", 401, TEMPLATE.encode(), token="gone"),
+    Case("wrong secret", "authentication-required", 401, TEMPLATE.encode(), token="forged"),
+    Case("token of nobody", "authentication-required", 401, TEMPLATE.encode(), token=f"cur_{'0' * 16}_{'x' * 43}"),
+    Case("token with NUL", "authentication-required", 401, TEMPLATE.encode(), token="cur_\x00"),
+    Case("token with SQL", "authentication-required", 401, TEMPLATE.encode(), token="' OR 1=1 --"),
+    Case("long token", "authentication-required", 401, TEMPLATE.encode(), token="cur_" + "0" * 50_000),
+    Case("body of 20 MB", "body-too-large", 413, b" " * 20_000_000),
+    Case("body one byte too long", "body-too-large", 413, TEMPLATE.encode().ljust(64 * 1024 + 1)),
+]
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Api]]:
+    """Return one world for every attack: none may change it."""
+    with open_world(tmp_path_factory.mktemp("attacked")) as world:
+        world.clock.advance(days=-1)
+        world.tokens["late"] = world.curator.identity.create_token("ada", Role.ANALYST, days=1).text
+        world.clock.advance(days=1)
+        gone = world.curator.identity.create_token("ada", Role.ANALYST)
+        world.tokens["gone"] = gone.text
+        world.curator.identity.revoke_token(gone.id)
+        world.tokens["forged"] = world.tokens["ada"][:-4] + "AAAA"
+        yield world, world.api()
+
+
+def written(world: World) -> list[Any]:
+    """Return all that a release might write, and how often noise was drawn."""
+    tables = ("populations", "ledger_entries", "releases", "idempotency_keys")
+    return [sorted(world.sql(f"SELECT * FROM {table}")) for table in tables] + [world.noise.calls]
+
+
+def assert_refused(case: Case, answer: Any) -> None:
+    """Assert that an answer is the problem that the case names."""
+    assert answer.status_code == case.status, answer.text[:400]
+    content = answer.json()
+    assert content["type"] == f"/problems/{case.slug}"
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert content["status"] == case.status
+    assert content["title"]
+    assert content["detail"]
+    assert content["instance"] == answer.headers["x-request-id"]
+    assert len(answer.content) < 8000  # what was sent is not sent back at length
+    if case.slug == "request-invalid":
+        assert content["errors"]
+        assert all(set(error) == {"pointer", "detail"} for error in content["errors"])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_a_bad_request_is_refused_and_costs_nothing(attacked: tuple[World, Api], case: Case) -> None:
+    world, api = attacked
+    before = written(world)
+    headers = {**JSON, **case.headers}
+    token = world.tokens.get(case.token, case.token) or None
+    for url in (case.url, case.url.replace("/releases", "/quotes")) if case.quotable else (case.url,):
+        answer = api.post(url, content=case.content, headers=headers, key=case.key, token=token)
+        assert_refused(case, answer)
+    assert written(world) == before
+
+
+def test_a_chunked_body_of_20_mb_is_refused_after_the_limit(attacked: tuple[World, Api]) -> None:
+    """Its length is not declared: it is counted as it arrives, and no more of it is read."""
+    world, api = attacked
+    sent = 0
+
+    async def chunks() -> Any:
+        nonlocal sent
+        for _ in range(2000):
+            sent += 10_000
+            yield b" " * 10_000
+
+    before = written(world)
+    answer = api.post(RELEASES, content=chunks(), headers=JSON, key="k")
+    assert_refused(Case("", "body-too-large", 413), answer)
+    assert sent < 200_000
+    assert written(world) == before
+
+
+@pytest.mark.parametrize(
+    ("url", "who"),
+    [
+        (f"{RELEASES}?limit=0", "ada"),
+        (f"{RELEASES}?limit=1001", "ada"),
+        (f"{RELEASES}?limit=x", "ada"),
+        (f"{RELEASES}?limit=1.5", "ada"),
+        (f"{RELEASES}?limit=1{'0' * 400}", "ada"),
+        (f"{RELEASES}?after=-1", "ada"),
+        (f"{RELEASES}?after=9223372036854775808", "ada"),
+        (f"{RELEASES}?after=%00", "ada"),
+        ("/v1/ledger/town?limit=0", "audra"),
+        ("/v1/ledger/town?after=NaN", "audra"),
+    ],
+)
+def test_a_query_parameter_out_of_range_is_refused(attacked: tuple[World, Api], url: str, who: str) -> None:
+    world, api = attacked
+    assert_refused(Case("", "request-invalid", 422), api.get(url, token=world.tokens[who]))
+
+
+def test_the_largest_query_parameters_are_answered(attacked: tuple[World, Api]) -> None:
+    world, api = attacked
+    assert api.get(f"{RELEASES}?after={2**62}&limit=1000").json() == {"releases": [], "next": None}
+    assert api.get(f"/v1/ledger/town?after={2**62}", token=world.tokens["audra"]).json()["entries"] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "who"),
+    [
+        ("/v1/ledger/nowhere", "audra"),
+        ("/v1/ledger/%00", "audra"),
+        ("/v1/ledger/a%2Fb", "audra"),
+        ("/v1/releases/rel_0", "ada"),
+        ("/v1/releases/rel_000000000000000000000000", "ada"),
+        ("/v1/releases/rel_000000000000000000000000%0A", "ada"),
+        ("/v1/releases/%00", "ada"),
+        ("/v1/nothing", "ada"),
+        ("/v1", "ada"),
+        ("/", None),
+        ("/../etc/passwd", None),
+        ("/static-offline-docs/../../etc/passwd", None),
+        ("/static-offline-docs/%2e%2e/%2e%2e/__init__.py", None),
+        ("/static-offline-docs/..%2f..%2f__init__.py", None),
+        ("/metrics", None),
+    ],
+)
+def test_what_is_not_there_is_not_found(attacked: tuple[World, Api], url: str, who: str | None) -> None:
+    world, api = attacked
+    answer = api.get(url, token=None if who is None else world.tokens[who])
+    assert_refused(Case("", "not-found", 404), answer)
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST", "TRACE", "OPTIONS"])
+def test_other_methods_are_not_allowed(attacked: tuple[World, Api], method: str) -> None:
+    _, api = attacked
+    assert_refused(Case("", "method-not-allowed", 405), api.request(method, "/v1/datasets/cohort"))
+
+
+def test_a_pass_whose_declared_work_is_out_of_proportion_is_refused(world: World) -> None:
+    """Resources are bounded before work starts, by public numbers: rows times terms squared, not rows alone."""
+    columns: Any = [
+        ("code", "categorical", "complete", tuple(f"l{i}" for i in range(990)), None),
+        ("y", "numeric", "complete", (0.0, 1.0), None),
+    ]
+    rows = [{"code": "l1", "y": "0.5"}, {"code": "l2", "y": "0.1"}]
+    dataset = world.register("wide", "town", rows, columns=columns, row_capacity=19_000_000)
+    world.curator.identity.add_grant("ada", dataset)
+    request = body(features=["code"], targets=["y"], rows={"map": "ball"})
+    answer = world.api().post("/v1/datasets/wide/quotes", json=request)
+    assert answer.status_code == 422
+    assert world.api().post("/v1/datasets/wide/quotes", json={**request, "rows": {"map": "box"}}).status_code == 200
+
+
+# Values that come close to what a request holds, so that fuzzing gets past the first check.
+_numbers = st.one_of(
+    st.sampled_from([0, 1, -1, 0.05, 1e-6, 1e-15, 1e-300, 1e300, 2**63, 10**30, 1000, 500_000, 0.999999]),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.integers(),
+)
+_names = st.one_of(
+    st.sampled_from(["age", "sex", "kappa", "dose", "region", "treated", "xtx", "xty", "yty", "lambda_min", "x\x00"]),
+    st.text(st.characters(), max_size=5),
+    st.sampled_from(["\ud800", "a\udfff"]),
+)
+_anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), _numbers, _names),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_names, inner, max_size=3)),
+    max_leaves=8,
+)
+_fields = {
+    "kind": st.one_of(st.just("gram"), _anything),
+    "features": st.one_of(st.lists(_names, max_size=4), _anything),
+    "targets": st.one_of(st.lists(_names, max_size=3), _anything),
+    "intercept": st.one_of(st.booleans(), _anything),
+    "rows": st.one_of(
+        st.fixed_dictionaries({"map": st.sampled_from(["box", "ball", "unit"])}, optional={"norm": _numbers}), _anything
+    ),
+    "statistics": st.one_of(
+        st.lists(st.sampled_from(["xtx", "xty", "yty", "lambda_min"]), max_size=4), st.none(), _anything
+    ),
+    "price": st.one_of(
+        st.fixed_dictionaries({"epsilon": _numbers, "delta": _numbers}),
+        st.fixed_dictionaries({"mu": _numbers}),
+        st.fixed_dictionaries({"rho": _numbers}),
+        _anything,
+    ),
+    "shares": st.one_of(st.none(), st.dictionaries(_names, _numbers, max_size=4), _anything),
+    "fresh": st.one_of(st.booleans(), _anything),
+    "extra": _anything,
+}
+_requests = st.one_of(
+    st.fixed_dictionaries({}, optional=_fields),
+    st.fixed_dictionaries({}, optional=_fields).map(lambda changes: body(**changes)),
+    st.builds(
+        lambda name, changes: body(**{name: changes.get(name, 1)}),
+        st.sampled_from(sorted(_fields)),
+        st.fixed_dictionaries(_fields),
+    ),
+    _anything,
+)
+
+
+@given(request=_requests)
+@settings(
+    max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_body_leads_to_a_5xx(attacked: tuple[World, Api], request: Any) -> None:
+    world, api = attacked
+    content = json.dumps(request).encode()
+    for url in (QUOTES, RELEASES):
+        before = written(world)
+        answer = api.post(url, content=content, headers=JSON, key=f"fuzz{abs(hash(content))}")
+        assert answer.status_code < 500, (url, content)
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert written(world) == before
+        elif url == QUOTES:
+            assert written(world) == before
+        assert world.account().posted <= world.account().limit
+
+
+@given(content=st.binary(max_size=60))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_no_bytes_lead_to_a_5xx(attacked: tuple[World, Api], content: bytes) -> None:
+    _, api = attacked
+    assert api.post(RELEASES, content=content, headers=JSON, key="bytes").status_code in {400, 422}

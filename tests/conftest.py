@@ -1,0 +1,101 @@
+"""Fixtures of the server's tests. Nothing here touches a database that it did not create."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from support import Api, World, ZeroNoise, open_world
+
+POSTGRES_VARIABLE = "CURATOR_TEST_POSTGRES_URL"
+FORBID_SKIPS_VARIABLE = "CURATOR_TEST_FORBID_SKIPS"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session that skipped a test, where skipping is forbidden."""
+    if os.environ.get(FORBID_SKIPS_VARIABLE) != "1":
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter is not None else []
+    if skipped:
+        reporter.write_line(f"{len(skipped)} tests were skipped, and {FORBID_SKIPS_VARIABLE}=1", red=True, bold=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("CURATOR_") and not name.startswith("CURATOR_TEST_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> str:
+    """Return the URL of a PostgreSQL server on which tests may create databases."""
+    url = os.environ.get(POSTGRES_VARIABLE)
+    if not url:
+        pytest.skip(f"PostgreSQL is NOT tested: set {POSTGRES_VARIABLE}=postgresql://user@host/postgres")
+    return url
+
+
+@contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """Create an empty database, and drop it afterwards."""
+    name = f"curator_test_{secrets.token_hex(8)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield server.rpartition("/")[0] + f"/{name}"
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """Return the URL of a fresh, empty database."""
+    with fresh_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def module_postgres_url(postgres_server: str) -> Iterator[str]:
+    """Return the URL of a fresh, empty database for the tests of one module."""
+    with fresh_database(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database_url(request: pytest.FixtureRequest) -> str | None:
+    """Return a fresh database's URL; None is the embedded one. A test that uses it runs on both."""
+    return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """Return a world on the embedded database."""
+    with open_world(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def both(tmp_path: Path, database_url: str | None) -> Iterator[World]:
+    """Return a world, once on each database."""
+    with open_world(tmp_path, url=database_url) as made:
+        yield made
+
+
+@pytest.fixture
+def exact_world(tmp_path: Path) -> Iterator[World]:
+    """Return a world whose answers have no noise."""
+    with open_world(tmp_path, noise=ZeroNoise()) as made:
+        yield made
+
+
+@pytest.fixture
+def api(world: World) -> Api:
+    """Return a client with the token of the analyst ada."""
+    return world.api()

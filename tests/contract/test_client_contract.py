@@ -1,0 +1,148 @@
+"""The analyst's client against the real server, over a socket; and the document of the interface, reviewed."""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import uvicorn
+from support import World, open_world
+
+from analyst_client import (
+    AdaSSP,
+    AuthenticationError,
+    BudgetExceededError,
+    CuratorClient,
+    DatasetNotFoundError,
+    PermissionDeniedError,
+    Release,
+    RequestInvalidError,
+)
+from curator_service.app import create_app
+from curator_service.settings import Settings
+
+SNAPSHOT = Path(__file__).with_name("openapi.json")
+REGENERATE = "CURATOR_TEST_WRITE_OPENAPI"
+FEATURES = ["age", "sex", "height", "region", "smoker"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, str]]:
+    """Serve a world on a free loopback port, from a thread."""
+    folder = tmp_path_factory.mktemp("contract")
+    with open_world(folder, moment=datetime.now(UTC)) as world, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        app = create_app(world.settings)
+        world.apps.append(app)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        for _ in range(200):
+            if server.started:
+                break
+            time.sleep(0.05)
+        assert server.started
+        try:
+            yield world, f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@pytest.fixture
+def client(served: tuple[World, str]) -> Iterator[CuratorClient]:
+    """Return ada's client."""
+    world, url = served
+    with CuratorClient(url, world.tokens["ada"]) as client:
+        yield client
+
+
+def test_datasets(client: CuratorClient) -> None:
+    (dataset,) = client.datasets()
+    assert dataset == client.dataset("cohort")
+    assert (dataset.name, dataset.population, dataset.rows) == ("cohort", "town", None)
+    columns = {column.name: column for column in dataset.columns}
+    assert (columns["age"].lower, columns["age"].upper, columns["age"].unit) == (50.0, 100.0, "years")
+    assert columns["sex"].levels == ("F", "M", "X")
+
+
+def test_budget(client: CuratorClient) -> None:
+    budget = client.budget("cohort")
+    assert budget.limit.epsilon == pytest.approx(1.0)
+    assert budget.remaining.mu <= budget.limit.mu
+
+
+def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path) -> None:
+    quote = client.quote("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
+    assert quote.affordable
+    release = client.release("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
+    assert release.answer == "new"
+    assert release.terms == quote.terms
+    assert release.noise == quote.noise
+    assert release.cost is not None
+    assert release.cost.units == quote.cost.units
+    assert release.verify()
+    again = client.release("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
+    assert again.answer == "stored"
+    assert again == release
+    fetched = client.fetch_release(release.id)
+    assert fetched == release
+    assert [summary.id for summary in client.releases("cohort")] == [release.id]
+    release.save(tmp_path / "release.json")
+    assert Release.load(tmp_path / "release.json") == release
+    assert len(AdaSSP().fit(release).coef_) == len(release.terms) - 1
+
+
+def test_the_same_key_gives_the_same_release(client: CuratorClient) -> None:
+    first = client.release("cohort", ["age"], mu=0.01, fresh=True, idempotency_key="contract-key")
+    again = client.release("cohort", ["age"], mu=0.01, fresh=True, idempotency_key="contract-key")
+    assert (first.answer, again.answer) == ("new", "replayed")
+    assert again == first
+
+
+def test_every_page_of_releases_is_read(client: CuratorClient) -> None:
+    before = len(client.releases("cohort"))
+    for _ in range(3):
+        client.release("cohort", ["weight"], mu=0.001, fresh=True)
+    assert len(client.releases("cohort")) == before + 3
+
+
+def test_refusals_are_errors_with_their_facts(served: tuple[World, str], client: CuratorClient) -> None:
+    world, url = served
+    with pytest.raises(BudgetExceededError) as exceeded:
+        client.release("cohort", ["age"], epsilon=3.0, delta=1e-6)
+    assert exceeded.value.remaining.units < exceeded.value.requested.units
+    assert exceeded.value.largest is not None
+    with pytest.raises(DatasetNotFoundError):
+        client.dataset("hidden")
+    with pytest.raises(RequestInvalidError) as invalid:
+        client.quote("cohort", ["salary"], mu=0.1)
+    assert [fault.pointer for fault in invalid.value.errors] == ["/features/0"]
+    with CuratorClient(url, world.tokens["audra"]) as auditor, pytest.raises(PermissionDeniedError):
+        auditor.release("cohort", ["age"], mu=0.1)
+    with CuratorClient(url, "nonsense") as nobody, pytest.raises(AuthenticationError):
+        nobody.datasets()
+
+
+def test_the_interface_is_the_reviewed_one(tmp_path: Path) -> None:
+    """To change it: run with CURATOR_TEST_WRITE_OPENAPI=1, then review the difference."""
+    app = create_app(Settings(data_dir=tmp_path))
+    document = app.openapi()
+    app.state.curator.database.dispose()
+    document["info"]["version"] = "0"
+    text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    if os.environ.get(REGENERATE) == "1":
+        SNAPSHOT.write_text(text, encoding="utf-8")
+    assert json.loads(SNAPSHOT.read_text(encoding="utf-8")) == json.loads(text)
+
+
+def test_the_document_is_the_same_however_often_it_is_asked(tmp_path: Path) -> None:
+    app = create_app(Settings(data_dir=tmp_path))
+    first = json.dumps(app.openapi())
+    assert json.dumps(app.openapi()) == first
+    app.state.curator.database.dispose()

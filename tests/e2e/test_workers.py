@@ -1,0 +1,154 @@
+"""Two worker processes behind real sockets: a budget is never overspent, a key never charged twice."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from support import World, body, make_rows, open_world
+
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+ANALYSTS = tuple(f"analyst-{i}" for i in range(10))
+SCENARIOS = ("one_analyst", "ten_analysts", "one_key", "same_request")
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
+    """Wait, for at most 30 seconds, until the server answers."""
+    for _ in range(300):
+        assert process.poll() is None, "the server ended"
+        try:
+            if httpx.get(f"{url}/readyz", timeout=1).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    pytest.fail("the server did not get ready")
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, str]]:
+    """Serve one world from two workers: a dataset with a population of its own for each scenario."""
+    url = None if request.param == "sqlite" else request.getfixturevalue("module_postgres_url")
+    with open_world(tmp_path_factory.mktemp("served"), url=url, analysts=ANALYSTS, moment=datetime.now(UTC)) as world:
+        for seed, name in enumerate(SCENARIOS, start=100):
+            world.curator.ledger.create_population(
+                name,
+                adjacency=Adjacency.ADD_REMOVE,
+                accountant="gdp",
+                limit=Price(rho=0.5),  # ten requests of rho = 0.05
+                delta=1e-6,
+                actor="operator:test",
+            )
+            dataset = world.register(f"of_{name}", name, make_rows(40, seed=seed))
+            for analyst in ANALYSTS:
+                world.curator.identity.add_grant(analyst, dataset)
+        port = free_port()
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("CURATOR_")},
+            "CURATOR_DATA_DIR": str(world.settings.data_dir),
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        if url is not None:
+            environment["CURATOR_DATABASE_URL"] = url
+        command = [sys.executable, "-m", "uvicorn", "curator_service.app:create_app", "--factory", "--workers", "2"]
+        command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment)
+        try:
+            wait_until_ready(f"http://127.0.0.1:{port}", process)
+            yield world, f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+
+
+def request_body(*, fresh: bool) -> dict[str, Any]:
+    """Return a request for a fifth of what an account of rho = 0.5 holds, twice over."""
+    return body(targets=[], rows={"map": "ball"}, statistics=["xtx"], price={"rho": 0.05}, fresh=fresh)
+
+
+def send_together(
+    url: str, dataset: str, tokens_and_keys: list[tuple[str, str]], *, fresh: bool
+) -> list[httpx.Response]:
+    """Send every request at once, each on a connection of its own."""
+
+    async def send() -> list[httpx.Response]:
+        limits = httpx.Limits(max_connections=len(tokens_and_keys))
+        async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+            posts = [
+                client.post(
+                    f"/v1/datasets/{dataset}/releases",
+                    json=request_body(fresh=fresh),
+                    headers={"Authorization": f"Bearer {token}", "Idempotency-Key": key},
+                )
+                for token, key in tokens_and_keys
+            ]
+            return await asyncio.gather(*posts)
+
+    return asyncio.run(send())
+
+
+def charges(world: World, population: str) -> list[int]:
+    """Return what the chain says was charged, after verifying it."""
+    verification = world.curator.ledger.verify(population)
+    assert verification.ok, verification
+    assert world.curator.releases.find_unbacked(population) == []
+    units = [int(e["units"]) for e in world.entries(population) if e["kind"] == "charge"]
+    account = world.account(population)
+    assert sum(units) == account.posted <= account.limit
+    return units
+
+
+@pytest.mark.parametrize("scenario", ["one_analyst", "ten_analysts"])
+def test_a_budget_for_ten_grants_exactly_ten_of_fifty(served: tuple[World, str], scenario: str) -> None:
+    world, url = served
+    analysts = ANALYSTS[:1] if scenario == "one_analyst" else ANALYSTS
+    senders = [(world.tokens[analysts[i % len(analysts)]], f"{scenario}-{i}") for i in range(50)]
+    answers = send_together(url, f"of_{scenario}", senders, fresh=True)
+    codes = [answer.status_code for answer in answers]
+    assert (codes.count(201), codes.count(409)) == (10, 40), codes
+    assert {a.json()["type"] for a in answers if a.status_code == 409} == {"/problems/budget-exceeded"}
+    assert len(charges(world, scenario)) == 10
+    assert len({a.json()["id"] for a in answers if a.status_code == 201}) == 10
+
+
+def test_fifty_requests_with_one_key_charge_once_and_get_the_same_bytes(served: tuple[World, str]) -> None:
+    world, url = served
+    answers = send_together(url, "of_one_key", [(world.tokens["analyst-0"], "the-key")] * 50, fresh=True)
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.content for answer in answers}) == 1
+    assert sorted(a.headers["curator-answer"] for a in answers) == ["new"] + ["replayed"] * 49
+    assert len(charges(world, "one_key")) == 1
+
+
+def test_fifty_equal_requests_of_several_analysts_charge_once(served: tuple[World, str]) -> None:
+    world, url = served
+    senders = [(world.tokens[ANALYSTS[i % 10]], f"same-{i}") for i in range(50)]
+    answers = send_together(url, "of_same_request", senders, fresh=False)
+    assert sorted(answer.status_code for answer in answers) == [200] * 49 + [201]
+    assert len({answer.content for answer in answers}) == 1
+    assert len(charges(world, "same_request")) == 1

@@ -1,0 +1,297 @@
+"""Whatever is changed behind the service's back, `curator ledger verify` sees it and names the first bad place."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support import World, body, open_world
+
+from curator_service.ledger.chain import canonical, entry_hash
+
+RELEASES = "/v1/datasets/cohort/releases"
+
+
+@pytest.fixture
+def tampered(tmp_path: Path) -> Iterator[World]:
+    """Return a world with a chain of five entries (open, dataset, three charges) and no triggers."""
+    with open_world(tmp_path) as world:
+        add_charges(world)
+        found = [row[0] for row in world.sql("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
+        assert found
+        world.sql(*(f"DROP TRIGGER {name}" for name in found))
+        yield world
+
+
+def add_charges(world: World) -> None:
+    """Buy three releases, and see that all is well."""
+    api = world.api()
+    for i in range(3):
+        assert api.post(RELEASES, json=body(fresh=True), key=f"k{i}").status_code == 201
+    assert world.curator.ledger.verify("town").ok
+    assert world.curator.releases.find_unbacked("town") == []
+
+
+@pytest.mark.postgres
+def test_verification_reads_postgresql_the_same_way(tmp_path: Path, postgres_url: str) -> None:
+    with open_world(tmp_path, url=postgres_url) as world:
+        add_charges(world)
+        tables = ("ledger_entries", "releases", "idempotency_keys", "snapshots")
+        world.sql(*(f"DROP TRIGGER {table}_append_only ON {table}" for table in tables))
+        world.sql("UPDATE releases SET answer = replace(answer, 'gram', 'gran') WHERE sequence = 4")
+        assert len(world.curator.releases.find_unbacked("town")) == 1
+        world.sql("DELETE FROM ledger_entries WHERE population = 'town' AND sequence = 5")
+        assert bad_sequence(world) == 5
+        rewrite(world, 3, rehash=False, units="1")
+        assert bad_sequence(world) == 3
+
+
+def bad_sequence(world: World) -> int | None:
+    """Return the first bad sequence of the chain."""
+    return world.curator.ledger.verify("town").bad_sequence
+
+
+def rewrite(world: World, place: int, *, rehash: bool, **facts: object) -> None:
+    """Change what an entry says, with or without a hash that fits."""
+    (text,) = world.sql(f"SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = {place}")[0]
+    payload = canonical({**json.loads(text), **facts})
+    assert payload != text
+    new_hash = f", entry_hash = '{entry_hash(payload)}'" if rehash else ""
+    quoted = payload.replace("'", "''")
+    world.sql(
+        f"UPDATE ledger_entries SET payload = '{quoted}'{new_hash} WHERE population = 'town' AND sequence = {place}"
+    )
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        {"units": "1"},
+        {"actor": "prn_nobody"},
+        {"kind": "dataset"},
+        {"time": "2020-01-01T00:00:00Z"},
+        {"release": "rel_0"},
+        {"answer_digest": "0" * 64},
+        {"previous_hash": "0" * 64},
+        {"population": "valley"},
+        {"sequence": 9},
+        {"format": 2},
+        {"mechanism": []},
+        {"more": "x"},
+    ],
+    ids=lambda fact: next(iter(fact)),
+)
+def test_a_changed_entry_is_found(tampered: World, fact: dict[str, object]) -> None:
+    rewrite(tampered, 4, rehash=False, **fact)
+    assert bad_sequence(tampered) == 4
+
+
+def test_a_changed_entry_with_a_new_hash_is_found(tampered: World) -> None:
+    rewrite(tampered, 4, rehash=True, units="1")
+    assert bad_sequence(tampered) == 5  # the next entry does not follow it
+
+
+def test_a_changed_last_entry_with_a_new_hash_is_found(tampered: World) -> None:
+    rewrite(tampered, 5, rehash=True, actor="prn_nobody")
+    assert bad_sequence(tampered) is not None
+
+
+def test_a_changed_hash_is_found(tampered: World) -> None:
+    tampered.sql(
+        f"UPDATE ledger_entries SET entry_hash = '{'0' * 64}' WHERE population = 'town' AND sequence = 3",
+    )
+    assert bad_sequence(tampered) == 3
+
+
+def test_text_that_is_no_entry_is_found(tampered: World) -> None:
+    tampered.sql(
+        f"UPDATE ledger_entries SET payload = '[]', entry_hash = '{entry_hash('[]')}' "
+        "WHERE population = 'town' AND sequence = 3"
+    )
+    assert bad_sequence(tampered) == 3
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 3, 4, 5])
+def test_a_deleted_entry_is_found(tampered: World, sequence: int) -> None:
+    tampered.sql(f"DELETE FROM ledger_entries WHERE population = 'town' AND sequence = {sequence}")
+    assert bad_sequence(tampered) == sequence
+
+
+def test_an_emptied_chain_is_found(tampered: World) -> None:
+    tampered.sql("DELETE FROM ledger_entries WHERE population = 'town'")
+    assert bad_sequence(tampered) == 1
+
+
+def test_an_inserted_entry_is_found(tampered: World) -> None:
+    """Also one that would be a sound next entry, when the account's row does not know it."""
+    last = tampered.entries()[-1]
+    payload = canonical(
+        {
+            **{name: value for name, value in last.items() if name != "entry_hash"},
+            "sequence": 6,
+            "previous_hash": last["entry_hash"],
+        }
+    )
+    tampered.sql(f"INSERT INTO ledger_entries VALUES ('town', 6, '{payload}', '{entry_hash(payload)}')")
+    assert bad_sequence(tampered) == 7
+
+
+def test_swapped_entries_are_found(tampered: World) -> None:
+    tampered.sql(
+        "UPDATE ledger_entries SET sequence = 99 WHERE population = 'town' AND sequence = 3",
+        "UPDATE ledger_entries SET sequence = 3 WHERE population = 'town' AND sequence = 4",
+        "UPDATE ledger_entries SET sequence = 4 WHERE population = 'town' AND sequence = 99",
+    )
+    assert bad_sequence(tampered) == 3
+
+
+def test_entries_of_another_population_are_found(tampered: World) -> None:
+    tampered.sql(
+        "DELETE FROM ledger_entries WHERE population = 'valley' AND sequence = 1",
+        "UPDATE ledger_entries SET population = 'valley' WHERE population = 'town' AND sequence = 1",
+    )
+    assert tampered.curator.ledger.verify("valley").bad_sequence == 1
+    assert bad_sequence(tampered) == 1
+
+
+@pytest.mark.parametrize("tail", [1, 2, 3])
+def test_a_cut_tail_is_found(tampered: World, tail: int) -> None:
+    tampered.sql(f"DELETE FROM ledger_entries WHERE population = 'town' AND sequence > {5 - tail}")
+    assert bad_sequence(tampered) == 6 - tail
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "limit_units = limit_units + 1",
+        "posted_units = posted_units - 1",
+        "posted_units = 0",
+        "head_sequence = head_sequence + 1",
+        "head_sequence = head_sequence - 1",
+        f"head_hash = '{'0' * 64}'",
+    ],
+)
+def test_a_changed_account_is_found(tampered: World, change: str) -> None:
+    tampered.sql(f"UPDATE populations SET {change} WHERE name = 'town'")
+    assert bad_sequence(tampered) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "adjacency = 'replace_one'",
+        "accountant = 'zcdp'",
+        "delta = '1e-05'",
+        "pending_units = 1",
+        "created_at = '2020-01-01T00:00:00Z'",
+    ],
+)
+def test_an_account_that_differs_from_its_opening_entry_is_found(tampered: World, change: str) -> None:
+    """Adjacency decides the noise, and the opening entry fixes it."""
+    tampered.sql(f"UPDATE populations SET {change} WHERE name = 'town'")
+    assert bad_sequence(tampered) is not None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'answer = replace(answer, \'"kind":"gram"\', \'"kind":"gran"\')',
+        "receipt = replace(receipt, '\"format\":1', '\"format\":2')",
+        "id = 'rel_000000000000000000000000'",
+        "sequence = 77",
+        "population = 'valley'",
+        f"request_digest = '{'0' * 64}'",
+        "dataset_id = (SELECT id FROM datasets WHERE name = 'hidden')",
+    ],
+    ids=lambda change: change.split(" ")[0],
+)
+def test_a_changed_release_is_found(tampered: World, change: str) -> None:
+    """Each column: a wrong request digest or dataset would hand an answer to whoever did not ask or may not read."""
+    if change.startswith("id "):  # nothing may point to it
+        tampered.sql("DELETE FROM idempotency_keys")
+    tampered.sql(f"UPDATE releases SET {change} WHERE population = 'town' AND sequence = 4")
+    assert tampered.curator.releases.find_unbacked("town") != []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "manifest = replace(manifest, '\"row_capacity\":', '\"row_capacity\":1')",
+        f"snapshot_commitment = '{'0' * 64}'",
+        "name = 'renamed'",
+    ],
+    ids=lambda change: change.split(" ")[0],
+)
+def test_a_changed_dataset_is_found(tampered: World, change: str) -> None:
+    """Bounds decide what noise means: the registration's entry holds the manifest's digest."""
+    tampered.sql(f"UPDATE datasets SET {change} WHERE name = 'cohort'")
+    assert any(found.startswith("dataset ") for found in tampered.curator.releases.find_unbacked("town"))
+
+
+def test_a_deleted_release_is_found(tampered: World) -> None:
+    tampered.sql("DELETE FROM idempotency_keys", "DELETE FROM releases WHERE sequence = 4")
+    assert tampered.curator.releases.find_unbacked("town") == ["sequence 4"]
+
+
+def test_swapped_answers_are_found(tampered: World) -> None:
+    tampered.sql(
+        "UPDATE releases SET sequence = 99 WHERE sequence = 3",
+        "UPDATE releases SET sequence = 3 WHERE sequence = 4",
+        "UPDATE releases SET sequence = 4 WHERE sequence = 99",
+    )
+    assert len(tampered.curator.releases.find_unbacked("town")) == 2
+
+
+APPEND_ONLY = {
+    "ledger_entries": "payload",
+    "releases": "answer",
+    "idempotency_keys": "fingerprint",
+    "snapshots": "digest",
+}
+
+
+def test_append_only_tables_refuse_changes(both: World) -> None:
+    assert both.api().post(RELEASES, json=body(), key="k").status_code == 201
+    for table, column in APPEND_ONLY.items():
+        before = both.sql(f"SELECT * FROM {table}")
+        acts = [f"UPDATE {table} SET {column} = 'x'", f"DELETE FROM {table}"]
+        for act in acts if both.curator.database.is_sqlite else [*acts, f"TRUNCATE {table} CASCADE"]:
+            with pytest.raises(Exception, match="append-only"):
+                both.sql(act)
+        assert both.sql(f"SELECT * FROM {table}") == before
+
+
+@pytest.mark.parametrize("table", list(APPEND_ONLY))
+def test_append_only_tables_refuse_replacement(world: World, table: str) -> None:
+    """SQLite's REPLACE deletes without firing DELETE triggers, unless recursive triggers are on."""
+    assert world.api().post(RELEASES, json=body(), key="k").status_code == 201
+    with pytest.raises(Exception, match="append-only"):
+        world.sql(f"INSERT OR REPLACE INTO {table} SELECT * FROM {table}")
+
+
+def test_a_population_with_history_cannot_be_deleted(both: World) -> None:
+    with pytest.raises(Exception, match=r"(?i)foreign key"):
+        both.sql("DELETE FROM populations WHERE name = 'town'")
+
+
+@pytest.mark.parametrize("change", ["posted_units = limit_units + 1", "pending_units = -1", "posted_units = -1"])
+def test_the_database_itself_refuses_an_account_beyond_its_limit(both: World, change: str) -> None:
+    with pytest.raises(Exception, match=r"(?i)check constraint"):
+        both.sql(f"UPDATE populations SET {change} WHERE name = 'town'")
+
+
+def test_replacing_every_hash_from_a_changed_entry_on_is_still_found_by_the_holder_of_a_receipt(
+    tampered: World,
+) -> None:
+    """Whoever holds the database can rewrite it all; a stored receipt no longer matches."""
+    previous = None
+    for sequence in (3, 4, 5):
+        facts = {"units": "1"} if sequence == 3 else {"previous_hash": previous}
+        rewrite(tampered, sequence, rehash=True, **facts)
+        previous = tampered.sql(
+            f"SELECT entry_hash FROM ledger_entries WHERE population='town' AND sequence={sequence}"
+        )[0][0]
+    charged = sum(int(e["units"]) for e in tampered.entries() if e["kind"] == "charge")
+    tampered.sql(f"UPDATE populations SET head_hash = '{previous}', posted_units = {charged} WHERE name = 'town'")
+    assert bad_sequence(tampered) is None
+    assert len(tampered.curator.releases.find_unbacked("town")) == 3

@@ -1,0 +1,257 @@
+"""What a release does to the ledger: charges, refusals, replays, stored answers."""
+
+from pathlib import Path
+
+import pytest
+from support import CountingNoise, World, body, open_world, problem
+
+from curator_service.identity.policy import Role
+from curator_service.privacy.accountant import Price
+
+RELEASES = "/v1/datasets/cohort/releases"
+
+
+def test_a_budget_of_one_request_buys_exactly_one(both: World) -> None:
+    api = both.api()
+    price = {"epsilon": 1.0, "delta": 1e-6}
+    assert api.post(RELEASES, json=body(price=price), key="first").status_code == 201
+    refused = api.post(RELEASES, json=body(price=price, fresh=True), key="second")
+    problem(refused, "budget-exceeded", 409)
+    assert len([e for e in both.entries() if e["kind"] == "charge"]) == 1
+
+
+def test_thrice_a_third_fits_exactly(tmp_path: Path, database_url: str | None) -> None:
+    with open_world(tmp_path, url=database_url, limit=Price(rho=0.15)) as world:
+        api = world.api()
+        # One statistic of one scale costs its price but for the rounding of sigma, which is far below one part in 1e9.
+        request = body(targets=[], rows={"map": "box"}, statistics=["xtx"], price={"rho": 0.05}, fresh=True)
+        codes = [api.post(RELEASES, json=request, key=f"k{i}").status_code for i in range(4)]
+        assert codes == [201, 201, 201, 409]
+        account = world.account()
+        assert account.limit == 300_000_000_000
+        assert account.posted <= account.limit
+
+
+def test_budget_exceeded_states_requested_and_remaining(both: World) -> None:
+    api = both.api()
+    refused = problem(api.post(RELEASES, json=body(price={"mu": 0.5}), key="k"), "budget-exceeded", 409)
+    account = both.account()
+    assert int(refused["remaining"]["units"]) == account.limit - account.posted
+    assert int(refused["requested"]["units"]) > account.limit
+    assert refused["requested"]["mu"] == pytest.approx(0.5, rel=1e-6)
+    assert set(refused["largest"]) == {"epsilon", "delta", "mu", "rho"}
+
+
+@pytest.mark.parametrize("notion", [("epsilon", "delta"), ("mu",), ("rho",)], ids=lambda names: names[0])
+@pytest.mark.parametrize("spent_first", [0.05, 0.2, 0.2366])
+def test_the_largest_price_that_a_refusal_states_passes(
+    world: World, notion: tuple[str, ...], spent_first: float
+) -> None:
+    api = world.api()
+    assert api.post(RELEASES, json=body(price={"mu": spent_first}), key="k1").status_code == 201
+    refused = problem(api.post(RELEASES, json=body(price={"mu": 0.5}), key="k2"), "budget-exceeded", 409)
+    price = {name: refused["largest"][name] for name in notion}
+    bought = api.post(RELEASES, json=body(price=price, fresh=True), key="k3")
+    assert bought.status_code == 201, bought.text
+
+
+def test_a_refusal_leaves_no_entry_and_no_key(both: World) -> None:
+    api, before, entries = both.api(), both.account(), both.entries()
+    problem(api.post(RELEASES, json=body(price={"mu": 0.5}), key="k"), "budget-exceeded", 409)
+    assert both.account() == before
+    assert both.entries() == entries
+    assert both.sql("SELECT count(*) FROM idempotency_keys")[0][0] == 0
+    assert api.post(RELEASES, json=body(), key="k").status_code == 201  # a refused key is open to any request
+
+
+def test_a_key_replays_the_same_bytes_after_later_releases_and_a_restart(both: World) -> None:
+    api = both.api()
+    first = api.post(RELEASES, json=body(), key="k")
+    assert (first.status_code, first.headers["curator-answer"]) == (201, "new")
+    assert api.post(RELEASES, json=body(fresh=True), key="other").status_code == 201
+    posted = both.account().posted
+    for client in (api, both.api(noise=CountingNoise())):
+        again = client.post(RELEASES, json=body(), key="k")
+        assert (again.status_code, again.headers["curator-answer"]) == (201, "replayed")
+        assert again.content == first.content
+    assert both.account().posted == posted
+
+
+def test_a_key_is_replayed_when_the_budget_is_spent(world: World) -> None:
+    api = world.api()
+    price = {"epsilon": 1.0, "delta": 1e-6}
+    first = api.post(RELEASES, json=body(price=price, fresh=True), key="k")
+    assert first.status_code == 201
+    assert api.post(RELEASES, json=body(price=price, fresh=True), key="k").content == first.content
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"features": ["age"]},
+        {"price": {"mu": 0.051}},
+        {"fresh": True},
+        {"rows": {"map": "box"}},
+        {"targets": ["dose"]},
+        {"intercept": False},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_key_cannot_be_used_for_another_request(world: World, change: dict[str, object]) -> None:
+    api = world.api()
+    assert api.post(RELEASES, json=body(), key="k").status_code == 201
+    before = world.account()
+    problem(api.post(RELEASES, json=body(**change), key="k"), "idempotency-key-reused", 422)
+    assert world.account() == before
+
+
+def test_a_key_cannot_be_used_for_another_dataset(world: World) -> None:
+    twin = world.register("twin", "town", world_rows())
+    world.curator.identity.add_grant("ada", twin)
+    api = world.api()
+    assert api.post(RELEASES, json=body(), key="k").status_code == 201
+    problem(api.post("/v1/datasets/twin/releases", json=body(), key="k"), "idempotency-key-reused", 422)
+
+
+def world_rows() -> list[dict[str, str]]:
+    """Return rows of another dataset about the same people."""
+    from support import make_rows
+
+    return make_rows(30, seed=11)
+
+
+def test_the_same_key_of_another_principal_is_independent(both: World) -> None:
+    ada = both.api().post(RELEASES, json=body(fresh=True), key="k")
+    ben = both.api("ben").post(RELEASES, json=body(fresh=True), key="k")
+    assert (ada.status_code, ben.status_code) == (201, 201)
+    assert ada.json()["id"] != ben.json()["id"]
+    assert len([e for e in both.entries() if e["kind"] == "charge"]) == 2
+
+
+def test_a_stored_answer_costs_nothing_for_any_analyst_with_a_grant(both: World) -> None:
+    first = both.api().post(RELEASES, json=body(), key="k")
+    before = both.account()
+    for who, key in (("ada", "k2"), ("ben", "k")):
+        again = both.api(who).post(RELEASES, json=body(), key=key)
+        assert (again.status_code, again.headers["curator-answer"]) == (200, "stored")
+        assert again.content == first.content
+    assert both.account() == before
+    assert both.noise.calls == 1
+
+
+def test_a_stored_answer_is_served_when_the_budget_is_spent(world: World) -> None:
+    price = {"epsilon": 1.0, "delta": 1e-6}
+    first = world.api().post(RELEASES, json=body(price=price), key="k")
+    assert world.api("ben").post(RELEASES, json=body(price=price), key="k").content == first.content
+
+
+def test_a_stored_answer_ties_its_key(world: World) -> None:
+    api = world.api()
+    first = api.post(RELEASES, json=body(), key="k1")
+    assert api.post(RELEASES, json=body(), key="k2").status_code == 200
+    problem(api.post(RELEASES, json=body(features=["age"]), key="k2"), "idempotency-key-reused", 422)
+    assert api.post(RELEASES, json=body(), key="k2").content == first.content
+
+
+SPELLINGS = [
+    {},
+    {"intercept": False},
+    {"statistics": ["xtx", "xty"]},
+    {"statistics": ["xty", "yty"]},
+    {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
+    {"statistics": ["lambda_min", "xty"]},
+    {"statistics": ["lambda_min"], "targets": []},
+    {"targets": []},
+    {"rows": {"map": "box"}},
+    {"rows": {"map": "ball"}},
+    {"features": ["age"], "intercept": False},
+    {"shares": {"xtx": 0.3333333333, "xty": 0.3333333333, "yty": 0.3333333333}},
+    {"shares": {"xtx": 0.7, "xty": 0.2, "yty": 0.1}},
+]
+
+
+@pytest.mark.parametrize("change", SPELLINGS, ids=str)
+def test_defaults_spelled_out_and_left_out_are_the_same_request(world: World, change: dict[str, object]) -> None:
+    api = world.api()
+    first = api.post(RELEASES, json=body(**change), key="k1")
+    assert first.status_code == 201, first.text
+    spelled = first.json()["request"]
+    again = api.post(RELEASES, json=spelled, key="k2")
+    assert (again.status_code, again.headers.get("curator-answer")) == (200, "stored"), again.text
+    assert again.content == first.content
+
+
+def test_one_and_one_point_zero_are_the_same_price(world: World) -> None:
+    api = world.api()
+    first = api.post(RELEASES, json=body(price={"epsilon": 1, "delta": 1e-6}), key="k1")
+    again = api.post(
+        RELEASES,
+        content=first.request.content.replace(b'"epsilon":1', b'"epsilon":1.0'),
+        key="k2",
+        headers={"Content-Type": "application/json"},
+    )
+    assert again.headers["curator-answer"] == "stored"
+
+
+def test_fresh_draws_again_and_charges_again(both: World) -> None:
+    api = both.api()
+    first = api.post(RELEASES, json=body(), key="k1")
+    posted = both.account().posted
+    second = api.post(RELEASES, json=body(fresh=True), key="k2")
+    assert second.headers["curator-answer"] == "new"
+    assert second.json()["statistics"] != first.json()["statistics"]
+    assert both.account().posted == 2 * posted
+
+
+def test_a_stored_answer_is_not_served_across_datasets_of_one_population(world: World) -> None:
+    twin = world.register("twin", "town", world_rows())
+    world.curator.identity.add_grant("ada", twin)
+    api = world.api()
+    first = api.post(RELEASES, json=body(), key="k1")
+    other = api.post("/v1/datasets/twin/releases", json=body(), key="k2")
+    assert (first.status_code, other.status_code) == (201, 201)
+    assert other.headers["curator-answer"] == "new"
+
+
+def test_datasets_of_one_population_share_one_budget(world: World) -> None:
+    twin = world.register("twin", "town", world_rows())
+    world.curator.identity.add_grant("ada", twin)
+    api, price = world.api(), {"epsilon": 1.0, "delta": 1e-6}
+    assert api.post(RELEASES, json=body(price=price), key="k1").status_code == 201
+    problem(api.post("/v1/datasets/twin/releases", json=body(price=price), key="k2"), "budget-exceeded", 409)
+
+
+def test_no_grant_no_replay(world: World) -> None:
+    """A key's answer is the dataset's: without the grant it is not there."""
+    api = world.api()
+    assert api.post(RELEASES, json=body(), key="k").status_code == 201
+    cohort = world.curator.datasets.list_all()[0].id
+    world.curator.identity.remove_grant("ada", cohort)
+    problem(api.post(RELEASES, json=body(), key="k"), "dataset-not-found", 404)
+
+
+def test_a_refused_request_does_not_hide_an_answer_that_was_stored_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks the same while the first is being bought joins it, also when it takes the last of the budget."""
+    from curator_service.releases import service
+
+    ada, ben, price = world.api(), world.api("ben"), {"epsilon": 1.0, "delta": 1e-6}
+    find_by_request, state = service.repository.find_by_request, {"armed": True}
+
+    def bought_just_after(*arguments: object) -> object:
+        found = find_by_request(*arguments)  # type: ignore[arg-type]
+        if state.pop("armed", False):
+            assert world.curator.releases.release(*prepared) is not None
+        return found
+
+    dataset = world.curator.datasets.list_all()[0]
+    principal = next(p for p in world.curator.identity.list_principals() if p.role is Role.ANALYST and p.name == "ben")
+    from curator_service.releases.schemas import ReleaseRequest
+
+    request = ReleaseRequest.model_validate(body(price=price))
+    prepared = (world.curator.releases.prepare(dataset, request), principal, "ben-key")
+    monkeypatch.setattr(service.repository, "find_by_request", bought_just_after)
+    answer = ada.post(RELEASES, json=body(price=price), key="ada-key")
+    del ben
+    assert (answer.status_code, answer.headers.get("curator-answer")) == (200, "stored"), answer.text

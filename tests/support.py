@@ -1,0 +1,357 @@
+"""What the tests of the server share: a small cohort with every missing rule, doubles, and a world to act in."""
+
+import asyncio
+import atexit
+import csv
+import io
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from curator_service.app import create_app
+from curator_service.curator import Curator, make_curator
+from curator_service.identity.policy import Role
+from curator_service.ledger.repository import Population
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.settings import Settings
+
+EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+BUDGET = Price(epsilon=1.0, delta=1e-6)
+
+# name, type, missing rule, bounds or levels, unit
+COLUMNS: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
+    ("age", "numeric", "complete", (50.0, 100.0), "years"),
+    ("sex", "categorical", "complete", ("F", "M", "X"), None),
+    ("creatinine", "numeric", "omit", (0.0, 3.0), "mg/dL"),
+    ("weight", "numeric", "midpoint", (40.0, 160.0), "kg"),
+    ("height", "numeric", "indicator", (140.0, 200.0), "cm"),
+    ("smoker", "boolean", "midpoint", ("no", "yes"), None),
+    ("treated", "boolean", "indicator", ("no", "yes"), None),
+    ("frail", "boolean", "omit", ("no", "yes"), None),
+    ("alive", "boolean", "complete", (), None),
+    ("region", "categorical", "indicator", ("north", "south", "west"), None),
+    ("stage", "categorical", "omit", ("I", "II", "III"), None),
+    ("ward", "categorical", "midpoint", ("a", "b"), None),
+    ("kappa", "numeric", "complete", (0.0, 6.0), "mg/dL"),
+    ("lambda", "numeric", "omit", (0.0, 6.0), "mg/dL"),
+    ("dose", "numeric", "indicator", (-10.0, 10.0), "mg"),
+]
+
+
+def make_rows(count: int = 80, seed: int = 7) -> list[dict[str, str]]:
+    """Return rows as text: blanks where the rule allows one, and numbers beyond their bounds."""
+    source = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        row = {}
+        for name, kind, missing, public, _unit in COLUMNS:
+            if missing != "complete" and source.random() < 0.15:
+                row[name] = ""
+            elif kind == "numeric":
+                span = public[1] - public[0]
+                row[name] = repr(round(source.uniform(public[0] - 0.1 * span, public[1] + 0.1 * span), 4))
+            else:
+                row[name] = source.choice(public or ("true", "false", "1", "0"))
+        rows.append(row)
+    return rows
+
+
+ROWS = make_rows()
+
+
+def csv_text(rows: list[dict[str, str]], *, quoting: int = csv.QUOTE_MINIMAL) -> str:
+    """Return rows as CSV."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), quoting=quoting, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def manifest_text(
+    name: str = "cohort",
+    population: str = "town",
+    *,
+    columns: list[tuple[str, str, str, tuple[Any, ...], str | None]] | None = None,
+    row_capacity: int = 1000,
+) -> str:
+    """Return a manifest as TOML."""
+    lines = [f'name = "{name}"', f'population = "{population}"', f"row_capacity = {row_capacity}"]
+    for column, kind, missing, public, unit in COLUMNS if columns is None else columns:
+        lines += ["", "[[columns]]", f'name = "{column}"', f'type = "{kind}"', f'missing = "{missing}"']
+        lines += [f'unit = "{unit}"'] if unit else []
+        if kind == "numeric":
+            lines += [f"lower = {public[0]!r}", f"upper = {public[1]!r}"]
+        elif public:
+            lines.append(f"levels = {json.dumps(public, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"
+
+
+def body(**changes: Any) -> dict[str, Any]:
+    """Return a valid release request, changed."""
+    request: dict[str, Any] = {
+        "kind": "gram",
+        "features": ["age", "sex"],
+        "targets": ["kappa"],
+        "price": {"mu": 0.05},
+        **changes,
+    }
+    return {name: value for name, value in request.items() if value is not ...}
+
+
+class Ticking:
+    """A clock that tests set."""
+
+    def __init__(self, moment: datetime = EPOCH) -> None:
+        self.moment = moment
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+    def advance(self, **span: float) -> None:
+        """Let time pass."""
+        self.moment += timedelta(**span)
+
+
+class ZeroNoise:
+    """No noise: an answer then states the exact statistics."""
+
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        """Return zeros."""
+        return [0] * len(sigmas)
+
+
+class CountingNoise:
+    """Noise that differs from draw to draw, and counts its draws."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        """Return the number of the call."""
+        self.calls += 1
+        return [self.calls] * len(sigmas)
+
+
+@dataclass
+class BrokenNoise:
+    """Noise that fails until it is repaired, with a message that holds a secret."""
+
+    message: str
+    broken: bool = True
+
+    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+        """Fail, or return zeros."""
+        if self.broken:
+            raise RuntimeError(self.message)
+        return [0] * len(sigmas)
+
+
+class Api:
+    """An httpx client on the application itself, called from synchronous tests."""
+
+    def __init__(self, app: FastAPI, token: str | None = None) -> None:
+        self.app = app
+        self.token = token
+        self.runner = asyncio.Runner()
+
+    def request(
+        self, method: str, url: str, *, token: str | None = "", key: str | None = None, **options: Any
+    ) -> httpx.Response:
+        """Send one request; `token=None` sends none."""
+        headers = dict(options.pop("headers", {}))
+        sent = self.token if token == "" else token
+        if sent is not None:
+            headers.setdefault("Authorization", f"Bearer {sent}")
+        if key is not None:
+            headers["Idempotency-Key"] = key
+
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://curator.test") as client:
+                return await client.request(method, url, headers=headers, **options)
+
+        return self.runner.run(send())
+
+    def get(self, url: str, **options: Any) -> httpx.Response:
+        """GET."""
+        return self.request("GET", url, **options)
+
+    def post(self, url: str, **options: Any) -> httpx.Response:
+        """POST."""
+        return self.request("POST", url, **options)
+
+    def close(self) -> None:
+        """Close the loop."""
+        self.runner.close()
+
+
+@dataclass
+class World:
+    """A curator with two populations, tokens for every role, and one granted dataset.
+
+    ``cohort`` (population ``town``) is granted to the analysts ada and ben; ``hidden`` (population ``valley``) is not.
+    """
+
+    settings: Settings
+    curator: Curator
+    clock: Ticking
+    folder: Path
+    noise: Any
+    tokens: dict[str, str] = field(default_factory=dict)
+    apis: list[Api] = field(default_factory=list)
+    apps: list[FastAPI] = field(default_factory=list)
+
+    def api(self, who: str | None = "ada", *, noise: Any = None) -> Api:
+        """Return a client on a new application."""
+        app = create_app(self.settings, noise=self.noise if noise is None else noise, now=self.clock)
+        api = Api(app, None if who is None else self.tokens[who])
+        self.apis.append(api)
+        self.apps.append(app)
+        return api
+
+    def account(self, population: str = "town") -> Population:
+        """Return an account."""
+        return self.curator.ledger.get_population(population)
+
+    def entries(self, population: str = "town") -> list[dict[str, Any]]:
+        """Return a chain."""
+        return self.curator.ledger.list_entries(population, count=1000)
+
+    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run raw SQL in one transaction; return the rows of the last statement."""
+        with self.curator.database.begin() as connection:
+            for statement in statements:
+                cursor = connection.connection.cursor()
+                cursor.execute(statement)
+            return [] if cursor.description is None else list(cursor.fetchall())
+
+    def register(
+        self, name: str, population: str, rows: list[dict[str, str]], *, columns: Any = None, row_capacity: int = 1000
+    ) -> str:
+        """Register rows; return the dataset's id."""
+        manifest, data = self.folder / f"{name}.toml", self.folder / f"{name}.csv"
+        manifest.write_text(
+            manifest_text(name, population, columns=columns, row_capacity=row_capacity), encoding="utf-8"
+        )
+        data.write_text(csv_text(rows), encoding="utf-8")
+        return self.curator.datasets.register(manifest, data, actor="operator:test").id
+
+    def add_token(self, who: str, role: Role) -> str:
+        """Make a token."""
+        self.tokens[who] = self.curator.identity.create_token(who, role).text
+        return self.tokens[who]
+
+    def close(self) -> None:
+        """Close connections and loops."""
+        for api in self.apis:
+            api.close()
+        for app in self.apps:
+            app.state.curator.database.dispose()
+        self.curator.database.dispose()
+
+
+@cache
+def _prepared_world(limit: Price, adjacency: Adjacency, analysts: tuple[str, ...]) -> tuple[Path, dict[str, str]]:
+    """Build an embedded world once; tests get copies of its folder."""
+    folder = Path(tempfile.mkdtemp(prefix="curator-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with _new_world(folder, None, limit, adjacency, ZeroNoise(), ROWS, analysts, {}, Ticking()) as world:
+        tokens = dict(world.tokens)
+    return folder, tokens
+
+
+@contextmanager
+def _new_world(
+    folder: Path,
+    url: str | None,
+    limit: Price,
+    adjacency: Adjacency,
+    noise: Any,
+    rows: list[dict[str, str]],
+    analysts: tuple[str, ...],
+    settings: dict[str, Any],
+    clock: Ticking,
+) -> Iterator[World]:
+    chosen = Settings(data_dir=folder / "data", database_url=url, **settings)
+    curator = make_curator(chosen, noise=noise, now=clock)
+    world = World(chosen, curator, clock, folder, noise)
+    try:
+        curator.database.upgrade()
+        for population in ("town", "valley"):
+            curator.ledger.create_population(
+                population, adjacency=adjacency, accountant="gdp", limit=limit, delta=1e-6, actor="operator:test"
+            )
+        cohort = world.register("cohort", "town", rows)
+        world.register("hidden", "valley", make_rows(40, seed=8))
+        world.add_token("root", Role.ADMIN)
+        world.add_token("audra", Role.AUDITOR)
+        for analyst in analysts:
+            world.add_token(analyst, Role.ANALYST)
+            curator.identity.add_grant(analyst, cohort)
+        yield world
+    finally:
+        world.close()
+
+
+@contextmanager
+def open_world(
+    folder: Path,
+    *,
+    url: str | None = None,
+    limit: Price = BUDGET,
+    adjacency: Adjacency = Adjacency.ADD_REMOVE,
+    noise: Any = None,
+    rows: list[dict[str, str]] | None = None,
+    analysts: tuple[str, ...] = ("ada", "ben"),
+    moment: datetime = EPOCH,
+    **settings: Any,
+) -> Iterator[World]:
+    """Open a world on a fresh database."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source, clock = CountingNoise() if noise is None else noise, Ticking(moment)
+    if url is not None or rows is not None or moment != EPOCH:
+        shown = ROWS if rows is None else rows
+        with _new_world(folder, url, limit, adjacency, source, shown, analysts, settings, clock) as made:
+            yield made
+        return
+    original, tokens = _prepared_world(limit, adjacency, analysts)
+    shutil.copytree(original / "data", folder / "data")
+    chosen = Settings(data_dir=folder / "data", **settings)
+    world = World(chosen, make_curator(chosen, noise=source, now=clock), clock, folder, source, dict(tokens))
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+def problem(answer: httpx.Response, slug: str, status: int) -> dict[str, Any]:
+    """Assert that an answer is a problem in full, and return it."""
+    assert answer.status_code == status, answer.text[:500]
+    assert answer.headers["content-type"] == "application/problem+json"
+    content: dict[str, Any] = answer.json()
+    assert content["type"] == f"/problems/{slug}"
+    assert content["status"] == status
+    assert content["title"]
+    assert content["detail"]
+    assert content["instance"] == answer.headers["x-request-id"]
+    return content
+
+
+def cost_of(world: World, request: Mapping[str, Any]) -> int:
+    """Return what a request costs, in the account's units."""
+    answer = world.api().post("/v1/datasets/cohort/quotes", json=dict(request))
+    assert answer.status_code == 200, answer.text
+    return int(answer.json()["cost"]["units"])

@@ -1,0 +1,250 @@
+"""Every command: its JSON parses, and what goes wrong ends with a code and a line, never with a traceback."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from support import ROWS, World, body, csv_text, manifest_text, open_world
+from typer.testing import CliRunner
+
+from curator_service.cli.main import app
+
+POPULATION = ["populations", "create", "village", "--adjacency", "add_remove"]
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+
+
+class Cli:
+    """The command line on one data folder."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = environment
+
+    def run(self, *arguments: str) -> Result:
+        """Run a command; nothing but a clean exit may come out of it."""
+        result = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200", **self.environment})
+        assert result.exception is None or isinstance(result.exception, SystemExit), repr(result.exception)
+        assert "Traceback" not in result.output + result.stderr
+        return result
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        """Run a command with ``--json`` and read its output."""
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == code, result.output
+        return json.loads(result.stdout)
+
+    def error(self, *arguments: str, code: int = 1) -> str:
+        """Run a command that must fail; return what it says on the error stream."""
+        result = self.run(*arguments)
+        assert result.exit_code == code, result.output
+        assert result.stderr.strip()
+        return " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Return the command line on an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return Cli(tmp_path, {"CURATOR_DATA_DIR": str(tmp_path / "data")})
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[tuple[Cli, World]]:
+    """Return the command line on a world with one release."""
+    with open_world(tmp_path) as world:
+        assert world.api().post("/v1/datasets/cohort/releases", json=body(), key="k").status_code == 201
+        yield Cli(tmp_path, {"CURATOR_DATA_DIR": str(world.settings.data_dir)}), world
+
+
+def write_dataset(folder: Path, name: str = "cohort", population: str = "village") -> tuple[str, str]:
+    """Write a manifest and its rows."""
+    manifest, data = folder / "manifest.toml", folder / "rows.csv"
+    manifest.write_text(manifest_text(name, population), encoding="utf-8")
+    data.write_text(csv_text(ROWS), encoding="utf-8")
+    return str(manifest), str(data)
+
+
+def test_the_whole_way_in_json(cli: Cli) -> None:
+    assert cli.json("db", "upgrade")["revision"]
+    created = cli.json(*POPULATION, *BUDGET)
+    assert created["population"] == "village"
+    assert created["limit"]["epsilon"] == pytest.approx(1.0)
+    assert cli.json("populations", "list") == [created]
+    dataset = cli.json("datasets", "add", *write_dataset(cli.folder))
+    assert dataset["name"] == "cohort"
+    assert dataset["rows"] is None
+    listed = cli.json("datasets", "list")
+    assert [d["name"] for d in listed] == ["cohort"]
+    assert cli.json("datasets", "show", "cohort") == listed[0]
+    token = cli.json("tokens", "create", "ada", "--role", "analyst")
+    assert token["token"].startswith(f"cur_{token['id']}_")
+    assert [t["name"] for t in cli.json("tokens", "list")] == ["ada"]
+    assert cli.json("grants", "add", "ada", "cohort") == {"analyst": "ada", "dataset": "cohort"}
+    assert cli.json("grants", "list") == [{"analyst": "ada", "dataset": "cohort"}]
+    assert cli.json("grants", "remove", "ada", "cohort")
+    assert cli.json("grants", "list") == []
+    assert cli.json("tokens", "revoke", token["id"])["revoked"] is True
+    assert cli.json("tokens", "list")[0]["revoked_at"]
+    assert [entry["kind"] for entry in cli.json("ledger", "show", "village")["entries"]] == ["open", "dataset"]
+    verified = cli.json("ledger", "verify")
+    assert [(v["population"], v["ok"], v["entries"]) for v in verified] == [("village", True, 2)]
+
+
+def test_tables_for_people(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    for arguments in (
+        ["populations", "list"],
+        ["datasets", "list"],
+        ["datasets", "show", "cohort"],
+        ["tokens", "list"],
+        ["grants", "list"],
+        ["ledger", "show", "town"],
+        ["ledger", "verify"],
+        ["db", "upgrade"],
+    ):
+        result = cli.run(*arguments)
+        assert result.exit_code == 0
+        assert result.stdout.strip()
+        assert world.tokens["ada"].split("_", 2)[2] not in result.output
+
+
+def test_no_command_shows_a_row_count(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    for arguments in (["datasets", "list"], ["datasets", "show", "cohort"], ["ledger", "show", "town"]):
+        assert "row_count" not in cli.run(*arguments, "--json").stdout
+        assert '"rows": 80' not in cli.run(*arguments, "--json").stdout
+
+
+def test_a_token_is_shown_once_and_alone_on_the_output(cli: Cli) -> None:
+    result = cli.run("tokens", "create", "ada", "--role", "analyst")
+    assert result.stdout.strip().startswith("cur_")
+    assert len(result.stdout.split()) == 1
+
+
+def test_verification_of_a_broken_chain_ends_with_1(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    world.sql("UPDATE populations SET posted_units = 0 WHERE name = 'town'")
+    by_name = {v["population"]: v for v in cli.json("ledger", "verify", code=1)}
+    assert (by_name["town"]["ok"], by_name["valley"]["ok"]) == (False, True)
+    assert "posted" in by_name["town"]["reason"]
+    assert cli.run("ledger", "verify", "town").exit_code == 1
+
+
+ERRORS: dict[str, tuple[list[str], str, int]] = {
+    "population twice": (["populations", "create", "town", "--adjacency", "add_remove", *BUDGET], "exists", 1),
+    "no budget": (POPULATION, "state the budget once", 1),
+    "two budgets": ([*POPULATION, *BUDGET, "--mu", "1"], "state the budget once", 1),
+    "epsilon without delta": ([*POPULATION, "--epsilon", "1"], "state the budget once", 1),
+    "budget 0": ([*POPULATION, "--mu", "0"], "positive", 1),
+    "budget negative": ([*POPULATION, "--rho", "-1"], "positive", 1),
+    "budget NaN": ([*POPULATION, "--mu", "nan"], "positive", 1),
+    "budget infinite": ([*POPULATION, "--mu", "inf"], "positive", 1),
+    "budget too small": ([*POPULATION, "--mu", "1e-9"], "budget", 1),
+    "budget too large": ([*POPULATION, "--mu", "1e9"], "budget", 1),
+    "delta 0": ([*POPULATION, "--epsilon", "1", "--delta", "0"], "delta", 1),
+    "delta 1": ([*POPULATION, "--epsilon", "1", "--delta", "1"], "delta", 1),
+    "delta NaN": ([*POPULATION, "--epsilon", "1", "--delta", "nan"], "delta", 1),
+    "epsilon beyond": ([*POPULATION, "--epsilon", "1001", "--delta", "1e-6"], "epsilon", 1),
+    "accountant": ([*POPULATION, *BUDGET, "--accountant", "pure"], "accountant", 1),
+    "population without a name": (["populations", "create", "", "--adjacency", "add_remove", *BUDGET], "name", 1),
+    "population that no manifest can name": (
+        ["populations", "create", "my town", "--adjacency", "add_remove", *BUDGET], "name", 1,
+    ),
+    "population of 64 letters": (
+        ["populations", "create", "a" * 64, "--adjacency", "add_remove", *BUDGET], "name", 1,
+    ),
+    "adjacency": (["populations", "create", "v", "--adjacency", "both", *BUDGET], "adjacency", 2),
+    "adjacency missing": (["populations", "create", "v", *BUDGET], "adjacency", 2),
+    "unknown dataset": (["datasets", "show", "nothing"], "no dataset 'nothing'", 1),
+    "missing file": (["datasets", "add", "nothing.toml", "nothing.csv"], "does not exist", 2),
+    "unknown role": (["tokens", "create", "x", "--role", "king"], "role", 2),
+    "another role": (["tokens", "create", "ada", "--role", "admin"], "one role for good", 1),
+    "days 0": (["tokens", "create", "ada", "--role", "analyst", "--days", "0"], "3650 days", 1),
+    "days beyond": (["tokens", "create", "ada", "--role", "analyst", "--days", "99999999999"], "3650 days", 1),
+    "token without a name": (["tokens", "create", "", "--role", "analyst"], "name", 1),
+    "token of a name of 64 letters": (["tokens", "create", "a" * 64, "--role", "analyst"], "name", 1),
+    "unknown token": (["tokens", "revoke", "0000"], "no token '0000'", 1),
+    "grant to nobody": (["grants", "add", "nobody", "cohort"], "no analyst 'nobody'", 1),
+    "grant to an admin": (["grants", "add", "root", "cohort"], "no analyst 'root'", 1),
+    "grant of nothing": (["grants", "add", "ada", "nothing"], "no dataset 'nothing'", 1),
+    "grant twice": (["grants", "add", "ada", "cohort"], "already", 1),
+    "no such grant": (["grants", "remove", "ada", "hidden"], "no such grant", 1),
+    "markup in a name": (["datasets", "show", "[/red]"], "[/red]", 1),
+    "markup in an analyst": (["grants", "add", "[bold]x[/bold]", "cohort"], "[bold]x[/bold]", 1),
+    "ledger of nobody": (["ledger", "show", "nowhere"], "no population", 1),
+    "verify nobody": (["ledger", "verify", "nowhere"], "no population", 1),
+    "unknown command": (["ledger", "rewrite"], "No such command", 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(ERRORS))
+def test_an_error_is_one_clear_line(full: tuple[Cli, World], name: str) -> None:
+    cli, world = full
+    arguments, words, code = ERRORS[name]
+    before = world.curator.ledger.list_populations(), world.curator.identity.list_principals()
+    assert words in cli.error(*arguments, code=code)
+    assert (world.curator.ledger.list_populations(), world.curator.identity.list_principals()) == before
+
+
+def test_square_brackets_in_descriptions_units_and_names_are_shown(full: tuple[Cli, World]) -> None:
+    """They are data, not markup: a unit such as [IU] must neither vanish nor end the command."""
+    cli, _ = full
+    manifest, data = cli.folder / "units.toml", cli.folder / "units.csv"
+    manifest.write_text(
+        'name = "units"\npopulation = "town"\nrow_capacity = 9\n[[columns]]\nname = "dose"\ntype = "numeric"\n'
+        'unit = "[arb]"\ndescription = "ends [/here]"\nlower = 0\nupper = 1\n'
+    )
+    data.write_text("dose\n0.5\n")
+    assert cli.run("datasets", "add", str(manifest), str(data)).exit_code == 0
+    shown = cli.run("datasets", "show", "units").stdout
+    assert "[arb]" in shown
+    assert "[/here]" in shown
+
+
+def test_a_bad_file_is_named_by_place(cli: Cli) -> None:
+    cli.json(*POPULATION, *BUDGET)
+    manifest, data = write_dataset(cli.folder)
+    Path(data).write_text(csv_text([{**ROWS[0], "age": "4711x"}]))
+    said = cli.error("datasets", "add", manifest, data)
+    assert "line 2, column 'age'" in said
+    assert "4711" not in said
+
+
+def test_a_bad_setting_is_named(cli: Cli) -> None:
+    cli.environment["CURATOR_PORT"] = "99999"
+    assert "port" in cli.error("populations", "list", code=2)
+    cli.environment = {"CURATOR_CONFIG": str(cli.folder / "nothing.toml")}
+    assert "does not exist" in cli.error("populations", "list")
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "postgresql://127.0.0.1:1/none", "mysql://127.0.0.1/none", "sqlite:////proc/none/x.sqlite3"]
+)
+def test_a_database_that_does_not_answer_is_one_clear_line(cli: Cli, url: str) -> None:
+    cli.environment["CURATOR_DATABASE_URL"] = url
+    assert re.search("database|data folder", cli.error("populations", "list"))
+
+
+def test_an_unknown_setting_in_the_file_is_named(cli: Cli) -> None:
+    config = cli.folder / "curator.toml"
+    config.write_text("nonsense = 1\n")
+    cli.environment["CURATOR_CONFIG"] = str(config)
+    assert "nonsense" in cli.error("populations", "list", code=2)
+
+
+@pytest.mark.postgres
+def test_another_database_is_not_upgraded_unasked(cli: Cli, postgres_url: str) -> None:
+    cli.environment["CURATOR_DATABASE_URL"] = postgres_url
+    assert "curator db upgrade" in cli.error("populations", "list")
+    assert cli.json("db", "upgrade")["revision"]
+    assert cli.json("populations", "list") == []
+    assert "name" in cli.error("tokens", "create", "a" * 64, "--role", "analyst")
+
+
+def test_help_of_every_command(cli: Cli) -> None:
+    for arguments in ([], ["populations"], ["datasets"], ["tokens"], ["grants"], ["ledger"], ["db"], ["serve"]):
+        assert "Usage" in cli.run(*arguments, "--help").stdout

@@ -1,0 +1,387 @@
+"""What a file and a manifest must satisfy: a mistake is named by place, shows no value, and leaves nothing behind."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text
+
+from curator_service.datasets import storage
+from curator_service.datasets.manifest import ManifestError, load_manifest
+from curator_service.datasets.service import RegistrationError
+from curator_service.datasets.storage import IngestError
+from curator_service.privacy.design import code_rows, make_design
+from curator_service.privacy.rows import Ball
+
+SECRET = "4711.5"
+SMALL: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
+    ("age", "numeric", "complete", (50.0, 100.0), "years"),
+    ("weight", "numeric", "omit", (40.0, 160.0), "kg"),
+    ("sex", "categorical", "complete", ("F", "M"), None),
+    ("alive", "boolean", "midpoint", (), None),
+]
+
+
+def state(world: World) -> list[Any]:
+    """Return all that a registration writes: rows, entries and folders."""
+    tables = ("datasets", "ledger_entries", "snapshots", "populations")
+    folders = sorted(path.name for path in (world.settings.data_dir / "datasets").iterdir())
+    return [sorted(world.sql(f"SELECT * FROM {table}")) for table in tables] + [folders]
+
+
+def register(world: World, data: str | bytes, manifest: str | None = None) -> None:
+    """Register a file as it stands."""
+    manifest_path, source = world.folder / "new.toml", world.folder / "new.csv"
+    manifest_path.write_text(manifest_text("new", columns=SMALL) if manifest is None else manifest, encoding="utf-8")
+    source.write_bytes(data.encode() if isinstance(data, str) else data)
+    world.curator.datasets.register(manifest_path, source, actor="operator:test")
+
+
+def assert_refused(
+    world: World, kind: type[Exception], parts: list[str], data: str | bytes, manifest: str | None = None
+) -> None:
+    """Assert that a registration fails in these words, shows no value, and leaves nothing."""
+    before = state(world)
+    with pytest.raises(kind) as caught:
+        register(world, data, manifest)
+    message = str(caught.value)
+    for part in parts:
+        assert part in message
+    assert SECRET not in message
+    assert state(world) == before
+
+
+GOOD = "age,weight,sex,alive\n60,70,F,true\n"
+
+BAD_FILES: dict[str, tuple[str | bytes, list[str]]] = {
+    "no number": (GOOD + f"x{SECRET},70,F,true\n", ["new.csv, line 3, column 'age'", "not a number"]),
+    "decimal comma": (GOOD + f'"{SECRET.replace(".", ",")}",70,F,true\n', ["line 3, column 'age'", "not a number"]),
+    "thousands": (GOOD + '"4,711.5",70,F,true\n', ["line 3, column 'age'"]),
+    "NA": (GOOD + "60,NA,F,true\n", ["line 3, column 'weight'", "not a number"]),
+    "infinity": (GOOD + "60,inf,F,true\n", ["line 3, column 'weight'", "not a number"]),
+    "minus infinity": (GOOD + "60,-Infinity,F,true\n", ["line 3, column 'weight'", "not a number"]),
+    "infinity where complete": (GOOD + "inf,70,F,true\n", ["line 3, column 'age'", "not a number"]),
+    "NaN where complete": (GOOD + "NaN,70,F,true\n", ["line 3, column 'age'", "missing"]),
+    "undeclared level": (GOOD + f"60,70,{SECRET},true\n", ["line 3, column 'sex'", "declared levels F, M"]),
+    "level in other case": (GOOD + "60,70,f,true\n", ["line 3, column 'sex'", "declared levels F, M"]),
+    "no boolean": (GOOD + f"60,70,F,{SECRET}\n", ["line 3, column 'alive'", "declared levels"]),
+    "missing where complete": (GOOD + ",70,F,true\n", ["line 3, column 'age'", "missing", "complete"]),
+    "missing level where complete": (GOOD + "60,70,,true\n", ["line 3, column 'sex'", "missing", "complete"]),
+    "short line": (GOOD + f"60,70,{SECRET}\n", ["line 3", "3 fields", "4"]),
+    "long line": (GOOD + f"60,70,F,true,{SECRET}\n", ["line 3", "5 fields", "4"]),
+    "duplicate header": ("age,weight,sex,alive,age\n60,70,F,true,60\n", ["line 1", "more than one column 'age'"]),
+    "missing column": ("age,weight,sex\n60,70,F\n", ["line 1", "no column 'alive'"]),
+    "column in other case": ("Age,weight,sex,alive\n60,70,F,true\n", ["line 1", "no column 'age'"]),
+    "empty file": ("", ["line 1", "empty"]),
+    "header alone": ("age,weight,sex,alive\n", ["no rows"]),
+    "blank lines alone": ("age,weight,sex,alive\n\n\n", ["no rows"]),
+    "Latin-1": (GOOD.encode() + "60,70,\xc9,true\n".encode("latin-1"), ["not UTF-8"]),
+    "UTF-16": (GOOD.encode("utf-16"), []),
+    "NUL": (GOOD + f"60,7\x000{SECRET},F,true\n", ["line 3"]),
+    "open quote": (GOOD + f'60,70,F,"{SECRET}\n', ["line"]),
+    "text after a quote": (GOOD + f'60,70,"F"{SECRET},true\n', ["line 3"]),
+    "after a quoted newline": (
+        'age,note,weight,sex,alive\n60,"one\ntwo\nthree",70,F,true\n60,"\n",70,F,true\nx,y,70,F,true\n',
+        ["line 7, column 'age'"],
+    ),
+    "after blank lines": (GOOD + "\n\nx,70,F,true\n", ["line 5, column 'age'"]),
+    "after CRLF": ("age,weight,sex,alive\r\n60,70,F,true\r\nx,70,F,true\r\n", ["line 3, column 'age'"]),
+    "in a quoted row over two lines": (
+        'age,note,weight,sex,alive\n60,"a\nb",x,F,true\n', ["line 2, column 'weight'"]
+    ),
+    "formula": (GOOD + "60,70,=cmd|' /C calc'!A0,true\n", ["line 3, column 'sex'"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(BAD_FILES))
+def test_a_bad_file_is_refused_by_place(world: World, name: str) -> None:
+    data, parts = BAD_FILES[name]
+    assert_refused(world, IngestError, ["new.csv", *parts], data)
+
+
+def test_a_formula_in_a_bad_value_is_not_repeated(world: World) -> None:
+    with pytest.raises(IngestError) as caught:
+        register(world, GOOD + "60,70,=cmd|calc,true\n")
+    assert "=cmd" not in str(caught.value)
+
+
+def column_text(lines: str) -> str:
+    """Return a manifest of one column."""
+    return f'name = "new"\npopulation = "town"\nrow_capacity = 10\n[[columns]]\nname = "age"\n{lines}\n'
+
+
+BAD_MANIFESTS: dict[str, tuple[str, list[str]]] = {
+    "no bounds": (column_text('type = "numeric"'), ["column 'age'", "bounds", "declared"]),
+    "one bound": (column_text('type = "numeric"\nlower = 0'), ["column 'age'", "bounds"]),
+    "bounds the wrong way round": (column_text('type = "numeric"\nlower = 9\nupper = 1'), ["column 'age'", "below"]),
+    "equal bounds": (column_text('type = "numeric"\nlower = 9\nupper = 9'), ["column 'age'", "below"]),
+    "infinite bound": (column_text('type = "numeric"\nlower = 0\nupper = inf'), ["column 'age', upper", "finite"]),
+    "NaN bound": (column_text('type = "numeric"\nlower = nan\nupper = 1'), ["column 'age', lower", "finite"]),
+    "bounds too close": (column_text('type = "numeric"\nlower = 0\nupper = 1e-301'), ["column 'age'", "close"]),
+    "levels of a number": (column_text('type = "numeric"\nlower = 0\nupper = 1\nlevels = ["a"]'), ["column 'age'"]),
+    "bounds of a category": (column_text('type = "categorical"\nlevels = ["a", "b"]\nlower = 0'), ["column 'age'"]),
+    "one level": (column_text('type = "categorical"\nlevels = ["a"]'), ["column 'age'", "two"]),
+    "no levels": (column_text('type = "categorical"'), ["column 'age'", "two"]),
+    "duplicate level": (column_text('type = "categorical"\nlevels = ["a", "a"]'), ["column 'age'", "differ"]),
+    "bracket in a level": (column_text('type = "categorical"\nlevels = ["a", "b]"]'), ["column 'age', levels, 1"]),
+    "empty level": (column_text('type = "categorical"\nlevels = ["a", ""]'), ["column 'age', levels, 1"]),
+    "newline in a level": (column_text('type = "categorical"\nlevels = ["a", "b\\n"]'), ["column 'age', levels, 1"]),
+    "level that no trimmed value equals": (
+        column_text('type = "categorical"\nlevels = ["a", " b"]'), ["column 'age'", "space"],
+    ),
+    "level that collides with the indicator": (
+        column_text('type = "categorical"\nlevels = ["a", "missing"]\nmissing = "indicator"'),
+        ["column 'age'", "missing"],
+    ),
+    "three boolean levels": (column_text('type = "boolean"\nlevels = ["a", "b", "c"]'), ["column 'age'", "two"]),
+    "unknown type": (column_text('type = "date"'), ["column 'age', type"]),
+    "unknown missing rule": (column_text('type = "boolean"\nmissing = "mean"'), ["column 'age', missing"]),
+    "unknown field": (column_text('type = "boolean"\nsubject = true'), ["column 'age', subject"]),
+    "no type": (column_text(""), ["column 'age', type"]),
+    "column twice": (
+        column_text('type = "boolean"\n[[columns]]\nname = "age"\ntype = "boolean"'), ["'age'", "twice"]
+    ),
+    "reserved name": (column_text('type = "boolean"').replace('"age"', '"(constant)"'), ["column '(constant)', name"]),
+    "name with a bracket": (column_text('type = "boolean"').replace('"age"', '"age[M]"'), ["column 'age[M]', name"]),
+    "name with a newline": (column_text('type = "boolean"').replace('"age"', '"age\\n"'), ["name"]),
+    "no columns": ('name = "new"\npopulation = "town"\nrow_capacity = 10\ncolumns = []', ["columns"]),
+    "columns no list": ('name = "new"\npopulation = "town"\nrow_capacity = 10\ncolumns = 3', ["columns"]),
+    "column no table": ('name = "new"\npopulation = "town"\nrow_capacity = 10\ncolumns = [3]', ["column number 1"]),
+    "no population": (column_text('type = "boolean"').replace('population = "town"', ""), ["population"]),
+    "no name": (column_text('type = "boolean"').replace('name = "new"', ""), ["name"]),
+    "name with a slash": (column_text('type = "boolean"').replace('"new"', '"../new"'), ["name"]),
+    "capacity 0": (column_text('type = "boolean"').replace("= 10", "= 0"), ["row_capacity"]),
+    "capacity beyond the lattice": (column_text('type = "boolean"').replace("= 10", "= 600_000_000"), ["row_capacity"]),
+    "capacity missing": (column_text('type = "boolean"').replace("row_capacity = 10", ""), ["row_capacity"]),
+    "not TOML": ("name = new", ["not valid TOML"]),
+    "deep TOML": (f"a = {'[' * 5000}{']' * 5000}", ["not valid TOML"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(BAD_MANIFESTS))
+def test_a_bad_manifest_is_refused_by_place(world: World, name: str) -> None:
+    manifest, parts = BAD_MANIFESTS[name]
+    assert_refused(world, ManifestError, ["new.toml", *parts], GOOD, manifest)
+
+
+def test_a_manifest_that_is_not_utf_8_is_refused(world: World) -> None:
+    path = world.folder / "latin.toml"
+    path.write_bytes('description = "\xe9"'.encode("latin-1"))
+    with pytest.raises(ManifestError, match="not UTF-8"):
+        load_manifest(path)
+
+
+def test_too_many_rows_are_refused_and_never_cut(world: World) -> None:
+    rows = make_rows(5, seed=2)
+    assert_refused(
+        world,
+        IngestError,
+        ["new.csv", "row_capacity of 4", "nothing was cut"],
+        csv_text(rows),
+        manifest_text("new", row_capacity=4),
+    )
+    register(world, csv_text(rows[:4]), manifest_text("new", row_capacity=4))
+
+
+def test_an_unknown_population_is_refused(world: World) -> None:
+    manifest = manifest_text("new", "twon", columns=SMALL)
+    assert_refused(world, RegistrationError, ["'twon'", "does not exist"], GOOD, manifest)
+
+
+def test_a_population_in_other_case_is_another_population(world: World) -> None:
+    assert_refused(world, RegistrationError, ["'Town'"], GOOD, manifest_text("new", "Town", columns=SMALL))
+
+
+def test_a_dataset_s_name_is_given_once(world: World) -> None:
+    assert_refused(
+        world, RegistrationError, ["'cohort' exists"], csv_text(make_rows(9, seed=5)), manifest_text("cohort")
+    )
+
+
+def test_the_same_file_is_refused_under_another_population(world: World) -> None:
+    assert_refused(
+        world,
+        RegistrationError,
+        ["same rows", "'town'", "second budget"],
+        csv_text(ROWS),
+        manifest_text("new", "valley"),
+    )
+
+
+def test_the_same_values_quoted_otherwise_are_refused_under_another_population(world: World) -> None:
+    text = csv_text(ROWS, quoting=csv.QUOTE_ALL).replace("\n", "\r\n")
+    assert text != csv_text(ROWS)
+    assert_refused(world, RegistrationError, ["same rows", "'town'"], text, manifest_text("new", "valley"))
+
+
+def test_the_same_rows_are_refused_under_another_population_when_chunks_are_cut_otherwise(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard against a second budget must not depend on a constant that a later version may change."""
+    monkeypatch.setattr(storage, "_CHUNK_ROWS", 7)
+    text = csv_text(ROWS, quoting=csv.QUOTE_ALL)
+    assert_refused(world, RegistrationError, ["same rows", "'town'"], text, manifest_text("new", "valley"))
+
+
+def test_the_same_file_under_other_bounds_is_refused_under_another_population(world: World) -> None:
+    columns = [(n, k, m, (0.0, 7.0) if n == "kappa" else p, u) for n, k, m, p, u in COLUMNS]
+    manifest = manifest_text("new", "valley", columns=columns)
+    assert_refused(world, RegistrationError, ["same rows"], csv_text(ROWS), manifest)
+
+
+def test_a_new_version_of_the_same_people_shares_their_budget(world: World) -> None:
+    register(world, csv_text(ROWS), manifest_text("new", "town"))
+    assert {d.population for d in world.curator.datasets.list_all() if d.name in {"new", "cohort"}} == {"town"}
+
+
+def test_a_failure_while_registering_leaves_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object) -> None:
+        raise RuntimeError("no disk")
+
+    for place in ("curator_service.datasets.storage.Storage.publish", "curator_service.datasets.storage._sync"):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, fail)
+            assert_refused(world, RuntimeError, [], GOOD)
+    register(world, GOOD)
+
+
+def read_back(world: World, name: str) -> tuple[dict[str, list[int | None]], Any]:
+    """Return what was stored of a dataset: the lattice, and the cached Gram."""
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == name)
+    folder = world.settings.data_dir / "datasets" / dataset.id
+    return pq.read_table(folder / "rows.parquet").to_pydict(), np.load(folder / "gram.npy")
+
+
+SAME: dict[str, Callable[[str], bytes]] = {
+    "byte order mark": lambda text: text.encode("utf-8-sig"),
+    "CRLF": lambda text: text.replace("\n", "\r\n").encode(),
+    "spaces": lambda text: text.replace(",", " , ").encode(),
+    "blank lines": lambda text: text.replace("\n", "\n\n").encode(),
+    "no newline at the end": lambda text: text.rstrip("\n").encode(),
+    "more columns": lambda text: "\n".join(f"{line},note" for line in text.splitlines()).encode(),
+    "all quoted": lambda text: "\n".join(
+        ",".join(f'"{field}"' for field in line.split(",")) for line in text.splitlines()
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("name", list(SAME))
+def test_how_a_file_is_written_does_not_change_the_lattice(world: World, name: str) -> None:
+    rows, gram = read_back(world, "cohort")
+    register(world, SAME[name](csv_text(ROWS)), manifest_text("new", "town"))
+    new_rows, new_gram = read_back(world, "new")
+    assert new_rows == rows
+    np.testing.assert_array_equal(new_gram, gram)
+
+
+@pytest.mark.parametrize("size", [1, 3, 79, 80, 81])
+def test_chunk_boundaries_change_neither_rows_nor_gram(
+    world: World, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    rows, gram = read_back(world, "cohort")
+    monkeypatch.setattr(storage, "_CHUNK_ROWS", size)
+    register(world, csv_text(ROWS), manifest_text("new", "town"))
+    new_rows, new_gram = read_back(world, "new")
+    assert new_rows == rows
+    np.testing.assert_array_equal(new_gram, gram)
+
+
+def test_line_numbers_are_right_beyond_the_first_chunk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "_CHUNK_ROWS", 3)
+    assert_refused(world, IngestError, ["line 9, column 'age'"], GOOD + "60,70,F,true\n" * 6 + "x,70,F,true\n")
+
+
+def test_the_manifest_alone_decides_what_is_cached(world: World) -> None:
+    """Not whether a value is in fact missing: two files, one without any blank, cache the same terms."""
+    full = [{**row, **{name: row[name] or fill(name) for name in row}} for row in make_rows(20, seed=9)]
+    register(world, csv_text(full), manifest_text("new", "town"))
+    assert read_back(world, "new")[1].shape == read_back(world, "cohort")[1].shape
+    cached = 1 + sum(
+        (len(public) if kind == "categorical" else 1) + (missing == "indicator")
+        for _, kind, missing, public, _ in COLUMNS
+        if missing != "omit"
+    )
+    assert read_back(world, "cohort")[1].shape == (cached, cached)
+
+
+def fill(name: str) -> str:
+    """Return a value that a column may have."""
+    kind, public = next((kind, public) for column, kind, _, public, _ in COLUMNS if column == name)
+    return str(public[0]) if kind == "numeric" else (public or ("true",))[0]
+
+
+def test_extreme_bounds_and_values_stay_on_the_lattice(world: World) -> None:
+    columns: Any = [
+        ("wide", "numeric", "complete", (-1.7e308, 1.7e308), None),
+        ("narrow", "numeric", "complete", (1.0, 1.0000000001), None),
+        ("far", "numeric", "complete", (1e300, 1.1e300), None),
+        ("tiny", "numeric", "complete", (0.0, 1e-290), None),
+    ]
+    text = "wide,narrow,far,tiny\n1.7e308,1e308,-1e308,1\n-1.7e308,-1e308,1e308,-1\n0,1,1e300,0\n"
+    register(world, text, manifest_text("new", "town", columns=columns))
+    rows, _ = read_back(world, "new")
+    for values in rows.values():
+        assert all(value is not None and -(2**30) <= value <= 2**30 for value in values)
+    assert rows["wide"] == [2**30, -(2**30), 0]
+
+
+def test_nan_text_is_a_missing_value(world: World) -> None:
+    register(world, GOOD + "60,NaN,F,true\n60,nan,F,true\n60,,F,true\n")
+    assert read_back(world, "new")[0]["weight"][1:] == [None, None, None]
+
+
+def test_stored_files_are_the_operator_s_alone(world: World) -> None:
+    folder = world.settings.data_dir / "datasets"
+    assert folder.stat().st_mode & 0o077 == 0
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    assert all(path.stat().st_mode & 0o077 == 0 for path in files)
+    assert (world.settings.data_dir / "curator.sqlite3").stat().st_mode & 0o077 == 0
+
+
+def test_what_was_registered_is_pinned_in_the_ledger_without_a_count(world: World) -> None:
+    register(world, GOOD)
+    entry = world.entries()[-1]
+    assert (entry["kind"], entry["dataset"], entry["units"]) == ("dataset", "new", "0")
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "new")
+    assert entry["snapshot"] == dataset.commitment
+    assert set(entry) == {
+        "actor", "dataset", "entry_hash", "format", "kind", "manifest_digest", "population", "previous_hash", "sequence",
+        "snapshot", "time", "units",
+    }  # fmt: skip
+
+
+def test_equal_rows_have_different_commitments(world: World) -> None:
+    """A bare digest of rows would let anyone test guesses of the last row."""
+    register(world, csv_text(ROWS), manifest_text("new", "town"))
+    commitments = {d.commitment for d in world.curator.datasets.list_all() if d.name in {"new", "cohort"}}
+    assert len(commitments) == 2
+
+
+def test_the_example_s_manifest_is_sound() -> None:
+    manifest = load_manifest(Path(__file__).parents[3] / "examples" / "flchain" / "manifest.toml")
+    assert manifest.name == "flchain"
+
+
+def test_a_wide_pass_takes_more_batches_and_gives_the_same_gram(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded by entries, not by rows: rows × terms of a batch stay below a constant."""
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
+    columns = tuple(c for c in dataset.manifest.by_name.values())
+    design = make_design(columns, (), intercept=True)
+    whole = world.curator.datasets.storage.compute_gram(dataset.id, dataset.manifest, design, Ball.of_norm(1.0))
+    monkeypatch.setattr(storage, "_BATCH_ENTRIES", len(design.terms) + 1)
+    coded: list[int] = []
+
+    def count_rows(stored: Any, design: Any, count: int) -> Any:
+        coded.append(count)
+        return code_rows(stored, design, count)
+
+    monkeypatch.setattr(storage, "code_rows", count_rows)
+    sliced = world.curator.datasets.storage.compute_gram(dataset.id, dataset.manifest, design, Ball.of_norm(1.0))
+    assert set(coded) == {1}
+    assert sum(coded) == dataset.row_count
+    assert (sliced == whole).all()
