@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -216,6 +217,5 @@ def _escape(part: int | str) -> str:
 
 
 def json_response(content: Any, status: int = 200) -> Response:
-    """Return JSON; refuses NaN and infinities, which JSON does not have."""
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return Response(text.encode(), status_code=status, media_type="application/json")
+    """Return compact JSON."""
+    return Response(to_json(content), status_code=status, media_type="application/json")

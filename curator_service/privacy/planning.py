@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 
 from curator_service.privacy import sensitivity
 from curator_service.privacy.accountant import VARIANCE_LOSS, GaussianPart, compute_cost
@@ -54,7 +55,8 @@ class GramPlan:
     cost: int
 
 
-def default_shares(statistics: tuple[Statistic, ...]) -> dict[Statistic, Fraction]:
+@lru_cache(maxsize=32)
+def default_shares(statistics: tuple[Statistic, ...]) -> Mapping[Statistic, Fraction]:
     """Split a price over statistics: 0.5, 0.415, 0.085 in proportion, λ_min one twentieth of the whole.
 
     Examples
@@ -69,7 +71,7 @@ def default_shares(statistics: tuple[Statistic, ...]) -> dict[Statistic, Fractio
         shares[Statistic.LAMBDA_MIN] = LAMBDA_MIN_SHARE if weights else rest
         rest -= shares[Statistic.LAMBDA_MIN]
     shares |= {s: rest * w / sum(weights.values()) for s, w in weights.items()}
-    return {s: shares[s] for s in statistics}
+    return MappingProxyType({s: shares[s] for s in statistics})
 
 
 def sigma_for_mu_squared(sensitivity_squared: Fraction, mu_squared: Fraction) -> int:

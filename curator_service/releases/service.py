@@ -12,6 +12,8 @@ from fractions import Fraction
 from http import HTTPStatus
 from typing import Any
 
+from pydantic_core import to_json
+
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_column
 from curator_service.datasets.service import DatasetService
@@ -410,7 +412,7 @@ def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str,
     return Ball.of_norm(norm), {"map": "ball", "norm": norm}
 
 
-def _shares(request: ReleaseRequest) -> dict[Statistic, Fraction]:
+def _shares(request: ReleaseRequest) -> Mapping[Statistic, Fraction]:
     chosen = request.chosen_statistics
     if request.shares is None:
         return default_shares(chosen)
@@ -487,7 +489,7 @@ def _render_answer(
         },
         **{name: description[name] for name in ("noise", "cost")},
     }
-    return json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return to_json(answer).decode()
 
 
 def _answer_digest(answer: str) -> str:

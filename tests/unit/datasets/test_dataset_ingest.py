@@ -350,8 +350,8 @@ def test_what_was_registered_is_pinned_in_the_ledger_without_a_count(world: Worl
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "new")
     assert entry["snapshot"] == dataset.commitment
     assert set(entry) == {
-        "actor", "dataset", "entry_hash", "format", "kind", "manifest_digest", "population", "previous_hash", "sequence",
-        "snapshot", "time", "units",
+        "actor", "dataset", "entry_hash", "format", "kind", "manifest_digest", "population", "previous_hash",
+        "sequence", "snapshot", "time", "units",
     }  # fmt: skip
 
 
