@@ -38,6 +38,19 @@ class StoredEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class Receipt:
+    """An entry as the holder of a release keeps it: everything the entry says, and its hash."""
+
+    payload: str
+    entry_hash: str
+
+    @property
+    def text(self) -> str:
+        """The receipt as a JSON object."""
+        return f'{self.payload[:-1]},"entry_hash":"{self.entry_hash}"}}'
+
+
+@dataclass(frozen=True, slots=True)
 class AccountState:
     """An account as its row states it, or as its chain implies it.
 

@@ -15,6 +15,7 @@ from curator_service.ledger.chain import (
     FORMAT,
     GENESIS,
     AccountState,
+    Receipt,
     StoredEntry,
     Verification,
     canonical,
@@ -88,19 +89,6 @@ class Charge:
     sequence: int
     previous_hash: str
     units: int
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """An entry as the holder of a release keeps it: everything the entry says, and its hash."""
-
-    payload: str
-    entry_hash: str
-
-    @property
-    def text(self) -> str:
-        """The receipt as a JSON object."""
-        return f'{self.payload[:-1]},"entry_hash":"{self.entry_hash}"}}'
 
 
 class Ledger:

@@ -1,33 +1,38 @@
 """Tables of releases."""
 
-from sqlalchemy import BigInteger, ForeignKey, Index, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.db import Base
 
 
 class ReleaseRow(Base):
-    """A published answer and its receipt, as the bytes that were and will be sent."""
+    """A published answer, as the bytes that were and will be sent. Its receipt is its entry in the ledger."""
 
     __tablename__ = "releases"
     __table_args__ = (
         UniqueConstraint("population", "sequence"),
+        ForeignKeyConstraint(
+            ["population", "sequence"],
+            ["ledger_entries.population", "ledger_entries.sequence"],
+            name="fk_releases_entry",
+        ),
         Index("ix_releases_dataset_request", "dataset_id", "request_digest"),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"))
-    population: Mapped[str] = mapped_column(ForeignKey("populations.name"))
+    population: Mapped[str] = mapped_column(String(63))
     sequence: Mapped[int] = mapped_column(BigInteger)
     request_digest: Mapped[str] = mapped_column(String(64))
     answer: Mapped[str] = mapped_column(Text)
-    receipt: Mapped[str] = mapped_column(Text)
 
 
 class IdempotencyKeyRow(Base):
     """A key that a principal used, the digest of what it asked, and the answer it got. Never pruned."""
 
     __tablename__ = "idempotency_keys"
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
     principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"), primary_key=True)
     key: Mapped[str] = mapped_column(String(128), primary_key=True)

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select
 
 from curator_service.db import InsertIfAbsent, Statement
+from curator_service.ledger.chain import Receipt
+from curator_service.ledger.models import LedgerEntryRow
 from curator_service.releases.models import IdempotencyKeyRow, ReleaseRow
 
 
@@ -19,12 +22,12 @@ class StoredRelease:
     sequence: int
     request_digest: str
     answer: str = field(repr=False)
-    receipt: str
+    receipt: Receipt
 
     @property
     def body(self) -> bytes:
         """The bytes that are sent: the answer with its receipt as the last member."""
-        return f'{self.answer[:-1]},"receipt":{self.receipt}}}'.encode()
+        return f'{self.answer[:-1]},"receipt":{self.receipt.text}}}'.encode()
 
 
 _COLUMNS = (
@@ -34,29 +37,30 @@ _COLUMNS = (
     ReleaseRow.sequence,
     ReleaseRow.request_digest,
     ReleaseRow.answer,
-    ReleaseRow.receipt,
+    LedgerEntryRow.payload,
+    LedgerEntryRow.entry_hash,
 )
-_BY_ID = Statement(select(*_COLUMNS).where(ReleaseRow.id == bindparam("id")))
+_ENTRY = (LedgerEntryRow.population == ReleaseRow.population) & (LedgerEntryRow.sequence == ReleaseRow.sequence)
+_RELEASES = select(*_COLUMNS).join(LedgerEntryRow, _ENTRY)
+_BY_ID = Statement(_RELEASES.where(ReleaseRow.id == bindparam("id")))
 _BY_KEY = Statement(
     select(IdempotencyKeyRow.fingerprint, *_COLUMNS)
     .join(ReleaseRow, ReleaseRow.id == IdempotencyKeyRow.release_id)
+    .join(LedgerEntryRow, _ENTRY)
     .where(IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key"))
 )
 _BY_REQUEST = Statement(
-    select(*_COLUMNS)
-    .where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.request_digest == bindparam("digest"))
+    _RELEASES.where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.request_digest == bindparam("digest"))
     .order_by(ReleaseRow.sequence)
     .limit(1)
 )
 _PAGE_OF_DATASET = Statement(
-    select(*_COLUMNS)
-    .where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.sequence > bindparam("after"))
+    _RELEASES.where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.sequence > bindparam("after"))
     .order_by(ReleaseRow.sequence)
     .limit(bindparam("count"))
 )
 _PAGE_OF_POPULATION = Statement(
-    select(*_COLUMNS)
-    .where(ReleaseRow.population == bindparam("population"), ReleaseRow.sequence > bindparam("after"))
+    _RELEASES.where(ReleaseRow.population == bindparam("population"), ReleaseRow.sequence > bindparam("after"))
     .order_by(ReleaseRow.sequence)
     .limit(100)
 )
@@ -64,28 +68,34 @@ _INSERT = Statement(insert(ReleaseRow))
 _CLAIM_KEY = InsertIfAbsent(IdempotencyKeyRow)
 
 
+def _release(row: tuple[Any, ...]) -> StoredRelease:
+    release_id, dataset_id, population, sequence, request_digest, answer, payload, entry_hash = row
+    receipt = Receipt(payload, entry_hash)
+    return StoredRelease(release_id, dataset_id, population, sequence, request_digest, answer, receipt)
+
+
 def find_release(connection: Connection, release_id: str) -> StoredRelease | None:
     """Return a release by id, or None."""
     row = _BY_ID.first(connection, id=release_id)
-    return None if row is None else StoredRelease(*row)
+    return None if row is None else _release(row)
 
 
 def find_by_key(connection: Connection, principal_id: str, key: str) -> tuple[str, StoredRelease] | None:
     """Return the fingerprint and the answer of a used key, or None."""
     row = _BY_KEY.first(connection, principal=principal_id, key=key)
-    return None if row is None else (row[0], StoredRelease(*row[1:]))
+    return None if row is None else (row[0], _release(row[1:]))
 
 
 def find_by_request(connection: Connection, dataset_id: str, request_digest: str) -> StoredRelease | None:
     """Return the first answer to the same canonical request on the same snapshot, or None."""
     row = _BY_REQUEST.first(connection, dataset=dataset_id, digest=request_digest)
-    return None if row is None else StoredRelease(*row)
+    return None if row is None else _release(row)
 
 
 def list_releases(connection: Connection, dataset_id: str, *, after: int, count: int) -> list[StoredRelease]:
     """Return up to `count` releases of a dataset after a sequence, in order."""
     rows = _PAGE_OF_DATASET.all(connection, dataset=dataset_id, after=after, count=count)
-    return [StoredRelease(*row) for row in rows]
+    return [_release(row) for row in rows]
 
 
 def iterate_population(connection: Connection, population: str) -> Iterator[StoredRelease]:
@@ -93,7 +103,7 @@ def iterate_population(connection: Connection, population: str) -> Iterator[Stor
     after = 0
     while rows := _PAGE_OF_POPULATION.all(connection, population=population, after=after):
         for row in rows:
-            release = StoredRelease(*row)
+            release = _release(row)
             after = release.sequence
             yield release
 
@@ -108,7 +118,6 @@ def insert_release(connection: Connection, release: StoredRelease) -> None:
         sequence=release.sequence,
         request_digest=release.request_digest,
         answer=release.answer,
-        receipt=release.receipt,
     )
 
 

@@ -22,7 +22,7 @@ from curator_service.db import Database
 from curator_service.identity.repository import Principal
 from curator_service.ledger.repository import Population, find_population, iterate_entries
 from curator_service.ledger.schemas import render_amount
-from curator_service.ledger.service import Clock, Ledger, Receipt, budget_exceeded, timestamp, utc_now
+from curator_service.ledger.service import Clock, Ledger, budget_exceeded, timestamp, utc_now
 from curator_service.privacy.accountant import GaussianPart, fits_within, spent
 from curator_service.privacy.calibration import exact
 from curator_service.privacy.design import Column, ColumnType, Design, Term, TermKind, make_design
@@ -297,7 +297,7 @@ class ReleaseService:
                 sequence=charge.sequence,
                 request_digest=prepared.request_digest,
                 answer=answer,
-                receipt=receipt.text,
+                receipt=receipt,
             )
             repository.insert_release(connection, release)
         return release  # the unit of work is committed: now it may leave
@@ -343,19 +343,17 @@ class ReleaseService:
         names = {dataset.id: dataset.name for dataset in datasets}
         registered: set[tuple[str, str, str]] = set()
         with self.database.snapshot() as connection:
-            charges: dict[int, tuple[Receipt, dict[str, Any]]] = {}
+            charges: dict[int, dict[str, Any]] = {}
             for entry in iterate_entries(connection, population):
                 facts = json.loads(entry.payload)
                 if facts["kind"] == "charge":
-                    charges[entry.sequence] = Receipt(entry.payload, entry.entry_hash), facts
+                    charges[entry.sequence] = facts
                 elif facts["kind"] == "dataset":
                     registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
             for release in repository.iterate_population(connection, population):
-                receipt, facts = charges.pop(release.sequence, (None, {}))
+                facts = charges.pop(release.sequence, {"release": None})
                 sound = (
-                    receipt is not None
-                    and release.receipt == receipt.text
-                    and facts["release"] == release.id
+                    facts["release"] == release.id
                     and facts["request_digest"] == release.request_digest
                     and facts["dataset"] == names.get(release.dataset_id)
                     and facts["answer_digest"] == _answer_digest(release.answer)

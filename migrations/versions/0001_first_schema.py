@@ -126,9 +126,12 @@ def upgrade() -> None:
         sa.Column("sequence", sa.BigInteger(), nullable=False),
         sa.Column("request_digest", sa.String(length=64), nullable=False),
         sa.Column("answer", sa.Text(), nullable=False),
-        sa.Column("receipt", sa.Text(), nullable=False),
         sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_releases_dataset_id_datasets")),
-        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_releases_population_populations")),
+        sa.ForeignKeyConstraint(
+            ["population", "sequence"],
+            ["ledger_entries.population", "ledger_entries.sequence"],
+            name=op.f("fk_releases_entry"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_releases")),
         sa.UniqueConstraint("population", "sequence", name=op.f("uq_releases_population")),
     )
@@ -151,6 +154,7 @@ def upgrade() -> None:
             deferrable=True,
         ),
         sa.PrimaryKeyConstraint("principal_id", "key", name=op.f("pk_idempotency_keys")),
+        sqlite_with_rowid=False,
     )
     _forbid_changes()
 
