@@ -2,9 +2,10 @@
 
 One run, one server, durable SQLite (WAL, synchronous=FULL), a box release of five terms from the cached Gram. The
 empty endpoint is a bare ``async`` route under the same middleware, without authentication or database. Server and
-client share one core, so that a CPU second means the same for every endpoint. "Noise" is the spread over rounds.
+client share one core, so that a CPU second means the same for every endpoint. The endpoints take turns in short
+rounds, each round gives a ratio, and the table states their median and quartiles.
 
-    python bench/release.py [--requests 400] [--rounds 5]
+    python bench/release.py [--requests 60] [--rounds 40]
 """
 
 import argparse
@@ -81,8 +82,8 @@ def throughput(server: Server, act: Act, clients: int, requests: int) -> float:
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--requests", type=int, default=400)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with serve(set_up) as server:
@@ -96,24 +97,23 @@ def main() -> None:
         latency: dict[str, list[float]] = {name: [] for name in acts}
         for _ in range(options.rounds):
             for name, act in acts.items():
-                # The empty endpoint is so short that the clock tick of CPU time needs more of it.
-                count = options.requests * (4 if name == "empty endpoint" else 1)
-                used, waited = measure(server, act, count)
+                used, waited = measure(server, act, options.requests)
                 cpu[name].append(used)
                 latency[name] += waited
-        print(f"{'':16}{'CPU/request':>14}{'ratio':>8}{'noise':>8}{'p50':>10}{'p99':>10}{'p50 ratio':>11}")
-        base, base_p50 = statistics.median(cpu["empty endpoint"]), statistics.median(latency["empty endpoint"])
+        print(f"{'':16}{'CPU/request':>14}{'ratio':>8}{'quartiles':>15}{'p50':>10}{'p99':>10}{'p50 ratio':>11}")
+        base_p50 = statistics.median(latency["empty endpoint"])
         for name in acts:
-            middle = statistics.median(cpu[name])
-            spread = (max(cpu[name]) - min(cpu[name])) / middle
+            ratios = [used / base for used, base in zip(cpu[name], cpu["empty endpoint"], strict=True)]
+            low, ratio, high = statistics.quantiles(ratios, n=4)
+            quartiles = f"{low:.1f} to {high:.1f}"
             waited = sorted(latency[name])
             p50, p99 = waited[len(waited) // 2], waited[int(len(waited) * 0.99)]
             print(
-                f"{name:16}{middle * 1e6:11.0f} µs{middle / base:8.1f}{spread:8.0%}{p50 * 1e6:7.0f} µs"
+                f"{name:16}{statistics.median(cpu[name]) * 1e6:11.0f} µs{ratio:8.1f}{quartiles:>15}{p50 * 1e6:7.0f} µs"
                 f"{p99 * 1e6:7.0f} µs{p50 / base_p50:11.1f}"
             )
         for clients in (8, 32):
-            rates = {name: throughput(server, act, clients, options.requests * 2) for name, act in acts.items()}
+            rates = {name: throughput(server, act, clients, options.requests * 10) for name, act in acts.items()}
             text = ", ".join(
                 f"{name} {rate:.0f}/s ({rate / rates['empty endpoint']:.3f})" for name, rate in rates.items()
             )

@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import resource
 import secrets
 import socket
 import subprocess
@@ -46,12 +45,13 @@ class Server:
     curator: Curator
 
     def cpu_s(self) -> float:
-        """Return the CPU seconds that the server and its workers have used so far."""
-        ticks = os.sysconf("SC_CLK_TCK")
-        return sum(
-            sum(int(field) for field in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]) / ticks
+        """Return the CPU seconds that the server and its workers have used so far, to the nanosecond."""
+        tasks = (
+            task
             for pid in (self.process.pid, *_children(self.process.pid))
+            for task in Path(f"/proc/{pid}/task").glob("*/schedstat")
         )
+        return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
     def connect(self) -> http.client.HTTPConnection:
         """Open a keep-alive connection."""
@@ -126,8 +126,3 @@ def post_release(connection: http.client.HTTPConnection, dataset: str, token: st
     response = connection.getresponse()
     response.read()
     return response.status
-
-
-def peak_memory_mb() -> float:
-    """Return this process's peak memory."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,5 +1,6 @@
 """The HTTP application: the composition root, and the only file that knows every slice's routes."""
 
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -44,7 +45,11 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
+            # What start-up made lives as long as the process: the collector need not walk it again and again.
+            gc.collect()
+            gc.freeze()
             yield
+            gc.unfreeze()
         curator.database.dispose()
 
     app = FastAPIOffline(

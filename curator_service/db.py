@@ -59,6 +59,7 @@ class Database:
         self._writer = create_engine(parsed, **options)
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+        self._local = threading.local()
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
         self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
         if self.is_sqlite:
@@ -82,9 +83,22 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for single statements that only read."""
+        """Open a connection for single statements that only read; within `sitting`, the one of this thread."""
+        if (sitting := getattr(self._local, "connection", None)) is not None:
+            yield sitting
+            return
         with self._reader.connect() as connection:
             yield connection
+
+    @contextmanager
+    def sitting(self) -> Iterator[None]:
+        """Let every `read` of this thread share one connection: checking one out costs more than a look-up."""
+        with self._reader.connect() as connection:
+            self._local.connection = connection
+            try:
+                yield
+            finally:
+                self._local.connection = None
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:

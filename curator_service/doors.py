@@ -76,9 +76,10 @@ def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Aw
         signature = inspect.signature(function)
 
         def answer(call: Call, curator: Curator, parameters: dict[str, object]) -> Response:
-            principal = curator.identity.authenticate(call.authorization)
-            visit = Visit(curator, call, principal, curator.identity.authorize(principal, action))
-            return function(visit, **parameters)
+            with curator.database.sitting():
+                principal = curator.identity.authenticate(call.authorization)
+                visit = Visit(curator, call, principal, curator.identity.authorize(principal, action))
+                return function(visit, **parameters)
 
         async def endpoint(request: Request, **parameters: object) -> Response:
             call = Call(request.headers, request.query_params, await request.body())

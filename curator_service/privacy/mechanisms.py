@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from curator_service.privacy.accountant import GaussianPart
 from curator_service.privacy.lattice import UNIT
 from curator_service.privacy.planning import GramPlan, Statistic
@@ -55,15 +53,13 @@ def _flatten(statistics: SufficientStatistics, part: GaussianPart) -> list[int]:
     """Return the entries of a statistic that are released, each unordered pair of XᵀX once."""
     match Statistic(part.statistic):
         case Statistic.XTX:
-            values = statistics.xtx[np.triu_indices(len(statistics.xtx))]
+            return [value for i, row in enumerate(statistics.xtx.tolist()) for value in row[i:]]
         case Statistic.XTY:
-            values = statistics.xty.ravel()
+            return [value for row in statistics.xty.tolist() for value in row]
         case Statistic.YTY:
-            values = statistics.yty
+            return list(statistics.yty.tolist())
         case Statistic.LAMBDA_MIN:
             return [compute_lambda_min(statistics.xtx)]
-    flat: list[int] = values.tolist()
-    return flat
 
 
 def _scales(part: GaussianPart, size: int, count: int) -> list[int]:
