@@ -1,43 +1,28 @@
 """Quote, charge, perturb, publish: the one path on which anything about rows leaves the curator."""
 
-import hashlib
 import json
-import math
 import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from fractions import Fraction
 from http import HTTPStatus
 from typing import Any
 
-from pydantic_core import to_json
-
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.schemas import render_column
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.storage import needs_pass
 from curator_service.db import Database
 from curator_service.identity.repository import Principal
 from curator_service.ledger.repository import Population, find_population, iterate_entries
-from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import Clock, Ledger, budget_exceeded, timestamp, utc_now
-from curator_service.privacy.accountant import GaussianPart, fits_within, spent
-from curator_service.privacy.calibration import exact
-from curator_service.privacy.design import Column, ColumnType, Design, Term, TermKind, make_design
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, perturb
-from curator_service.privacy.planning import GramPlan, PriceOutOfRangeError, Statistic, default_shares, plan_gram
-from curator_service.privacy.rows import Ball, Box, RowMap
+from curator_service.privacy.accountant import fits_within
+from curator_service.privacy.mechanisms import perturb
 from curator_service.privacy.samplers import NoiseSource
-from curator_service.problems import NotFound, Problem, RequestInvalid
+from curator_service.problems import NotFound, Problem
 from curator_service.releases import repository
+from curator_service.releases.preparation import Prepared, prepare
+from curator_service.releases.rendering import answer_digest, charge_facts, describe, render_answer
 from curator_service.releases.repository import StoredRelease
-from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
-
-TERMS_MAX = 1000
-PASS_WORK_MAX = 20_000_000_000
-"""Most multiplications of a pass within a request, by the declared row capacity: a few seconds of one core."""
+from curator_service.releases.schemas import ReleaseRequest
 
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _RELEASE_ID_PATTERN = re.compile(r"rel_[0-9a-f]{24}")
@@ -65,30 +50,6 @@ class AnswerKind(StrEnum):
     NEW = "new"
     REPLAYED = "replayed"
     STORED = "stored"
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A request that was checked against public declarations, and planned. Nothing here has read a row.
-
-    Attributes
-    ----------
-    canonical : dict
-        The request with every default filled in.
-    request_digest : str
-        What the library of releases is searched by: everything that decides the answer.
-    fingerprint : str
-        What an idempotency key stands for: the same, and whether a fresh draw was asked for.
-    """
-
-    dataset: Dataset
-    request: ReleaseRequest
-    canonical: dict[str, Any]
-    features: tuple[Column, ...]
-    plan: GramPlan
-
-    request_digest: str
-    fingerprint: str
 
 
 class ReleaseService:
@@ -121,66 +82,8 @@ class ReleaseService:
         self.now = now
 
     def prepare(self, dataset: Dataset, request: ReleaseRequest) -> Prepared:
-        """Check a request against the dataset's declarations, fill in defaults, and plan it.
-
-        Raises
-        ------
-        RequestInvalid
-            Naming the place, the rule and what would have worked.
-        """
-        features = tuple(_column(dataset, name, f"/features/{i}") for i, name in enumerate(request.features))
-        targets = tuple(_column(dataset, name, f"/targets/{i}") for i, name in enumerate(request.targets))
-        for i, target in enumerate(targets):
-            if target.type is ColumnType.CATEGORICAL:
-                raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
-        design = make_design(features, targets, intercept=request.intercept)
-        if len(design.terms) > TERMS_MAX:
-            raise RequestInvalid.at(
-                "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
-            )
-        row_map, rows = _row_map(request, design)
-        capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
-        too_large = capacity > self.synchronous_row_capacity or capacity * width**2 > PASS_WORK_MAX
-        if needs_pass(design, row_map) and too_large:
-            raise RequestInvalid.at(
-                "/rows",
-                "the declared row capacity is too large for a pass over rows with so many terms within a request; ask "
-                "for fewer terms, or for the box map and columns that are not declared with missing = omit",
-            )
-        shares = _shares(request)
-        try:
-            plan = plan_gram(
-                design,
-                row_map,
-                dataset.adjacency,
-                row_capacity=dataset.manifest.row_capacity,
-                price_units=request.price.price.units,
-                shares=shares,
-            )
-        except PriceOutOfRangeError as error:
-            raise RequestInvalid.at("/price", str(error)) from None
-        canonical = {
-            "kind": request.kind,
-            "features": list(request.features),
-            "targets": list(request.targets),
-            "intercept": request.intercept,
-            "rows": rows,
-            "statistics": [s.value for s in shares],
-            "mechanism": request.mechanism,
-            "calibration": request.calibration,
-            "price": request.price.model_dump(exclude_none=True),
-            "shares": {s.value: float(share) for s, share in shares.items()},
-        }
-        request_digest = digest(canonical, dataset=dataset.id)
-        return Prepared(
-            dataset=dataset,
-            request=request,
-            canonical={**canonical, "fresh": request.fresh},
-            features=features,
-            plan=plan,
-            request_digest=request_digest,
-            fingerprint=f"{request_digest}:{'fresh' if request.fresh else 'any'}",
-        )
+        """Check and plan a request; see `preparation.prepare`."""
+        return prepare(dataset, request, synchronous_row_capacity=self.synchronous_row_capacity)
 
     def quote(self, prepared: Prepared) -> dict[str, Any]:
         """Return the price and the noise of a request. Free; reads no rows."""
@@ -193,7 +96,7 @@ class ReleaseService:
         )
         return {
             "dataset": prepared.dataset.name,
-            **_describe(prepared, population),
+            **describe(prepared, population),
             "affordable": fits,
             "pass_over_rows": needs_pass(prepared.plan.design, prepared.plan.row_map),
             "stored_release": None if stored is None or prepared.request.fresh else stored.id,
@@ -288,8 +191,8 @@ class ReleaseService:
             statistics = self.datasets.compute_statistics(dataset, plan.design, plan.row_map)
             noisy = perturb(statistics, plan, self.noise)
             moment = timestamp(self.now())
-            answer = _render_answer(release_id, prepared, population, noisy, moment)
-            receipt = ledger.record(charge, "charge", _facts(release_id, prepared, analyst, answer, moment))
+            answer = render_answer(release_id, prepared, population, noisy, moment)
+            receipt = ledger.record(charge, "charge", charge_facts(release_id, prepared, analyst, answer, moment))
             release = StoredRelease(
                 id=release_id,
                 dataset_id=dataset.id,
@@ -356,7 +259,7 @@ class ReleaseService:
                     facts["release"] == release.id
                     and facts["request_digest"] == release.request_digest
                     and facts["dataset"] == names.get(release.dataset_id)
-                    and facts["answer_digest"] == _answer_digest(release.answer)
+                    and facts["answer_digest"] == answer_digest(release.answer)
                 )
                 if not sound:
                     bad.append(release.id)
@@ -387,130 +290,3 @@ def check_key(key: str | None) -> str:
             "each retry of it."
         )
     return key
-
-
-def _column(dataset: Dataset, name: str, pointer: str) -> Column:
-    column = dataset.manifest.by_name.get(name)
-    if column is None:
-        declared = ", ".join(c.name for c in dataset.manifest.columns)
-        raise RequestInvalid.at(pointer, f"the dataset declares no column {name!r}; it has {declared}")
-    return column
-
-
-def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str, Any]]:
-    if not isinstance(request.rows, BallRows):
-        return Box(), {"map": "box"}
-    widest = math.sqrt(design.group_count)
-    beside = len(design.terms) - int(request.intercept)
-    norm = min(math.sqrt(1 + beside / 10), widest) if request.rows.norm is None else request.rows.norm
-    if norm > widest:
-        raise RequestInvalid.at(
-            "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
-        )
-    return Ball.of_norm(norm), {"map": "ball", "norm": norm}
-
-
-def _shares(request: ReleaseRequest) -> Mapping[Statistic, Fraction]:
-    chosen = request.chosen_statistics
-    if request.shares is None:
-        return default_shares(chosen)
-    total = sum((exact(request.shares[s]) for s in chosen), Fraction(0))
-    return {s: exact(request.shares[s]) / total for s in chosen}
-
-
-def _describe(prepared: Prepared, population: Population) -> dict[str, Any]:
-    design = prepared.plan.design
-    cost = render_amount(spent(prepared.plan.cost, _view_delta(prepared, population)))
-    return {
-        "kind": "gram",
-        "request": prepared.canonical,
-        "features": [render_column(column) for column in prepared.features],
-        "terms": [_render_term(term, prepared.features) for term in design.terms],
-        "targets": [_render_term(term, ()) for term in design.targets],
-        "noise": _render_noise(prepared.plan.parts),
-        "cost": cost | {"share_of_budget": prepared.plan.cost / population.limit},
-    }
-
-
-def _view_delta(prepared: Prepared, population: Population) -> float:
-    stated = prepared.request.price.delta
-    return population.delta if stated is None else stated
-
-
-def _render_term(term: Term, features: tuple[Column, ...]) -> dict[str, Any]:
-    rendered: dict[str, Any] = {"name": term.name, "kind": term.kind}
-    if term.column is not None:
-        rendered["column"] = term.column
-    if term.kind is TermKind.NUMERIC:
-        rendered |= {"center": term.center, "scale": term.scale, "unit": term.unit}
-    if term.level is not None:
-        rendered["level"] = next(c for c in features if c.name == term.column).levels[term.level]
-    return rendered
-
-
-def _render_noise(parts: tuple[GaussianPart, ...]) -> dict[str, Any]:
-    sd: dict[str, float] = {}
-    for part in parts:
-        if part.statistic == Statistic.XTX:
-            sd["xtx_diagonal"] = part.sigma / STEP_DENOMINATOR
-            sd["xtx_offdiagonal"] = (part.sigma_offdiagonal or part.sigma) / STEP_DENOMINATOR
-        else:
-            sd[part.statistic] = part.sigma / STEP_DENOMINATOR
-    return {"distribution": "discrete_gaussian", "sd": sd}
-
-
-def _render_answer(
-    release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics, moment: str
-) -> str:
-    d, t = len(prepared.plan.design.terms), len(prepared.plan.design.targets)
-    shapes: Mapping[Statistic, tuple[list[int], str]] = {
-        Statistic.XTX: ([d, d], "upper"),
-        Statistic.XTY: ([d, t], "full"),
-        Statistic.YTY: ([t], "full"),
-        Statistic.LAMBDA_MIN: ([], "full"),
-    }
-    description = _describe(prepared, population)
-    answer = {
-        "id": release_id,
-        "dataset": prepared.dataset.name,
-        "kind": description.pop("kind"),
-        "created_at": moment,
-        **{name: description[name] for name in ("request", "features", "terms", "targets")},
-        "statistics": {
-            statistic.value: {
-                "shape": shapes[statistic][0],
-                "packing": shapes[statistic][1],
-                "step": 1 / STEP_DENOMINATOR,
-                "values": noisy.scaled(statistic),
-            }
-            for statistic in noisy.values
-        },
-        **{name: description[name] for name in ("noise", "cost")},
-    }
-    return to_json(answer).decode()
-
-
-def _answer_digest(answer: str) -> str:
-    return hashlib.sha256(answer.encode()).hexdigest()
-
-
-def _facts(release_id: str, prepared: Prepared, analyst: Principal, answer: str, moment: str) -> dict[str, Any]:
-    """Return what a charge's entry says: enough to account for it again from its integers."""
-    return {
-        "actor": analyst.id,
-        "dataset": prepared.dataset.name,
-        "release": release_id,
-        "request_digest": prepared.request_digest,
-        "answer_digest": _answer_digest(answer),
-        "snapshot": prepared.dataset.commitment,
-        "mechanism": [
-            {
-                "statistic": part.statistic,
-                "sensitivity_squared": str(part.sensitivity_squared),
-                "sigma": [str(s) for s in (part.sigma, part.sigma_offdiagonal) if s is not None],
-                "copies": part.copies,
-            }
-            for part in prepared.plan.parts
-        ],
-        "time": moment,
-    }

@@ -137,8 +137,8 @@ def test_failing_storage_leaves_no_trace(
     "place",
     [
         "curator_service.releases.service.perturb",
-        "curator_service.releases.service._render_answer",
-        "curator_service.releases.service._facts",
+        "curator_service.releases.service.render_answer",
+        "curator_service.releases.service.charge_facts",
         "curator_service.datasets.storage.code_rows",
         "curator_service.datasets.storage.compute_gram",
         "curator_service.datasets.service.split_gram",

@@ -1,0 +1,136 @@
+"""Check a request against public declarations, fill in its defaults, and plan it. Nothing here reads a row."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from curator_service.datasets.repository import Dataset
+from curator_service.datasets.storage import needs_pass
+from curator_service.privacy.calibration import exact
+from curator_service.privacy.design import Column, ColumnType, Design, make_design
+from curator_service.privacy.planning import GramPlan, PriceOutOfRangeError, Statistic, default_shares, plan_gram
+from curator_service.privacy.rows import Ball, Box, RowMap
+from curator_service.problems import RequestInvalid
+from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
+
+TERMS_MAX = 1000
+PASS_WORK_MAX = 20_000_000_000
+"""Most multiplications of a pass within a request, by the declared row capacity: a few seconds of one core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that was checked against public declarations, and planned. Nothing here has read a row.
+
+    Attributes
+    ----------
+    canonical : dict
+        The request with every default filled in.
+    request_digest : str
+        What the library of releases is searched by: everything that decides the answer.
+    fingerprint : str
+        What an idempotency key stands for: the same, and whether a fresh draw was asked for.
+    """
+
+    dataset: Dataset
+    request: ReleaseRequest
+    canonical: dict[str, Any]
+    features: tuple[Column, ...]
+    plan: GramPlan
+
+    request_digest: str
+    fingerprint: str
+
+
+def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capacity: int) -> Prepared:
+    """Check a request against the dataset's declarations, fill in defaults, and plan it.
+
+    Raises
+    ------
+    RequestInvalid
+        Naming the place, the rule and what would have worked.
+    """
+    features = tuple(_column(dataset, name, f"/features/{i}") for i, name in enumerate(request.features))
+    targets = tuple(_column(dataset, name, f"/targets/{i}") for i, name in enumerate(request.targets))
+    for i, target in enumerate(targets):
+        if target.type is ColumnType.CATEGORICAL:
+            raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
+    design = make_design(features, targets, intercept=request.intercept)
+    if len(design.terms) > TERMS_MAX:
+        raise RequestInvalid.at(
+            "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
+        )
+    row_map, rows = _row_map(request, design)
+    capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
+    too_large = capacity > synchronous_row_capacity or capacity * width**2 > PASS_WORK_MAX
+    if needs_pass(design, row_map) and too_large:
+        raise RequestInvalid.at(
+            "/rows",
+            "the declared row capacity is too large for a pass over rows with so many terms within a request; ask "
+            "for fewer terms, or for the box map and columns that are not declared with missing = omit",
+        )
+    shares = _shares(request)
+    try:
+        plan = plan_gram(
+            design,
+            row_map,
+            dataset.adjacency,
+            row_capacity=dataset.manifest.row_capacity,
+            price_units=request.price.price.units,
+            shares=shares,
+        )
+    except PriceOutOfRangeError as error:
+        raise RequestInvalid.at("/price", str(error)) from None
+    canonical = {
+        "kind": request.kind,
+        "features": list(request.features),
+        "targets": list(request.targets),
+        "intercept": request.intercept,
+        "rows": rows,
+        "statistics": [s.value for s in shares],
+        "mechanism": request.mechanism,
+        "calibration": request.calibration,
+        "price": request.price.model_dump(exclude_none=True),
+        "shares": {s.value: float(share) for s, share in shares.items()},
+    }
+    request_digest = digest(canonical, dataset=dataset.id)
+    return Prepared(
+        dataset=dataset,
+        request=request,
+        canonical={**canonical, "fresh": request.fresh},
+        features=features,
+        plan=plan,
+        request_digest=request_digest,
+        fingerprint=f"{request_digest}:{'fresh' if request.fresh else 'any'}",
+    )
+
+
+def _column(dataset: Dataset, name: str, pointer: str) -> Column:
+    column = dataset.manifest.by_name.get(name)
+    if column is None:
+        declared = ", ".join(c.name for c in dataset.manifest.columns)
+        raise RequestInvalid.at(pointer, f"the dataset declares no column {name!r}; it has {declared}")
+    return column
+
+
+def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str, Any]]:
+    if not isinstance(request.rows, BallRows):
+        return Box(), {"map": "box"}
+    widest = math.sqrt(design.group_count)
+    beside = len(design.terms) - int(request.intercept)
+    norm = min(math.sqrt(1 + beside / 10), widest) if request.rows.norm is None else request.rows.norm
+    if norm > widest:
+        raise RequestInvalid.at(
+            "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
+        )
+    return Ball.of_norm(norm), {"map": "ball", "norm": norm}
+
+
+def _shares(request: ReleaseRequest) -> Mapping[Statistic, Fraction]:
+    chosen = request.chosen_statistics
+    if request.shares is None:
+        return default_shares(chosen)
+    total = sum((exact(request.shares[s]) for s in chosen), Fraction(0))
+    return {s: exact(request.shares[s]) / total for s in chosen}
