@@ -89,13 +89,15 @@ def _add_health(app: FastAPI) -> None:
 
 
 def _add_request_schemas(app: FastAPI) -> None:
-    """Put the models that routes parse themselves into the OpenAPI document."""
+    """Put what the doors check themselves into the OpenAPI document: the token and the models of bodies."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = generate()
         schema = ReleaseRequest.model_json_schema(ref_template="#/components/schemas/{model}")
         parts = schema.pop("$defs", {})
+        document.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"token": []}]
         document.setdefault("components", {}).setdefault("schemas", {}).update(
             parts | {"ReleaseRequest": schema, "Problem": PROBLEM_SCHEMA}
         )

@@ -178,7 +178,9 @@ class Statement:
 
     def first(self, connection: Connection, /, **values: object) -> tuple[Any, ...] | None:
         """Run the statement; return its first row, if it has one."""
-        row: tuple[Any, ...] | None = self.execute(connection, **values).fetchone()
+        cursor = self.execute(connection, **values)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        cursor.close()  # a read that is not over would hold its snapshot
         return row
 
     def all(self, connection: Connection, /, **values: object) -> list[tuple[Any, ...]]:
