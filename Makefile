@@ -41,6 +41,7 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/release.py
 	$(BIN)/python bench/demo_fit.py
+	$(BIN)/python bench/sampler.py
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
