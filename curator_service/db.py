@@ -56,7 +56,9 @@ class Database:
         else:
             # Threads wait for a connection: a worker must not use up what the server grants to all of them.
             options |= {"pool_pre_ping": True, "pool_size": CONNECTIONS_PER_POOL, "max_overflow": 0}
-        self._writer = create_engine(parsed, **options)
+        # The conditional UPDATE waits for a competing one and then sees what it left: that is READ COMMITTED.
+        level: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "READ COMMITTED"}
+        self._writer = create_engine(parsed, **options, **level)
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
         self._local = threading.local()
@@ -66,6 +68,8 @@ class Database:
             for engine in (self._writer, self._reader):
                 event.listen(engine, "connect", _configure_sqlite)
             event.listen(self._writer, "begin", _begin_immediate)
+        else:
+            event.listen(self._writer, "connect", _require_durable_commits)
 
     @property
     def is_sqlite(self) -> bool:
@@ -78,27 +82,42 @@ class Database:
 
         On SQLite it holds the write lock from the start, so that what it reads cannot change under it.
         """
-        with self._turn, self._writer.begin() as connection:
-            yield connection
+        if getattr(self._local, "writing", False):
+            raise RuntimeError("a unit of work was opened within another: it would wait for itself")
+        self._end_sitting()  # whoever waits for the writer's turn must not keep readers waiting
+        self._local.writing = True
+        try:
+            with self._turn, self._writer.begin() as connection:
+                yield connection
+        finally:
+            self._local.writing = False
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a connection for single statements that only read; within `sitting`, the one of this thread."""
-        if (sitting := getattr(self._local, "connection", None)) is not None:
-            yield sitting
+        if not getattr(self._local, "sitting", False):
+            with self._reader.connect() as connection:
+                yield connection
             return
-        with self._reader.connect() as connection:
-            yield connection
+        if self._local.connection is None:
+            self._local.connection = self._reader.connect()
+        yield self._local.connection
 
     @contextmanager
     def sitting(self) -> Iterator[None]:
-        """Let every `read` of this thread share one connection: checking one out costs more than a look-up."""
-        with self._reader.connect() as connection:
-            self._local.connection = connection
-            try:
-                yield
-            finally:
-                self._local.connection = None
+        """Let the reads of this thread share one connection: checking one out costs more than a look-up."""
+        self._local.sitting, self._local.connection = True, None
+        try:
+            yield
+        finally:
+            self._end_sitting()
+            self._local.sitting = False
+
+    def _end_sitting(self) -> None:
+        connection = getattr(self._local, "connection", None)
+        self._local.connection = None
+        if connection is not None:
+            connection.close()
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -224,6 +243,16 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute("PRAGMA recursive_triggers=ON")  # or REPLACE would delete past the append-only triggers
     cursor.close()
+
+
+def _require_durable_commits(connection: Any, _record: Any) -> None:
+    """Undo a server's default of ``off``, and leave any stronger one: nothing leaves before it is durable."""
+    cursor = connection.cursor()
+    cursor.execute("SHOW synchronous_commit")
+    if cursor.fetchone()[0] == "off":
+        cursor.execute("SET synchronous_commit = on")
+    cursor.close()
+    connection.commit()
 
 
 def _begin_immediate(connection: Connection) -> None:

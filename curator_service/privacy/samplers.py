@@ -192,7 +192,9 @@ def _floor_exp(gamma: Fraction, bits: int) -> int:
 
 def _exp_words() -> _Words:
     """Return ⌊e⁻ᵛ 2⁶⁴⌋ for v = 44, …, 1, ascending: the last below 2 is the last that a word can lie under."""
-    return np.array([_floor_exp(Fraction(v), _WORD_BITS) for v in range(44, 0, -1)], dtype=np.uint64)
+    words = np.array([_floor_exp(Fraction(v), _WORD_BITS) for v in range(44, 0, -1)], dtype=np.uint64)
+    words.setflags(write=False)
+    return words
 
 
 _EXP_WORDS = _exp_words()

@@ -1,0 +1,67 @@
+"""Units of work and readings: what waits for what, and what a server's defaults cannot weaken."""
+
+import threading
+
+import pytest
+from sqlalchemy import text
+from support import World
+
+from curator_service.db import Database
+from curator_service.ledger import repository
+
+
+def test_a_unit_of_work_within_another_is_refused(both: World) -> None:
+    database = both.curator.database
+    with database.begin(), pytest.raises(RuntimeError, match="within another"), database.begin():
+        pass
+    with database.begin() as connection:
+        assert repository.find_population(connection, "town") is not None
+
+
+def test_a_writer_that_waits_holds_no_reader(both: World) -> None:
+    """Buyers in line for one account must not starve whoever only reads."""
+    database = both.curator.database
+    with database.sitting():
+        with database.read() as connection:
+            assert repository.find_population(connection, "town") is not None
+        assert database._reader.pool.checkedout() == 1
+        with database.begin():
+            assert database._reader.pool.checkedout() == 0
+        with database.read() as connection:
+            assert repository.find_population(connection, "town") is not None
+    assert database._reader.pool.checkedout() == 0
+
+
+def test_a_sitting_sees_what_others_commit_in_the_meantime(both: World) -> None:
+    database = both.curator.database
+
+    def charge() -> None:
+        with database.begin() as connection:
+            assert repository.charge(connection, "town", 1) is not None
+
+    with database.sitting():
+        with database.read() as connection:
+            before = repository.find_population(connection, "town")
+        thread = threading.Thread(target=charge)
+        thread.start()
+        thread.join()
+        with database.read() as connection:
+            after = repository.find_population(connection, "town")
+    assert before is not None
+    assert after is not None
+    assert after.posted == before.posted + 1
+
+
+@pytest.mark.postgres
+def test_the_defaults_of_the_server_cannot_weaken_a_commit(postgres_url: str) -> None:
+    admin = Database(postgres_url)
+    name = admin.url.database
+    with admin.begin() as connection:
+        connection.execute(text(f'ALTER DATABASE "{name}" SET synchronous_commit = off'))
+        connection.execute(text(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'"))
+    admin.dispose()
+    database = Database(postgres_url)
+    with database.begin() as connection:
+        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
+        assert connection.execute(text("SHOW transaction_isolation")).scalar_one() == "read committed"
+    database.dispose()
