@@ -136,8 +136,7 @@ class Database:
     def upgrade(self) -> None:
         """Bring the schema to the head of the migrations."""
         with self._writer.connect() as connection:
-            config = Config()
-            config.set_main_option("script_location", str(migrations_dir()))
+            config = _migration_config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             connection.commit()
@@ -146,11 +145,9 @@ class Database:
 
     def revisions(self) -> tuple[str | None, str | None]:
         """Return the schema's revision and the migrations' head."""
-        config = Config()
-        config.set_main_option("script_location", str(migrations_dir()))
         with self._reader.connect() as connection:
             current = MigrationContext.configure(connection).get_current_revision()
-        return current, ScriptDirectory.from_config(config).get_current_head()
+        return current, ScriptDirectory.from_config(_migration_config()).get_current_head()
 
     def dispose(self) -> None:
         """Close every pooled connection."""
@@ -232,6 +229,12 @@ def migrations_dir() -> Path:
     package = Path(__file__).parent
     installed = package / "migrations"
     return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def _migration_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_dir()))
+    return config
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:

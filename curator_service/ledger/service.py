@@ -27,7 +27,7 @@ from curator_service.ledger.schemas import render_amount
 from curator_service.names import NAME, NAME_RULE
 from curator_service.privacy.accountant import Price, affordable, spent
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.calibration import DELTA_MIN, exact, round_down
+from curator_service.privacy.calibration import DELTA_MIN, UNITS_PER_MU_SQUARED, exact, round_down
 from curator_service.problems import NotFound, Problem
 
 Clock = Callable[[], datetime]
@@ -73,8 +73,8 @@ def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
         way_out = "Nothing useful is left: read a stored release, or ask an admin about the budget."
     return BudgetExceeded(
         f"The request costs {asked.rho * 2:.6g} of µ² (epsilon = {asked.epsilon:g} at delta = {asked.delta:g}), "
-        f"and {remaining.units / 1e12:.6g} of {population.limit / 1e12:.6g} remain for the population "
-        f"{population.name!r}. {way_out}",
+        f"and {remaining.units / UNITS_PER_MU_SQUARED:.6g} of {population.limit / UNITS_PER_MU_SQUARED:.6g} remain "
+        f"for the population {population.name!r}. {way_out}",
         requested=render_amount(asked),
         remaining=render_amount(remaining),
         largest=largest if remaining.epsilon > 0 else None,

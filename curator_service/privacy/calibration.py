@@ -140,8 +140,9 @@ def round_down(value: Fraction, digits: int = 12) -> float:
 
 def affordable_mu(units: int) -> float:
     """Return the largest µ of twelve digits or so whose price is at most `units`."""
-    # 12 more decimals of the root than the integer has, rounded down.
-    return round_down(Fraction(math.isqrt(units * 10**24), 10**12 * math.isqrt(UNITS_PER_MU_SQUARED)))
+    # The integer root keeps twelve decimals more than the account's integer, rounded down.
+    finer = 10**12
+    return round_down(Fraction(math.isqrt(units * finer**2), finer * math.isqrt(UNITS_PER_MU_SQUARED)))
 
 
 def affordable_rho(units: int) -> float:

@@ -7,6 +7,8 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
+from sqlalchemy import Connection
+
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.storage import needs_pass
@@ -149,12 +151,9 @@ class ReleaseService:
         assert population is not None
         return found, population
 
+    @staticmethod
     def _find_answer(
-        self,
-        connection: Any,
-        prepared: Prepared,
-        analyst: Principal,
-        key: str,
+        connection: Connection, prepared: Prepared, analyst: Principal, key: str
     ) -> tuple[StoredRelease, AnswerKind] | None:
         known = repository.find_by_key(connection, analyst.id, key)
         if known is not None:
