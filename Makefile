@@ -6,7 +6,7 @@ export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help demo test lint types lock bench clean
+.PHONY: help demo test lint types audit lock bench clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -32,6 +32,9 @@ lint: $(VENV)/.installed ## ruff: rules and layout
 types: $(VENV)/.installed ## mypy, strict
 	$(BIN)/mypy
 
+audit: $(VENV)/.installed ## the guarantee from outside, and flaws on purpose; writes docs/audit.md (AUDIT=--check: does not)
+	$(BIN)/python -m audit.run $(AUDIT)
+
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --all-extras pyproject.toml --output-file locks/dev.lock
@@ -42,6 +45,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/release.py
 	$(BIN)/python bench/demo_fit.py
 	$(BIN)/python bench/sampler.py
+	$(BIN)/python -m bench.gram
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

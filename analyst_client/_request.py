@@ -21,6 +21,8 @@ def release_body(
     norm: float | None,
     statistics: Sequence[str] | None,
     shares: Mapping[str, float] | None,
+    mechanism: str | None,
+    calibration: str | None,
     fresh: bool,
 ) -> bytes:
     """Write a request, with what the caller set and nothing else. Raise `ValueError` on a contradiction."""
@@ -29,7 +31,7 @@ def release_body(
     body: dict[str, Any] = {"kind": "gram", "features": as_names(features, "features")}
     if target is not None or targets is not None:
         body["targets"] = [target] if target is not None else as_names(targets or (), "targets")
-    body["price"] = price(epsilon, delta, mu, rho)
+    body["price"] = price(epsilon, delta, mu, rho, pure=mechanism == "laplace")
     if not intercept:
         body["intercept"] = False
     if rows is not None or norm is not None:
@@ -38,6 +40,9 @@ def release_body(
         body["statistics"] = as_names(statistics, "statistics")
     if shares is not None:
         body["shares"] = {name: float(share) for name, share in shares.items()}
+    for name, chosen in (("mechanism", mechanism), ("calibration", calibration)):
+        if chosen is not None:
+            body[name] = chosen
     if fresh:
         body["fresh"] = True
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
@@ -50,8 +55,10 @@ def as_names(names: Sequence[str], argument: str) -> list[str]:
     return [str(name) for name in names]
 
 
-def price(epsilon: float | None, delta: float | None, mu: float | None, rho: float | None) -> dict[str, float]:
-    """Return the price as on the wire.
+def price(
+    epsilon: float | None, delta: float | None, mu: float | None, rho: float | None, *, pure: bool = False
+) -> dict[str, float]:
+    """Return the price as on the wire; `pure` allows epsilon without delta, which Laplace noise has.
 
     Examples
     --------
@@ -63,8 +70,8 @@ def price(epsilon: float | None, delta: float | None, mu: float | None, rho: flo
     }
     if len(stated) != 1:
         raise ValueError("state one price: epsilon with delta, or mu, or rho")
-    if "epsilon" in stated and delta is None:
-        raise ValueError("state delta beside epsilon, such as delta=1e-6")
+    if "epsilon" in stated and delta is None and not pure:
+        raise ValueError("state delta beside epsilon, such as delta=1e-6; only mechanism='laplace' does without")
     if delta is not None:
         if "epsilon" not in stated:
             raise ValueError("delta goes with epsilon: mu and rho have none")

@@ -46,7 +46,7 @@ class CuratorClient:
     >>> client.release("flchain", ["age"], target="kappa", epsilon=1.0)
     Traceback (most recent call last):
         ...
-    ValueError: state delta beside epsilon, such as delta=1e-6
+    ValueError: state delta beside epsilon, such as delta=1e-6; only mechanism='laplace' does without
     """
 
     def __init__(
@@ -109,6 +109,8 @@ class CuratorClient:
         norm: float | None = None,
         statistics: Sequence[str] | None = None,
         shares: Mapping[str, float] | None = None,
+        mechanism: str | None = None,
+        calibration: str | None = None,
         fresh: bool = False,
     ) -> Quote:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
@@ -125,6 +127,8 @@ class CuratorClient:
             norm=norm,
             statistics=statistics,
             shares=shares,
+            mechanism=mechanism,
+            calibration=calibration,
             fresh=fresh,
         )
         answer = self._transport.request("POST", dataset_path(dataset) + "/quotes", content=body)
@@ -146,6 +150,8 @@ class CuratorClient:
         norm: float | None = None,
         statistics: Sequence[str] | None = None,
         shares: Mapping[str, float] | None = None,
+        mechanism: str | None = None,
+        calibration: str | None = None,
         fresh: bool = False,
         idempotency_key: str | None = None,
     ) -> Release:
@@ -161,17 +167,22 @@ class CuratorClient:
         target, targets : str or sequence of str, optional
             Columns to explain, one or several.
         epsilon, delta, mu, rho : float, optional
-            The price: `epsilon` with `delta`, or `mu`, or `rho`.
+            The price: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon` alone.
         intercept : bool
             Whether the terms hold a constant.
         rows : str or mapping, optional
-            Row map: ``"box"``, ``"ball"``, or an object as on the wire.
+            Row map: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"``, or an object as on the wire.
         norm : float, optional
             Radius of the ball, in scaled units.
         statistics : sequence of str, optional
             Of ``"xtx"``, ``"xty"``, ``"yty"``, ``"lambda_min"``.
         shares : mapping of str to float, optional
             Parts of the price for each statistic, which sum to 1.
+        mechanism : str, optional
+            ``"gaussian"`` or ``"laplace"``.
+        calibration : str, optional
+            ``"analytic"``; or a published formula: ``"classical"``, ``"wang2018"`` (Gaussian), ``"nieminen2017"``
+            (Laplace).
         fresh : bool
             Draw new noise, and pay again, even if the same request was answered before.
         idempotency_key : str, optional
@@ -205,6 +216,8 @@ class CuratorClient:
             norm=norm,
             statistics=statistics,
             shares=shares,
+            mechanism=mechanism,
+            calibration=calibration,
             fresh=fresh,
         )
         path = dataset_path(dataset) + "/releases"

@@ -98,6 +98,12 @@ class Release:
         """Whether the first term is the constant."""
         return self.terms[0].kind == "constant"
 
+    @property
+    def row_map(self) -> str | None:
+        """How the curator mapped rows: ``"box"``, ``"ball"``, ``"unit"`` or ``"unit_xy"``; None if it is not stated."""
+        rows = self.request.get("rows")
+        return rows.get("map") if isinstance(rows, dict) else None
+
     def __repr__(self) -> str:
         """Show what was released, of what, for which price."""
         price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"

@@ -17,15 +17,16 @@ class Amount:
 
     Attributes
     ----------
-    mu, rho, epsilon, delta : float
-        Gaussian DP, zero-concentrated DP, and approximate DP at the stated `delta`; an `epsilon` too large to be
-        stated is infinite.
+    mu, rho : float or None
+        Gaussian DP and zero-concentrated DP; None where the account's number says nothing of a notion.
+    epsilon, delta : float
+        Approximate DP at the stated `delta`; an `epsilon` too large to be stated is infinite.
     units : int or None
-        The ledger's own integer, 10⁻¹² of µ². It adds up; ε does not.
+        The ledger's own integer: 10⁻¹² of µ², ρ or ε, as the account counts. It adds up; (ε, δ) does not.
     """
 
-    mu: float
-    rho: float
+    mu: float | None
+    rho: float | None
     epsilon: float
     delta: float
     units: int | None = None
@@ -34,8 +35,8 @@ class Amount:
     def read(cls, fields: Fields) -> "Amount":
         """Read from an answer."""
         return cls(
-            mu=fields.number("mu"),
-            rho=fields.number("rho"),
+            mu=fields.optional("mu", fields.number),
+            rho=fields.optional("rho", fields.number),
             epsilon=math.inf if fields.is_null("epsilon") else fields.number("epsilon"),
             delta=fields.number("delta"),
             units=fields.optional("units", fields.integer),
@@ -129,8 +130,14 @@ class Dataset:
     Attributes
     ----------
     rows : int or None
-        Number of stored rows, public only under ``replace_one``.
+        Number of stored rows, or of persons where one may have several; public only under ``replace_one``.
     columns : tuple of Column
+    accountant : str
+        What the population's account counts: ``gdp``, ``zcdp`` or ``pure``.
+    mechanisms : tuple of str
+        The kinds of noise that it sells.
+    rows_per_person : int
+        Most rows of one person that count.
     """
 
     name: str
@@ -142,6 +149,9 @@ class Dataset:
     columns: tuple[Column, ...]
     kinds: tuple[str, ...]
     row_maps: tuple[str, ...]
+    accountant: str
+    mechanisms: tuple[str, ...]
+    rows_per_person: int
 
     def column(self, name: str) -> Column:
         """Return the column of this name. Raise `KeyError` when there is none."""
@@ -160,6 +170,9 @@ class Dataset:
             fields.each("columns", Column.read),
             fields.texts("kinds"),
             fields.texts("row_maps"),
+            fields.text("accountant"),
+            fields.texts("mechanisms"),
+            fields.integer("rows_per_person"),
         )
 
 

@@ -17,6 +17,7 @@ from curator_service.http import RequestGuard, handle_http_exception, handle_pro
 from curator_service.ledger import routes as ledger_routes
 from curator_service.ledger.service import Clock, utc_now
 from curator_service.privacy.samplers import NoiseSource
+from curator_service.privacy.selftest import run_self_test
 from curator_service.problems import PROBLEM_SCHEMA, Problem
 from curator_service.releases import routes as release_routes
 from curator_service.releases.schemas import ReleaseRequest
@@ -45,6 +46,7 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
+            run_self_test()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()

@@ -25,6 +25,7 @@ from curator_service.identity.policy import Role
 from curator_service.ledger.repository import Population
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.samplers import Distribution
 from curator_service.settings import Settings
 
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -128,9 +129,9 @@ class Ticking:
 class ZeroNoise:
     """No noise: an answer then states the exact statistics."""
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
         """Return zeros."""
-        return [0] * len(sigmas)
+        return [0] * len(scales)
 
 
 class CountingNoise:
@@ -139,10 +140,10 @@ class CountingNoise:
     def __init__(self) -> None:
         self.calls = 0
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
         """Return the number of the call."""
         self.calls += 1
-        return [self.calls] * len(sigmas)
+        return [self.calls] * len(scales)
 
 
 @dataclass
@@ -152,11 +153,11 @@ class BrokenNoise:
     message: str
     broken: bool = True
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
         """Fail, or return zeros."""
         if self.broken:
             raise RuntimeError(self.message)
-        return [0] * len(sigmas)
+        return [0] * len(scales)
 
 
 class Api:

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
-from analyst_client.estimators.design import design_matrix
+from analyst_client.estimators.design import design_matrix, map_rows
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
@@ -98,6 +98,9 @@ class LinearFit(Estimator, ABC):
     term_names_ : ndarray of str, of shape (D',)
         Names of the coefficients.
     target_names_ : ndarray of str, of shape (T,)
+    row_map_ : str or None
+        How the curator mapped rows. Under ``"unit"``, and under ``"unit_xy"`` with a constant, the model is linear in
+        the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides.
     """
 
     coef_: FloatArray
@@ -111,6 +114,7 @@ class LinearFit(Estimator, ABC):
     columns_: tuple[Column, ...]
     terms_: tuple[Term, ...]
     targets_: tuple[Term, ...]
+    row_map_: str | None
 
     @abstractmethod
     def _solve(self, equations: NormalEquations) -> FloatArray:
@@ -144,7 +148,13 @@ class LinearFit(Estimator, ABC):
         self.target_names_ = np.array([term.name for term in targets], dtype=object)
         first = int(release.has_constant)
         self.term_names_ = np.array(release.term_names[first:], dtype=object)
-        coef, intercept = unscale(scaled, release.terms, targets)
+        self.row_map_ = release.row_map
+        if release.row_map == "unit" or (release.row_map == "unit_xy" and release.has_constant):
+            coef, intercept = unscale(
+                scaled, tuple(replace(term, center=0.0, scale=1.0) for term in release.terms), targets
+            )
+        else:
+            coef, intercept = unscale(scaled, release.terms, targets)
         several = len(targets) > 1
         self.scaled_coef_ = scaled if several else scaled[0]
         self.coef_ = coef if several else coef[0]
@@ -174,7 +184,7 @@ class LinearFit(Estimator, ABC):
         """
         if not hasattr(self, "scaled_coef_"):
             raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(release) first")
-        matrix = design_matrix(X, self.columns_, self.terms_, clip)
+        matrix = map_rows(design_matrix(X, self.columns_, self.terms_, clip), self.terms_, self.row_map_)
         center = np.array([term.center for term in self.targets_])
         scale = np.array([term.scale for term in self.targets_])
         predicted: FloatArray = center + scale * (matrix @ np.atleast_2d(self.scaled_coef_).T)

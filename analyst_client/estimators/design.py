@@ -55,6 +55,34 @@ def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip
     return matrix
 
 
+def map_rows(matrix: FloatArray, terms: Sequence[Term], row_map: str | None) -> FloatArray:
+    """Return the rows on which a fit is linear, for the way in which the curator mapped them.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, D)
+        Scaled terms.
+    terms : sequence of Term
+    row_map : str or None
+        ``"unit"``: the terms beside the constant over their norm. ``"unit_xy"``: the target was divided too, so the
+        constant stands for the norm. Other maps weight rows, and change nothing here.
+
+    Returns
+    -------
+    ndarray of shape (n, D)
+    """
+    if row_map not in {"unit", "unit_xy"}:
+        return matrix
+    mapped = matrix.copy()
+    beside = np.array([term.kind != "constant" for term in terms])
+    norm = np.linalg.norm(matrix[:, beside], axis=1, keepdims=True)
+    if row_map == "unit":
+        mapped[:, beside] /= np.where(norm == 0.0, 1.0, norm)
+    else:
+        mapped[:, ~beside] *= norm
+    return mapped
+
+
 def level_index(columns: Sequence[Column], term: Term) -> int:
     """Return the position of a term's level in its column."""
     return next(column.levels.index(str(term.level)) for column in columns if column.name == term.column)

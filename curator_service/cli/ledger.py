@@ -9,8 +9,9 @@ from curator_service.cli.common import AsJson, actor, emit, fail, open_curator, 
 from curator_service.curator import Curator
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_budget
-from curator_service.privacy.accountant import Price, affordable, spent
+from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.conversions import UNITS_PER_ONE
 
 populations = typer.Typer(help="Populations: the people whom one budget protects.", no_args_is_help=True)
 app = typer.Typer(help="The ledger: what was spent, and whether its history holds.", no_args_is_help=True)
@@ -22,20 +23,26 @@ DEFAULT_VIEW_DELTA = 1e-6
 def create(
     name: Annotated[str, typer.Argument(help="A name for the people, such as 'olmsted'.")],
     adjacency: Annotated[Adjacency, typer.Option(help="Which datasets are neighbours; fixed for good.")],
-    epsilon: Annotated[float | None, typer.Option(help="Budget as (epsilon, delta).")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Budget as (epsilon, delta); alone under pure.")] = None,
     delta: Annotated[float | None, typer.Option(help="Delta of the budget, and of the views of the account.")] = None,
     mu: Annotated[float | None, typer.Option(help="Budget as mu of Gaussian differential privacy.")] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget as rho = mu²/2.")] = None,
-    accountant: Annotated[str, typer.Option(help="gdp.")] = "gdp",
+    rho: Annotated[float | None, typer.Option(help="Budget as rho = mu²/2 of zero-concentrated DP.")] = None,
+    accountant: Annotated[str, typer.Option(help="gdp, zcdp or pure; fixed for good.")] = "gdp",
     as_json: AsJson = False,
 ) -> None:
     """Create a population with its one budget."""
+    if accountant not in ACCOUNTANTS:
+        fail(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
     given = sum(value is not None for value in (epsilon, mu, rho))
-    if given != 1 or (epsilon is not None and delta is None):
-        fail("state the budget once: --epsilon with --delta, or --mu, or --rho")
+    pure = accountant == PURE.name
+    if given != 1 or (epsilon is not None and (delta is None) is not pure):
+        fail("state the budget once: --epsilon with --delta (alone under pure), or --mu, or --rho")
     if not all(0 < value < float("inf") for value in (epsilon, mu, rho) if value is not None):
         fail("the budget must be a positive number")
-    price = Price(epsilon, delta if epsilon is not None else None, mu, rho)
+    try:
+        price = Price(epsilon, delta if epsilon is not None else None, mu, rho)
+    except ValueError:
+        fail("delta must be at least 1e-15 and below 1")
     with open_curator() as curator:
         population = curator.ledger.create_population(
             name,
@@ -109,40 +116,41 @@ def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
 
 
 def _budget_table(found: list[Population]) -> Table:
-    table = Table("population", title="Budgets: µ² first, epsilon at the account's delta beside it")
-    for header in ("limit µ²", "spent µ²", "share", "limit ε", "spent ε", "fits ε", "delta"):
+    table = Table("population", "counts", title="Budgets: the account's unit first, epsilon at its delta beside it")
+    for header in ("limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta"):
         table.add_column(header, justify="right", no_wrap=True)
     for p in found:
-        limit, posted = spent(p.limit, p.delta), spent(p.posted + p.pending, p.delta)
+        limit, posted = p.view(p.limit), p.view(p.posted + p.pending)
         table.add_row(
             p.name,
-            f"{2 * limit.rho:.5f}",
-            f"{2 * posted.rho:.5f}",
+            p.accountant.symbol,
+            f"{p.limit / UNITS_PER_ONE:.5f}",
+            f"{(p.posted + p.pending) / UNITS_PER_ONE:.5f}",
             f"{(p.posted + p.pending) / p.limit:.1%}",
             f"{limit.epsilon:.4g}",
             f"{posted.epsilon:.4g}",
-            f"{affordable(p.remaining, p.delta).epsilon:.4g}",
+            f"{p.view_remaining().epsilon:.4g}",
             f"{p.delta:g}",
         )
     return table
 
 
 def _entries_table(account: Population, entries: list[dict[str, Any]], names: dict[str, str]) -> Table:
-    table = Table(title=f"Ledger of {account.name}: {account.adjacency}, {account.accountant}")
+    table = Table(title=f"Ledger of {account.name}: {account.adjacency}, {account.accountant.name}")
     for header in ("#", "UTC", "kind", "who"):
         table.add_column(header, no_wrap=True)
     table.add_column("what", no_wrap=True)
-    for header in ("µ²", f"ε at {account.delta:g}"):
+    for header in (account.accountant.symbol, f"ε at {account.delta:g}"):
         table.add_column(header, justify="right", no_wrap=True)
     for entry in entries:
-        amount = spent(int(entry["units"]), account.delta)
+        amount = account.view(int(entry["units"]))
         table.add_row(
             str(entry["sequence"]),
             entry["time"][2:16].replace("T", " "),
             entry["kind"],
             names.get(entry["actor"], entry["actor"]),
             entry.get("dataset", ""),
-            f"{2 * amount.rho:.5f}" if amount.units else "",
+            f"{amount.units / UNITS_PER_ONE:.5f}" if amount.units else "",
             f"{amount.epsilon:.4g}" if amount.units else "",
         )
     return table

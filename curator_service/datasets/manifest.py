@@ -19,6 +19,7 @@ Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r
 
 COLUMNS_MAX = 1000
 LEVELS_MAX = 1000
+ROWS_PER_SUBJECT_MAX = 1000
 
 
 class ManifestError(ValueError):
@@ -81,7 +82,8 @@ class ColumnDeclaration(BaseModel):
 class Manifest(BaseModel):
     """A dataset's data dictionary.
 
-    The population must exist: a typing error must not give the same people a second budget.
+    The population must exist: a typing error must not give the same people a second budget. Without a subject a row is
+    a person; with one, rows of a person beyond `rows_per_subject` never count.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
@@ -90,6 +92,8 @@ class Manifest(BaseModel):
     population: Name
     description: Text = ""
     row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
+    subject: Name | None = None
+    rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX)
     columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
 
     @model_validator(mode="after")
@@ -98,7 +102,18 @@ class Manifest(BaseModel):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"the column {name!r} is declared twice")
+        if (self.subject is None) is not (self.rows_per_subject is None):
+            raise ValueError(
+                "subject and rows_per_subject go together: whose rows they are, and how many of them count"
+            )
+        if self.subject in names:
+            raise ValueError(f"the subject {self.subject!r} tells persons apart, so it must not be a column to release")
         return self
+
+    @property
+    def rows_per_person(self) -> int:
+        """Most rows of one person that count: 1 where a row is a person."""
+        return self.rows_per_subject or 1
 
     @cached_property
     def by_name(self) -> dict[str, Column]:

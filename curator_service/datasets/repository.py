@@ -11,17 +11,22 @@ from curator_service.datasets.models import DatasetRow, SnapshotRow
 from curator_service.db import InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow
 from curator_service.ledger.models import PopulationRow
+from curator_service.privacy.accountant import ACCOUNTANTS, Accountant
 from curator_service.privacy.adjacency import Adjacency
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A registered dataset with its population's adjacency."""
+    """A registered dataset with its population's adjacency and accountant.
+
+    `row_count` counts persons where the manifest declares a subject.
+    """
 
     id: str
     name: str
     population: str
     adjacency: Adjacency
+    accountant: Accountant
     manifest: Manifest
     row_count: int = field(repr=False)
     commitment: str
@@ -46,6 +51,7 @@ _SELECT = select(
     DatasetRow.snapshot_commitment,
     DatasetRow.created_at,
     PopulationRow.adjacency,
+    PopulationRow.accountant,
 ).join(PopulationRow, PopulationRow.name == DatasetRow.population)
 _GRANTED = exists().where(GrantRow.dataset_id == DatasetRow.id, GrantRow.principal_id == bindparam("principal"))
 _BY_NAME = _SELECT.where(DatasetRow.name == bindparam("name"))
@@ -65,9 +71,17 @@ def _manifest(text: str) -> Manifest:
 
 
 def _dataset(row: tuple[Any, ...]) -> Dataset:
-    dataset_id, name, population, manifest, row_count, commitment, created_at, adjacency = row
+    dataset_id, name, population, manifest, row_count, commitment, created_at, adjacency, accountant = row
     return Dataset(
-        dataset_id, name, population, Adjacency(adjacency), _manifest(manifest), row_count, commitment, created_at
+        dataset_id,
+        name,
+        population,
+        Adjacency(adjacency),
+        ACCOUNTANTS[accountant],
+        _manifest(manifest),
+        row_count,
+        commitment,
+        created_at,
     )
 
 

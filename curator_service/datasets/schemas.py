@@ -3,23 +3,27 @@
 from typing import Any
 
 from curator_service.datasets.repository import Dataset
+from curator_service.privacy.accountant import PURE
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Column, ColumnType
 
 
 def render_dataset(dataset: Dataset) -> dict[str, Any]:
-    """Return a dataset's public declaration as JSON; the row count only where it is public."""
+    """Return a dataset's public declaration as JSON; the count of rows or persons only where it is public."""
     manifest = dataset.manifest
     return {
         "name": dataset.name,
         "description": manifest.description,
         "population": dataset.population,
         "adjacency": dataset.adjacency,
+        "accountant": dataset.accountant.name,
         "row_capacity": manifest.row_capacity,
+        "rows_per_person": manifest.rows_per_person,
         "rows": dataset.row_count if dataset.adjacency is Adjacency.REPLACE_ONE else None,
         "columns": [render_column(c.column) | {"description": c.description} for c in manifest.columns],
         "kinds": ["gram"],
-        "row_maps": ["box", "ball"],
+        "row_maps": ["box", "ball", "unit", "unit_xy"],
+        "mechanisms": ["laplace"] if dataset.accountant is PURE else ["gaussian", "laplace"],
     }
 
 

@@ -94,12 +94,12 @@ class DatasetService:
     def _publish(self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str) -> Dataset:
         nonce, moment = secrets.token_hex(32), timestamp(self.now())
         # It hides: without the nonce a digest of rows would let anyone test guesses of the last one.
-        commitment = hashlib.sha256(bytes.fromhex(nonce) + bytes.fromhex(snapshot.lattice_digest)).hexdigest()
+        commitment = hashlib.sha256(bytes.fromhex(nonce + snapshot.lattice_digest)).hexdigest()
         with self.database.begin() as connection:
             facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": commitment}
             facts |= {"actor": actor, "time": moment}
             Ledger(connection).note(manifest.population, "dataset", facts)
-            for digest in (snapshot.source_digest, snapshot.lattice_digest):
+            for digest in (snapshot.source_digest, snapshot.values_digest):
                 owner = repository.claim_snapshot(connection, digest, manifest.population)
                 if owner != manifest.population:
                     raise RegistrationError(
@@ -113,8 +113,9 @@ class DatasetService:
                 name=manifest.name,
                 population=manifest.population,
                 adjacency=population.adjacency,
+                accountant=population.accountant,
                 manifest=manifest,
-                row_count=snapshot.row_count,
+                row_count=snapshot.person_count,
                 commitment=commitment,
                 created_at=moment,
             )

@@ -1,7 +1,8 @@
 """The stored lattice: the only module that reads raw rows.
 
-A dataset is a folder with ``rows.parquet`` (int32 per column, null where a value is missing) and ``gram.npy`` (the
-exact box Gram of the terms declared without ``omit``). It is written once, under a temporary name, and renamed when
+A dataset is a folder with ``rows.parquet`` (int32 per column, null where a value is missing; where the manifest
+declares a subject also a mark, 1 for a row that counts) and ``gram.npy`` (the exact box Gram of the terms declared
+without ``omit``). It is written once, under a temporary name, and renamed when
 it is whole.
 """
 
@@ -9,7 +10,7 @@ import csv
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 
 from curator_service.datasets.manifest import Manifest
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, cached_design, code_rows
-from curator_service.privacy.lattice import MISSING, IntArray, StoredArray, to_stored
+from curator_service.privacy.lattice import MISSING, IntArray, RowArray, StoredArray, to_stored
 from curator_service.privacy.rows import Box, RowMap
 from curator_service.privacy.statistics import compute_gram
 
@@ -29,6 +30,8 @@ _CHUNK_ROWS = 50_000
 _BATCH_ENTRIES = 2**20
 """Rows × terms that are coded at once: a wide request takes more batches, not more memory."""
 _BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
+
+_MARK = "#counts"  # no name of a column: those begin with a letter
 
 Progress = Callable[[float], None]
 _CachedGram = tuple[dict[Term, int], IntArray]
@@ -40,20 +43,22 @@ class IngestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What was written: where, how many rows, and two digests that never leave the curator.
+    """What was written: where, of how many persons, and digests that never leave the curator.
 
     Attributes
     ----------
     path : Path
         The temporary folder; `Storage.publish` gives it its name.
-    row_count : int
-    source_digest, lattice_digest : str
-        SHA-256 of the file's bytes and of the stored integers.
+    person_count : int
+        Number of rows; of subjects, where the manifest declares one.
+    source_digest, values_digest, lattice_digest : str
+        SHA-256 of the file's bytes, of the stored values, and of all that is stored, marks included.
     """
 
     path: Path
-    row_count: int
+    person_count: int
     source_digest: str
+    values_digest: str
     lattice_digest: str
 
 
@@ -72,7 +77,9 @@ class Storage:
     def ingest(
         self, dataset_id: str, manifest: Manifest, source: Path, progress: Progress = lambda _: None
     ) -> Snapshot:
-        """Check a CSV file against its manifest and write its lattice, in constant memory.
+        """Check a CSV file against its manifest and write its lattice.
+
+        Memory does not grow with the rows; where a subject is declared, it grows with the persons.
 
         Parameters
         ----------
@@ -115,7 +122,7 @@ class Storage:
         dataset_id : str
         manifest : Manifest
         design : Design
-        row_map : Box or Ball
+        row_map : RowMap
 
         Returns
         -------
@@ -128,9 +135,10 @@ class Storage:
             index = [positions[term] for term in (*design.terms, *design.targets)]
             block: IntArray = gram[index][:, index]
             return block
-        width, total = len(design.terms), len(design.terms) + len(design.targets)
-        batches = _read_batches(self.root / dataset_id / "rows.parquet", design.columns, _batch_rows(total))
-        return compute_gram((row_map.apply(code_rows(batch, design, count), width) for batch, count in batches), total)
+        total = len(design.terms) + len(design.targets)
+        names = design.columns if manifest.subject is None else (*design.columns, _MARK)
+        batches = _read_batches(self.root / dataset_id / "rows.parquet", names, _batch_rows(total))
+        return compute_gram((row_map.apply(_code(batch, design, count), design) for batch, count in batches), total)
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
@@ -147,19 +155,20 @@ def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: P
     columns = [declaration.column for declaration in manifest.columns]
     design = cached_design(manifest.cacheable)
     # One digest per column, so that it does not depend on where chunks are cut.
-    digests, row_count = [hashlib.sha256() for _ in columns], 0
+    names = [column.name for column in columns] + ([] if manifest.subject is None else [_MARK])
+    digests, row_count, persons = [hashlib.sha256() for _ in names], 0, Persons(manifest.rows_per_person)
     gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
-    schema = pa.schema([pa.field(column.name, pa.int32()) for column in columns])
+    schema = pa.schema([pa.field(name, pa.int32()) for name in names])
     with pq.ParquetWriter(staging / "rows.parquet", schema, compression="zstd") as writer:
-        for stored, count in _parse_chunks(manifest, columns, source, progress):
+        for stored, count in _parse_chunks(manifest, columns, source, persons, progress):
             row_count += count
             if row_count > manifest.row_capacity:
                 raise IngestError(
                     f"{source}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
                 )
-            for column, digest in zip(columns, digests, strict=True):
-                digest.update(stored[column.name].tobytes())
-            arrays = [pa.array(stored[c.name], mask=stored[c.name] == MISSING) for c in columns]
+            for name, digest in zip(names, digests, strict=True):
+                digest.update(stored[name].tobytes())
+            arrays = [pa.array(stored[name], mask=stored[name] == MISSING) for name in names]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             gram += compute_gram(_code_in_slices(stored, design, count), len(design.terms))
     if row_count == 0:
@@ -171,14 +180,56 @@ def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: P
     _sync(staging)
     with source.open("rb") as file:
         source_digest = hashlib.file_digest(file, "sha256").hexdigest()
-    lattice_digest = hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
-    return Snapshot(staging, row_count, source_digest, lattice_digest)
+    # The same rows under another rule of which count are still the same rows: one digest leaves the marks out.
+    values_digest, lattice_digest = (
+        hashlib.sha256(b"".join(digest.digest() for digest in part)).hexdigest()
+        for part in (digests[: len(columns)], digests)
+    )
+    person_count = row_count if manifest.subject is None else persons.count
+    return Snapshot(staging, person_count, source_digest, values_digest, lattice_digest)
+
+
+class Persons:
+    """Who had how many rows so far, within one registration.
+
+    Which of a person's rows count is decided by their order in the file alone, whatever other persons' rows are there.
+
+    Parameters
+    ----------
+    rows_max : int
+        Most rows of one person that count: the first ones.
+    """
+
+    def __init__(self, rows_max: int) -> None:
+        self._rows_max = rows_max
+        self._seen: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        """How many persons there are."""
+        return len(self._seen)
+
+    def mark(self, subjects: Sequence[str]) -> StoredArray:
+        """Return 1 for each row that counts, 0 for one beyond its person's share."""
+        marks = np.zeros(len(subjects), dtype=np.int32)
+        for i, subject in enumerate(subjects):
+            before = self._seen.get(subject, 0)
+            self._seen[subject] = before + 1
+            marks[i] = before < self._rows_max
+        return marks
 
 
 def _parse_chunks(
-    manifest: Manifest, columns: Sequence[Column], source: Path, progress: Progress
+    manifest: Manifest, columns: Sequence[Column], source: Path, persons: Persons, progress: Progress
 ) -> Iterator[tuple[dict[str, StoredArray], int]]:
     size = max(source.stat().st_size, 1)
+
+    def parse(header: list[str], rows: list[list[str]], lines: list[int]) -> tuple[dict[str, StoredArray], int]:
+        stored = _parse_columns(columns, header, rows, lines, source)
+        if manifest.subject is not None:
+            stored[_MARK] = persons.mark(_parse_subjects(manifest.subject, header, rows, lines, source))
+        return stored, len(rows)
+
     try:
         with source.open("rb") as binary:
             text = open(binary.fileno(), encoding="utf-8-sig", newline="", closefd=False)  # noqa: SIM115 -- of `binary`
@@ -197,11 +248,11 @@ def _parse_chunks(
                     lines.append(start)
                 start = reader.line_num + 1
                 if len(rows) == _CHUNK_ROWS:
-                    yield _parse_columns(columns, header, rows, lines, source), len(rows)
+                    yield parse(header, rows, lines)
                     progress(os.lseek(binary.fileno(), 0, os.SEEK_CUR) / size)
                     rows, lines = [], []
             if rows:
-                yield _parse_columns(columns, header, rows, lines, source), len(rows)
+                yield parse(header, rows, lines)
             progress(1.0)
     except UnicodeDecodeError:
         raise IngestError(f"{source}: not UTF-8 text") from None
@@ -213,10 +264,11 @@ def _check_header(manifest: Manifest, header: list[str] | None, source: Path) ->
     if header is None:
         raise IngestError(f"{source}, line 1: the file is empty; it needs a header")
     names = [name.strip() for name in header]
-    for declaration in manifest.columns:
-        if names.count(declaration.name) != 1:
-            found = "no column" if declaration.name not in names else "more than one column"
-            raise IngestError(f"{source}, line 1: {found} {declaration.name!r}, which the manifest declares")
+    subject = [] if manifest.subject is None else [manifest.subject]
+    for name in (*subject, *(declaration.name for declaration in manifest.columns)):
+        if names.count(name) != 1:
+            found = "no column" if name not in names else "more than one column"
+            raise IngestError(f"{source}, line 1: {found} {name!r}, which the manifest declares")
     return names
 
 
@@ -235,6 +287,17 @@ def _parse_columns(
             raise IngestError(f"{source}, line {lines[index]}, column {column.name!r}: the value {reason}")
         stored[column.name] = values
     return stored
+
+
+def _parse_subjects(
+    subject: str, header: list[str], rows: list[list[str]], lines: list[int], source: Path
+) -> list[str]:
+    position = header.index(subject)
+    words = [row[position].strip() for row in rows]
+    if "" in words:
+        line = lines[words.index("")]
+        raise IngestError(f"{source}, line {line}, column {subject!r}: the subject is missing; whose row is it?")
+    return words
 
 
 def _parse_words(column: Column, words: pa.StringArray) -> tuple[StoredArray, tuple[int, str] | None]:
@@ -270,11 +333,19 @@ def _batch_rows(width: int) -> int:
     return max(1, _BATCH_ENTRIES // max(width, 1))
 
 
-def _code_in_slices(stored: dict[str, StoredArray], design: Design, count: int) -> Iterator[IntArray]:
+def _code_in_slices(stored: dict[str, StoredArray], design: Design, count: int) -> Iterator[RowArray]:
     size = _batch_rows(len(design.terms))
     for start in range(0, count, size):
         part = {name: values[start : start + size] for name, values in stored.items()}
-        yield code_rows(part, design, min(size, count - start))
+        yield _code(part, design, min(size, count - start))
+
+
+def _code(stored: Mapping[str, StoredArray], design: Design, count: int) -> RowArray:
+    """Code stored rows; one beyond its person's share is all zeros, before any map sees it."""
+    rows = code_rows(stored, design, count)
+    if _MARK in stored:
+        rows[stored[_MARK] != 1] = 0
+    return rows
 
 
 def _read_batches(path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[dict[str, StoredArray], int]]:

@@ -9,6 +9,7 @@ from sqlalchemy import BigInteger, Connection, bindparam, insert, select, update
 from curator_service.db import InsertIfAbsent, Statement
 from curator_service.ledger.chain import StoredEntry
 from curator_service.ledger.models import LedgerEntryRow, PopulationRow
+from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
 
 _PAGE = 1000
@@ -20,7 +21,7 @@ class Population:
 
     name: str
     adjacency: Adjacency
-    accountant: str
+    accountant: Accountant
     delta: float
     limit: int
     posted: int
@@ -33,6 +34,14 @@ class Population:
     def remaining(self) -> int:
         """What may still be charged."""
         return self.limit - self.posted - self.pending
+
+    def view(self, units: int) -> Amount:
+        """View units that were or would be spent in every notion, at the account's δ."""
+        return self.accountant.spent(units, self.delta)
+
+    def view_remaining(self) -> Amount:
+        """View what remains: each notion, used as a price, fits."""
+        return self.accountant.affordable(self.remaining, self.delta)
 
 
 _SELECT = select(
@@ -85,7 +94,7 @@ def insert_population(connection: Connection, population: Population) -> bool:
         connection,
         name=population.name,
         adjacency=population.adjacency.value,
-        accountant=population.accountant,
+        accountant=population.accountant.name,
         delta=repr(population.delta),
         limit_units=population.limit,
         posted_units=population.posted,
@@ -154,4 +163,4 @@ def iterate_entries(connection: Connection, population: str) -> Iterator[StoredE
 
 def _population(row: tuple[Any, ...]) -> Population:
     name, adjacency, accountant, delta, *account = row
-    return Population(name, Adjacency(adjacency), accountant, float(delta), *account)
+    return Population(name, Adjacency(adjacency), ACCOUNTANTS[accountant], float(delta), *account)

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from curator_service.ledger.repository import Population
-from curator_service.privacy.accountant import Amount, affordable, spent
+from curator_service.privacy.accountant import Amount
 
 
 def render_amount(amount: Amount) -> dict[str, Any]:
@@ -20,15 +20,14 @@ def render_amount(amount: Amount) -> dict[str, Any]:
 
 def render_budget(population: Population) -> dict[str, Any]:
     """Return an account as JSON: the account's unit first, (ε, δ), µ and ρ beside it."""
-    delta = population.delta
     return {
         "population": population.name,
-        "accountant": population.accountant,
+        "accountant": population.accountant.name,
         "adjacency": population.adjacency,
-        "delta": delta,
-        "limit": render_amount(spent(population.limit, delta)),
-        "posted": render_amount(spent(population.posted, delta)),
-        "pending": render_amount(spent(population.pending, delta)),
-        "remaining": render_amount(affordable(population.remaining, delta)),
+        "delta": population.delta,
+        "limit": render_amount(population.view(population.limit)),
+        "posted": render_amount(population.view(population.posted)),
+        "pending": render_amount(population.view(population.pending)),
+        "remaining": render_amount(population.view_remaining()),
         "share_spent": (population.posted + population.pending) / population.limit,
     }

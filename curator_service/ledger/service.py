@@ -25,14 +25,12 @@ from curator_service.ledger.chain import (
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.names import NAME, NAME_RULE
-from curator_service.privacy.accountant import Price, affordable, spent
+from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.calibration import DELTA_MIN, UNITS_PER_MU_SQUARED, exact, round_down
+from curator_service.privacy.conversions import DELTA_MIN, UNITS_PER_ONE, exact, round_down
 from curator_service.problems import NotFound, Problem
 
 Clock = Callable[[], datetime]
-
-ACCOUNTANTS = ("gdp",)
 
 
 def utc_now() -> datetime:
@@ -59,22 +57,21 @@ class PopulationError(ValueError):
 
 def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
     """Build the refusal of a cost: what was asked, what remains, and the largest price that would pass."""
-    remaining = affordable(population.remaining, population.delta)
-    asked = spent(cost, population.delta)
+    remaining = population.view_remaining()
+    asked = population.view(cost)
     largest = render_amount(remaining)
     del largest["units"]
     if remaining.epsilon > 0:
-        epsilon, rho = (round_down(exact(value), 6) for value in (remaining.epsilon, remaining.rho))
-        way_out = (
-            f"The largest price that would pass now is epsilon = {epsilon:g} at delta = {remaining.delta:g} "
-            f"(rho = {rho:g}). A stored release costs nothing to read again."
-        )
+        shown = f"epsilon = {round_down(exact(remaining.epsilon), 6):g}"
+        if remaining.rho is not None:
+            shown += f" at delta = {remaining.delta:g} (rho = {round_down(exact(remaining.rho), 6):g})"
+        way_out = f"The largest price that would pass now is {shown}. A stored release costs nothing to read again."
     else:
         way_out = "Nothing useful is left: read a stored release, or ask an admin about the budget."
     return BudgetExceeded(
-        f"The request costs {asked.rho * 2:.6g} of µ² (epsilon = {asked.epsilon:g} at delta = {asked.delta:g}), "
-        f"and {remaining.units / UNITS_PER_MU_SQUARED:.6g} of {population.limit / UNITS_PER_MU_SQUARED:.6g} remain "
-        f"for the population {population.name!r}. {way_out}",
+        f"The request costs {cost / UNITS_PER_ONE:.6g} of {population.accountant.symbol} "
+        f"(epsilon = {asked.epsilon:g} at delta = {asked.delta:g}), and {population.remaining / UNITS_PER_ONE:.6g} of "
+        f"{population.limit / UNITS_PER_ONE:.6g} remain for the population {population.name!r}. {way_out}",
         requested=render_amount(asked),
         remaining=render_amount(remaining),
         largest=largest if remaining.epsilon > 0 else None,
@@ -89,6 +86,18 @@ class Charge:
     sequence: int
     previous_hash: str
     units: int
+
+
+def _units_of_limit(accountant: Accountant, limit: Price) -> int:
+    if limit.is_pure and accountant is not PURE:
+        raise PopulationError("state delta beside epsilon: a budget of epsilon alone is for the accountant pure")
+    try:
+        units = accountant.units_of(limit)
+    except ValueError as error:
+        raise PopulationError(f"the budget is not valid: {error}") from error
+    if not 0 < units < 2**60:
+        raise PopulationError(f"the budget is outside what an account can hold: 0 < {accountant.symbol} < 1e6")
+    return units
 
 
 class Ledger:
@@ -155,11 +164,11 @@ class LedgerService:
         adjacency : Adjacency
             Fixed for good.
         accountant : str
-            ``gdp``.
+            ``gdp``, ``zcdp`` or ``pure``; fixed for good.
         limit : Price
-            The budget as (ε, δ), µ or ρ; rounded down to the account's integers.
+            The budget, in a notion that the accountant knows; rounded down to the account's integers.
         delta : float
-            The δ at which (ε, δ) views of the account are shown.
+            The δ at which (ε, δ) views of the account are shown; 0 under ``pure``.
         actor : str
 
         Raises
@@ -171,16 +180,14 @@ class LedgerService:
             raise PopulationError(f"the name must be {NAME_RULE}")
         if accountant not in ACCOUNTANTS:
             raise PopulationError(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
-        if not float(DELTA_MIN) <= delta < 1:
+        counting = ACCOUNTANTS[accountant]
+        if counting is PURE:
+            delta = 0.0
+        elif not float(DELTA_MIN) <= delta < 1:
             raise PopulationError("delta must be at least 1e-15 and below 1")
-        try:
-            units = limit.units
-        except ValueError as error:
-            raise PopulationError(f"the budget is not valid: {error}") from error
-        if not 0 < units < 2**60:
-            raise PopulationError("the budget is outside what an account can hold: 0 < µ² < 1e6")
+        units = _units_of_limit(counting, limit)
         moment = timestamp(self.now())
-        population = Population(name, adjacency, accountant, delta, units, 0, 0, 0, GENESIS, moment)
+        population = Population(name, adjacency, counting, delta, units, 0, 0, 0, GENESIS, moment)
         with self.database.begin() as connection:
             if not repository.insert_population(connection, population):
                 raise PopulationError(
@@ -221,6 +228,6 @@ class LedgerService:
             row = repository.find_population(connection, population)
             if row is None:
                 raise NotFound("There is no population of this name.")
-            terms = (row.adjacency.value, row.accountant, repr(row.delta), row.created_at)
+            terms = (row.adjacency.value, row.accountant.name, repr(row.delta), row.created_at)
             account = AccountState(row.limit, row.posted, row.pending, row.sequence, row.head, terms)
             return verify_chain(population, repository.iterate_entries(connection, population), account)

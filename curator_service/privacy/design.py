@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from curator_service.privacy.lattice import MISSING, UNIT, IntArray, StoredArray, center_and_scale, to_request_lattice
+from curator_service.privacy.lattice import MISSING, UNIT, RowArray, StoredArray, center_and_scale, to_request_lattice
 
 
 class ColumnType(StrEnum):
@@ -164,6 +164,11 @@ class Design:
     omitting: frozenset[str] = frozenset()
 
     @property
+    def has_constant(self) -> bool:
+        """Whether the first term is the constant."""
+        return bool(self.terms) and self.terms[0].kind is TermKind.CONSTANT
+
+    @property
     def group_count(self) -> int:
         """R² of the box in units of q²: the number of terms, a one-hot group counted once."""
         return len({term.group for term in self.terms})
@@ -220,7 +225,7 @@ def cached_design(columns: tuple[Column, ...]) -> Design:
     return Design((CONSTANT, *wide.terms))
 
 
-def code_rows(columns: Mapping[str, StoredArray], design: Design, row_count: int) -> IntArray:
+def code_rows(columns: Mapping[str, StoredArray], design: Design, row_count: int) -> RowArray:
     """Code stored rows on the request lattice.
 
     Parameters
@@ -233,23 +238,25 @@ def code_rows(columns: Mapping[str, StoredArray], design: Design, row_count: int
 
     Returns
     -------
-    ndarray of int64, shape (n, terms + targets)
-        Entries in ``[-q, q]``. A row that misses a value of an omitting column is all zeros.
+    ndarray of float64, shape (n, terms + targets)
+        Integers in ``[-q, q]``. A row that misses a value of an omitting column is all zeros.
     """
     fields = (*design.terms, *design.targets)
-    rows = np.empty((row_count, len(fields)), dtype=np.int64, order="F")
+    rows = np.empty((row_count, len(fields)), dtype=np.float64, order="F")
     for j, term in enumerate(fields):
         rows[:, j] = _code_term(columns, term)
+    omitted = np.zeros(row_count, dtype=np.bool_)
     for name in design.omitting:
-        rows[columns[name] == MISSING] = 0
+        omitted |= columns[name] == MISSING
+    rows[omitted] = 0
     return rows
 
 
-def _code_term(columns: Mapping[str, StoredArray], term: Term) -> IntArray | int:
+def _code_term(columns: Mapping[str, StoredArray], term: Term) -> RowArray | int:
     if term.column is None:
         return UNIT
     stored = columns[term.column]
     if term.kind is TermKind.NUMERIC:
         return to_request_lattice(stored)
     code = {TermKind.BOOLEAN: 1, TermKind.MISSING: MISSING}.get(term.kind, term.level)
-    return np.where(stored == code, np.int64(UNIT), np.int64(0))
+    return np.where(stored == code, np.float64(UNIT), np.float64(0))

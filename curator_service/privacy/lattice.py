@@ -20,6 +20,8 @@ MISSING = -(2**31)
 
 IntArray = npt.NDArray[np.int64]
 StoredArray = npt.NDArray[np.int32]
+RowArray = npt.NDArray[np.float64]
+"""Values on the request lattice: integers in ``[-q, q]``, held in float64, in which `compute_gram` multiplies them."""
 
 
 def center_and_scale(lower: float, upper: float) -> tuple[float, float]:
@@ -79,7 +81,7 @@ def to_stored(values: npt.NDArray[np.float64], lower: float, upper: float) -> St
     return np.where(np.isnan(clipped), MISSING, np.nan_to_num(clipped)).astype(np.int32)
 
 
-def to_request_lattice(stored: StoredArray) -> IntArray:
+def to_request_lattice(stored: StoredArray) -> RowArray:
     """Map stored integers to the request lattice: ``rint(z * q / 2**30)``, exact in float64.
 
     Parameters
@@ -89,10 +91,13 @@ def to_request_lattice(stored: StoredArray) -> IntArray:
 
     Returns
     -------
-    ndarray of int64, shape (n,)
+    ndarray of float64, shape (n,)
         Integers in ``[-q, q]``.
     """
-    present = np.where(stored == MISSING, 0, stored).astype(np.float64)
-    rounded = np.rint(present * UNIT / STORED_UNIT)
+    # q / 2**30 has 17 significant bits and z at most 31: their product is exact.
+    values: RowArray = np.multiply(stored, UNIT / STORED_UNIT)
+    np.rint(values, out=values)
     # Every bound rests on |z| ≤ q: a damaged file must not break it.
-    return np.clip(rounded, -UNIT, UNIT).astype(np.int64)
+    np.clip(values, -UNIT, UNIT, out=values)
+    values[stored == MISSING] = 0
+    return values

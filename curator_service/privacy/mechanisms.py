@@ -1,12 +1,13 @@
 """Noise for a scalar, a vector and a symmetric matrix: one draw per unordered pair, added in integers."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from curator_service.privacy.accountant import GaussianPart
 from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.planning import GramPlan, Statistic
-from curator_service.privacy.samplers import NoiseSource
+from curator_service.privacy.parts import Part, Statistic
+from curator_service.privacy.planning import GramPlan
+from curator_service.privacy.samplers import Distribution, NoiseSource
 from curator_service.privacy.statistics import SufficientStatistics, compute_lambda_min
 
 STEP_DENOMINATOR = UNIT**2
@@ -38,20 +39,36 @@ def perturb(statistics: SufficientStatistics, plan: GramPlan, noise: NoiseSource
     NoisyStatistics
         Nothing here, and nothing after, looks at the value of a draw.
     """
-    exact = [_flatten(statistics, part) for part in plan.parts]
+    exact = [_flatten(statistics, part, plan) for part in plan.parts]
     scales = [_scales(part, len(statistics.xtx), len(values)) for part, values in zip(plan.parts, exact, strict=True)]
-    draws = iter(noise.sample_discrete_gaussian([sigma for part in scales for sigma in part]))
+    distribution = plan.parts[0].distribution  # one for all parts: a plan has one mechanism
+    draws = iter(noise.sample(distribution, [scale for part in scales for scale in part]))
     return NoisyStatistics(
         {
-            Statistic(part.statistic): [value + next(draws) for value in values]
+            part.statistic: [value + next(draws) for value in values]
             for part, values in zip(plan.parts, exact, strict=True)
         }
     )
 
 
-def _flatten(statistics: SufficientStatistics, part: GaussianPart) -> list[int]:
+def noise_sd(distribution: Distribution, scale: int) -> float:
+    """Return the standard deviation of noise in scaled units.
+
+    The discrete Gaussian's is σ: its variance is below σ², by about 8π²σ² e^−2π²σ² in proportion [1]_. The discrete
+    Laplace's variance is 2p/(1−p)² with p = e^(−1/t), which is 1/(2 sinh²(1/2t)).
+
+    References
+    ----------
+    .. [1] C. Canonne, G. Kamath, T. Steinke, "The Discrete Gaussian for Differential Privacy", NeurIPS 2020, section 2.
+    """
+    if distribution is Distribution.DISCRETE_GAUSSIAN:
+        return scale / STEP_DENOMINATOR
+    return 1 / (math.sqrt(2) * math.sinh(1 / (2 * scale))) / STEP_DENOMINATOR
+
+
+def _flatten(statistics: SufficientStatistics, part: Part, plan: GramPlan) -> list[int]:
     """Return the entries of a statistic that are released, each unordered pair of XᵀX once."""
-    match Statistic(part.statistic):
+    match part.statistic:
         case Statistic.XTX:
             return [value for i, row in enumerate(statistics.xtx.tolist()) for value in row[i:]]
         case Statistic.XTY:
@@ -59,11 +76,12 @@ def _flatten(statistics: SufficientStatistics, part: GaussianPart) -> list[int]:
         case Statistic.YTY:
             return list(statistics.yty.tolist())
         case Statistic.LAMBDA_MIN:
-            return [compute_lambda_min(statistics.xtx)]
+            return [compute_lambda_min(statistics.xtx, plan.lambda_min_tolerance)]
 
 
-def _scales(part: GaussianPart, size: int, count: int) -> list[int]:
+def _scales(part: Part, size: int, count: int) -> list[int]:
     """Return the scale of each released entry."""
-    if part.sigma_offdiagonal is None:
-        return [part.sigma] * count
-    return [part.sigma if i == j else part.sigma_offdiagonal for i in range(size) for j in range(i, size)]
+    diagonal, offdiagonal = part.scales
+    if part.statistic is not Statistic.XTX:
+        return [diagonal] * count
+    return [diagonal if i == j else offdiagonal for i in range(size) for j in range(i, size)]

@@ -1,61 +1,152 @@
-"""How far one person can move each statistic: squared L2 sensitivities, exact, in lattice units.
+"""How far one person can move each statistic, exactly, in lattice units: squared in L2, plain in L1.
 
 Terms are bounded by q; a one-hot group counts as one term (`Design.group_count`); a row that counts for nothing is
-allowed in every bound. docs/privacy.md has a proof for each; tests/unit/privacy searches for neighbours that
-would beat them.
+allowed in every bound. Each function is for a person with one row: with m rows L2 and L1 are m times as large
+(`of_rows`). docs/privacy.md has a proof for each; tests/unit/privacy searches for neighbours that would beat them.
+
+Throughout, G is the number of groups, a single term being a group of one; h is the number of groups of two or more
+terms; s = G − h; `norm_squared` is R², the bound on ‖terms‖².
 """
 
+import math
 from fractions import Fraction
 
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.lattice import UNIT
 
+_REPLACE = Adjacency.REPLACE_ONE
+
 
 def xtx_box_l2_squared(group_count: int, wide_group_count: int, adjacency: Adjacency) -> Fraction:
-    """Bound the upper triangle of XᵀX, each entry counted once, under the box map.
+    """Bound the upper triangle of XᵀX, each entry counted once, where terms are bounded one by one.
 
     Parameters
     ----------
     group_count : int
-        G: terms with a one-hot group counted once; R² = G q².
+        G.
     wide_group_count : int
-        h: one-hot groups of two or more terms.
+        h.
     adjacency : Adjacency
 
     Returns
     -------
     Fraction
-        Squared L2 sensitivity, in lattice units to the fourth power: q⁴ (G² + G)/2 when a row is added or removed,
-        q⁴ (G² + h) when it is replaced.
+        q⁴ (G² + G)/2 when a row is added or removed, q⁴ (G² + h) when it is replaced.
     """
-    if adjacency is Adjacency.ADD_REMOVE:
-        return Fraction(UNIT**4 * (group_count**2 + group_count), 2)
-    return Fraction(UNIT**4 * (group_count**2 + wide_group_count))
+    if adjacency is _REPLACE:
+        return Fraction(UNIT**4 * (group_count**2 + wide_group_count))
+    return Fraction(UNIT**4 * (group_count**2 + group_count), 2)
 
 
-def xtx_ball_l2_squared(norm_squared: int, adjacency: Adjacency) -> Fraction:
-    """Bound XᵀX in Frobenius norm (off-diagonals of the triangle weighted √2), under the ball map.
+def xtx_norm_l2_squared(norm_squared: int, adjacency: Adjacency) -> Fraction:
+    """Bound XᵀX in Frobenius norm (off-diagonals of the triangle weighted √2), where the norm of terms is bounded.
 
     ‖xxᵀ‖_F = ‖x‖² ≤ R²; ‖xxᵀ − vvᵀ‖²_F = ‖x‖⁴ + ‖v‖⁴ − 2(x·v)² ≤ 2R⁴, reached by orthogonal rows.
     """
-    return Fraction(norm_squared**2 * (1 if adjacency is Adjacency.ADD_REMOVE else 2))
+    return Fraction(norm_squared**2 * (2 if adjacency is _REPLACE else 1))
 
 
 def xty_l2_squared(norm_squared: int, adjacency: Adjacency) -> Fraction:
     """Bound Xᵀy for one target bounded by q: R q when a row is added or removed, 2 R q when it is replaced."""
-    return Fraction(norm_squared * UNIT**2 * (1 if adjacency is Adjacency.ADD_REMOVE else 4))
+    return Fraction(norm_squared * UNIT**2 * (4 if adjacency is _REPLACE else 1))
 
 
-def yty_l2_squared() -> Fraction:
-    """Bound yᵀy for one target bounded by q: y² lies in [0, q²], so q² under both adjacencies."""
-    return Fraction(UNIT**4)
+def xtx_box_l1(group_count: int, wide_group_count: int, adjacency: Adjacency) -> Fraction:
+    """Bound the upper triangle of XᵀX in L1, where terms are bounded one by one.
 
-
-def lambda_min_l2_squared(norm_squared: int, float_error: int) -> Fraction:
-    """Bound the computed λ_min(XᵀX) under both adjacencies.
-
-    Adding a row adds xxᵀ ⪰ 0, so λ_min rises, by at most ‖x‖² (Weyl). Replacing one removes and adds: the two moves
-    have opposite signs, so R² bounds the change, not 2R². Each of the two computed values is off by at most
-    `float_error`, and rounding to integers adds 1.
+    Returns
+    -------
+    Fraction
+        q² G(G+1)/2 when a row is added or removed, q² (s(s+1)/2 + 2hs + h² + h) when it is replaced: the same
+        without wide groups.
     """
-    return Fraction((norm_squared + 2 * float_error + 1) ** 2)
+    if adjacency is _REPLACE:
+        wide, single = wide_group_count, group_count - wide_group_count
+        return UNIT**2 * (Fraction(single * (single + 1), 2) + 2 * wide * single + wide**2 + wide)
+    return Fraction(UNIT**2 * group_count * (group_count + 1), 2)
+
+
+def xtx_norm_l1(norm_squared: int, group_count: int, wide_group_count: int, adjacency: Adjacency) -> Fraction:
+    """Bound the upper triangle of XᵀX in L1, where the norm of terms is bounded.
+
+    At most G terms of a row differ from 0, so (Σ|x_i|)² ≤ G R² and the triangle is at most R²(G + 1)/2. Replaced, it is
+    at most twice that, and at most R² √(2(K + L/2)) by Cauchy and Schwarz on the Frobenius norm, with K = G + h
+    diagonal and L = min(K(K−1)/2 − h, G(G−1)) other entries that can differ from 0.
+    """
+    added = Fraction(norm_squared * (group_count + 1), 2)
+    if adjacency is not _REPLACE:
+        return added
+    diagonal = group_count + wide_group_count
+    others = min(diagonal * (diagonal - 1) // 2 - wide_group_count, group_count * (group_count - 1))
+    return min(2 * added, _root_up(Fraction(norm_squared**2 * (2 * diagonal + others))))
+
+
+def xty_l1(norm_squared: int, group_count: int, adjacency: Adjacency) -> Fraction:
+    """Bound Xᵀy in L1 for one target bounded by q: Σ|x_i| q ≤ √G R q; twice that when a row is replaced.
+
+    Where terms are bounded one by one, R² = G q² and this is G q².
+    """
+    added = _root_up(Fraction(group_count * norm_squared * UNIT**2))
+    return added * 2 if adjacency is _REPLACE else added
+
+
+def yty() -> Fraction:
+    """Bound yᵀy for one target bounded by q, in L1 and L2: y² lies in [0, q²], so q² under both adjacencies."""
+    return Fraction(UNIT**2)
+
+
+def lambda_min(norm_squared: int, tolerance: int, rows_per_person: int = 1) -> Fraction:
+    """Bound the computed λ_min(XᵀX), in L1 and L2, under both adjacencies.
+
+    Adding m rows adds a positive semidefinite matrix of trace at most m R², so λ_min rises, by at most m R² (Weyl).
+    Replacing them removes and adds: the two moves have opposite signs, so m R² bounds the change, not twice that. A
+    computed value lies between 2 tolerances below the true one and 1 above (`statistics.compute_lambda_min`).
+    """
+    return Fraction(rows_per_person * norm_squared + 3 * tolerance)
+
+
+def joint_cost(xtx: Fraction, xty: Fraction, yty: Fraction, curvature: Fraction) -> Fraction:
+    """Bound what XᵀX, Xᵀy and yᵀy cost together under replace_one, from what each costs alone.
+
+    The pair of rows that moves XᵀX most is orthogonal, the pair that moves Xᵀy most is parallel, and the pair that
+    moves yᵀy most has one target at 0, where it moves Xᵀy half as far: the sum of the three cannot be reached.
+
+    Parameters
+    ----------
+    xtx, xty, yty : Fraction
+        Cost of each part, all targets included: squared sensitivity over variance.
+    curvature : Fraction
+        L/(k R⁴), where the squared change of XᵀX is at most L − k (x·v)² for rows x and v: 1 for
+        `xtx_norm_l2_squared`, `xtx_box_curvature` for `xtx_box_l2_squared`.
+
+    Returns
+    -------
+    Fraction
+        xtx + xty/4 + max(yty, xty/4 + curvature · xty²/(16 xtx)), or the sum of the three where that is less.
+    """
+    together = xtx + xty / 4 + max(yty, xty / 4 + curvature * xty**2 / (16 * xtx))
+    return min(together, xtx + xty + yty)
+
+
+def xtx_box_curvature(group_count: int, wide_group_count: int) -> Fraction:
+    """Return the curvature of `xtx_box_l2_squared` for `joint_cost`: L = q⁴(G² + h), k = 1, R² = G q²."""
+    return Fraction(group_count**2 + wide_group_count, group_count**2)
+
+
+def marginals_l1(columns: int, levels: int, adjacency: Adjacency) -> int:
+    """Bound the counts of dyadic histograms: one cell per column and level moves by 1, two where a row is replaced.
+
+    It is the squared L2 sensitivity too, as every move is by 1.
+    """
+    return columns * levels * (2 if adjacency is _REPLACE else 1)
+
+
+def score_l2_squared(norm: int, adjacency: Adjacency) -> int:
+    """Bound a sum of vectors of norm at most C: C when a row is added or removed, 2C when it is replaced."""
+    return norm**2 * (4 if adjacency is _REPLACE else 1)
+
+
+def _root_up(square: Fraction) -> Fraction:
+    """Return the root of a number, rounded up to an integer."""
+    ceiling = math.ceil(square)
+    return Fraction(0 if ceiling == 0 else math.isqrt(ceiling - 1) + 1)

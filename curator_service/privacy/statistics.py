@@ -1,12 +1,13 @@
 """Exact sufficient statistics of mapped rows, in integers of the request lattice."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from curator_service.privacy.lattice import UNIT, IntArray
+from curator_service.privacy.lattice import UNIT, IntArray, RowArray
 
 EXACT_BLOCK_ROWS = 2**53 // UNIT**2
 """Rows per block such that every partial sum of a float64 product of entries ≤ q is an exact integer (524,296)."""
@@ -38,13 +39,13 @@ class SufficientStatistics:
         return f"{type(self).__name__}(<{self.xtx.shape[0]} terms, {self.yty.shape[0]} targets>)"
 
 
-def compute_gram(blocks: Iterable[IntArray], column_count: int) -> IntArray:
+def compute_gram(blocks: Iterable[RowArray | IntArray], column_count: int) -> IntArray:
     """Sum zᵀz over mapped rows, exactly.
 
     Parameters
     ----------
-    blocks : iterable of ndarray of int64, shape (n_i, k)
-        Mapped rows, entries in ``[-q, q]``; at most `ROW_CAPACITY_MAX` rows in all.
+    blocks : iterable of ndarray of float64 or int64, shape (n_i, k)
+        Mapped rows, integers in ``[-q, q]``; at most `ROW_CAPACITY_MAX` rows in all.
     column_count : int
         k.
 
@@ -63,7 +64,7 @@ def compute_gram(blocks: Iterable[IntArray], column_count: int) -> IntArray:
         if block.shape[1] != column_count:
             raise ValueError("every block must have the stated number of columns")
         for start in range(0, len(block), _BLOCK_ROWS):
-            part = block[start : start + _BLOCK_ROWS].astype(np.float64)
+            part = block[start : start + _BLOCK_ROWS].astype(np.float64, copy=False)
             total += (part.T @ part).astype(np.int64)
     return total
 
@@ -75,45 +76,77 @@ def split_gram(gram: IntArray, term_count: int) -> SufficientStatistics:
     )
 
 
-def compute_lambda_min(xtx: IntArray) -> int:
-    """Compute λ_min(XᵀX) in float from exact integers, rounded to an integer.
+def compute_lambda_min(xtx: IntArray, tolerance: int = 1) -> int:
+    """Compute λ_min(XᵀX), to within a proved error.
 
     Parameters
     ----------
     xtx : ndarray of int64, shape (D, D)
+        Positive semidefinite.
+    tolerance : int
+        ε ≥ `lambda_min_float_error`, public.
 
     Returns
     -------
     int
-        Within ``lambda_min_float_error(D, trace bound) + 1/2`` of the true value.
+        A multiple of the tolerance, from λ_min − 2ε to λ_min + ε.
+
+    Notes
+    -----
+    The answer is a k ε for which the Cholesky factorisation of A − k ε I runs to its end and that of A − (k+1) ε I does
+    not. In float64 that decides the sign of λ_min(A − k ε I) up to ε, with a proved constant, whatever the order of
+    its operations [1]_; which k the search tries first, from a computed spectrum, is of no matter.
+
+    References
+    ----------
+    .. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed. (2002), theorems 10.3 and 10.7.
     """
-    return round(float(np.linalg.eigvalsh(xtx.astype(np.float64))[0]))
+    matrix = xtx.astype(np.float64)
+    identity = np.eye(len(matrix))
+
+    def is_definite(k: int) -> bool:
+        try:
+            np.linalg.cholesky(matrix - float(k * tolerance) * identity)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    low, width = round(float(np.linalg.eigvalsh(matrix)[0]) / tolerance), 1
+    while not is_definite(low):
+        low, width = low - width, 2 * width
+    high = low + 1
+    while is_definite(high):
+        low, high = high, high + 1
+    return low * tolerance
 
 
 def lambda_min_float_error(term_count: int, norm_squared: int, row_capacity: int) -> int:
-    """Bound the float error of `compute_lambda_min` by public numbers, in squared lattice units.
+    """Bound the error of a Cholesky factorisation as a test of definiteness, in squared lattice units.
 
     Parameters
     ----------
     term_count : int
         D.
     norm_squared : int
-        Bound on ‖row‖², squared lattice units.
+        R², bound on ‖row‖².
     row_capacity : int
-        Most rows that the dataset may hold.
+        N, most rows that the dataset may hold.
 
     Returns
     -------
     int
+        ε = ⌈3 (D + 2)² 2⁻⁵³ N min(q², R²)⌉ + 1: where the test says yes, λ_min ≥ −ε; where it says no, λ_min ≤ ε.
 
     Notes
     -----
-    The integers are rounded to float64 once (relative 2⁻⁵³ each) and Householder tridiagonalisation with an implicit
-    shift iteration is backward stable: the computed values are exact for A + E with ‖E‖₂ ≤ c D² 2⁻⁵³ ‖A‖_F for a
-    small constant c [1]_, and by Weyl move by at most ‖E‖₂. ‖A‖_F ≤ trace(A) ≤ N·norm². We take c = 64.
+    Let B be the rounded matrix A − k I, u = 2⁻⁵³, T = N R² ≥ tr A, M = N min(q², R²) ≥ max a_ii, so that T ≤ D M.
+    Rounding moves B by at most 4 u T in norm. If the factorisation ends, B + E = RᵀR with ‖E‖ ≤ g tr B, and if
+    λ_min(B) > D g max b_ii it ends [1]_, with g = γ/(1−γ), γ = (D+2) u, twice that for libraries that multiply by
+    reciprocals of pivots. So ε ≥ 4 u T + 2.1 (D+2) u D M covers both.
 
     References
     ----------
-    .. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 19.3 and lemma 19.3.
+    .. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed. (2002), theorems 10.3 and 10.7.
     """
-    return int(Fraction(64 * term_count**2 * row_capacity * norm_squared, 2**53)) + 1
+    largest = row_capacity * min(UNIT**2, norm_squared)
+    return math.ceil(Fraction(3 * (term_count + 2) ** 2 * largest, 2**53)) + 1

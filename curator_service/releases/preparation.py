@@ -8,16 +8,20 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
-from curator_service.privacy.calibration import exact
+from curator_service.privacy.calibration import PlanError
+from curator_service.privacy.conversions import exact
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
-from curator_service.privacy.planning import GramPlan, PriceOutOfRangeError, Statistic, default_shares, plan_gram
-from curator_service.privacy.rows import Ball, Box, RowMap
+from curator_service.privacy.parts import Statistic
+from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
+from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.problems import RequestInvalid
 from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
 
 TERMS_MAX = 1000
 PASS_WORK_MAX = 20_000_000_000
 """Most multiplications of a pass within a request, by the declared row capacity: a few seconds of one core."""
+
+_UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,15 @@ def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capaci
             row_map,
             dataset.adjacency,
             row_capacity=dataset.manifest.row_capacity,
-            price_units=request.price.price.units,
+            price=request.price.price,
             shares=shares,
+            accountant=dataset.accountant,
+            mechanism=request.mechanism,
+            calibration=request.calibration,
+            rows_per_person=dataset.manifest.rows_per_person,
         )
-    except PriceOutOfRangeError as error:
-        raise RequestInvalid.at("/price", str(error)) from None
+    except PlanError as error:
+        raise RequestInvalid.at(f"/{error.field}", str(error)) from None
     canonical = {
         "kind": request.kind,
         "features": list(request.features),
@@ -117,7 +125,7 @@ def _column(dataset: Dataset, name: str, pointer: str) -> Column:
 
 def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str, Any]]:
     if not isinstance(request.rows, BallRows):
-        return Box(), {"map": "box"}
+        return _UNSIZED[request.rows.map], {"map": request.rows.map}
     widest = math.sqrt(design.group_count)
     beside = len(design.terms) - int(request.intercept)
     norm = min(math.sqrt(1 + beside / 10), widest) if request.rows.norm is None else request.rows.norm
@@ -131,6 +139,6 @@ def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str,
 def _shares(request: ReleaseRequest) -> Mapping[Statistic, Fraction]:
     chosen = request.chosen_statistics
     if request.shares is None:
-        return default_shares(chosen)
+        return default_shares(chosen, request.mechanism, request.calibration)
     total = sum((exact(request.shares[s]) for s in chosen), Fraction(0))
     return {s: exact(request.shares[s]) / total for s in chosen}

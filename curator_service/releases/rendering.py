@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from pydantic_core import to_json
@@ -10,17 +11,18 @@ from curator_service.datasets.schemas import render_column
 from curator_service.identity.repository import Principal
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
-from curator_service.privacy.accountant import GaussianPart, spent
+from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.design import Column, Term, TermKind
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics
-from curator_service.privacy.planning import Statistic
+from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, noise_sd
+from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.samplers import Distribution
 from curator_service.releases.preparation import Prepared
 
 
 def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
     """Return what is known of a release before its noise is drawn: terms, noise and cost."""
     design = prepared.plan.design
-    cost = render_amount(spent(prepared.plan.cost, _view_delta(prepared, population)))
+    cost = render_amount(population.accountant.spent(prepared.plan.cost, _view_delta(prepared, population)))
     return {
         "kind": "gram",
         "request": prepared.canonical,
@@ -48,15 +50,15 @@ def _render_term(term: Term, features: tuple[Column, ...]) -> dict[str, Any]:
     return rendered
 
 
-def _render_noise(parts: tuple[GaussianPart, ...]) -> dict[str, Any]:
+def _render_noise(parts: tuple[Part, ...]) -> dict[str, Any]:
     sd: dict[str, float] = {}
     for part in parts:
-        if part.statistic == Statistic.XTX:
-            sd["xtx_diagonal"] = part.sigma / STEP_DENOMINATOR
-            sd["xtx_offdiagonal"] = (part.sigma_offdiagonal or part.sigma) / STEP_DENOMINATOR
+        diagonal, offdiagonal = (noise_sd(part.distribution, scale) for scale in part.scales)
+        if part.statistic is Statistic.XTX:
+            sd |= {"xtx_diagonal": diagonal, "xtx_offdiagonal": offdiagonal}
         else:
-            sd[part.statistic] = part.sigma / STEP_DENOMINATOR
-    return {"distribution": "discrete_gaussian", "sd": sd}
+            sd[part.statistic] = diagonal
+    return {"distribution": parts[0].distribution, "sd": sd}
 
 
 def render_answer(
@@ -105,14 +107,41 @@ def charge_facts(release_id: str, prepared: Prepared, analyst: Principal, answer
         "request_digest": prepared.request_digest,
         "answer_digest": answer_digest(answer),
         "snapshot": prepared.dataset.commitment,
-        "mechanism": [
-            {
-                "statistic": part.statistic,
-                "sensitivity_squared": str(part.sensitivity_squared),
-                "sigma": [str(s) for s in (part.sigma, part.sigma_offdiagonal) if s is not None],
-                "copies": part.copies,
-            }
-            for part in prepared.plan.parts
-        ],
+        "mechanism": [_part_facts(part) for part in prepared.plan.parts],
+        **({} if prepared.plan.curvature is None else {"curvature": str(prepared.plan.curvature)}),
         "time": moment,
     }
+
+
+def _part_facts(part: Part) -> dict[str, Any]:
+    bound, norm = (
+        (part.sensitivity_squared, "L2 squared") if isinstance(part, GaussianPart) else (part.sensitivity, "L1")
+    )
+    return {
+        "statistic": part.statistic,
+        "distribution": part.distribution,
+        "sensitivity": str(bound),
+        "norm": norm,
+        "scales": [str(scale) for scale in part.scales],
+        "copies": part.copies,
+    }
+
+
+def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
+    """Return what a charge's entry costs under an accountant, from the integers that it states.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        If the entry states no mechanism, or one that the accountant does not sell.
+    """
+    parts: list[Part] = []
+    for stated in facts["mechanism"]:
+        statistic, bound = Statistic(stated["statistic"]), Fraction(stated["sensitivity"])
+        diagonal, offdiagonal = (int(scale) for scale in stated["scales"])
+        copies = int(stated["copies"])
+        if stated["distribution"] == Distribution.DISCRETE_GAUSSIAN:
+            parts.append(GaussianPart(statistic, bound, diagonal, offdiagonal, copies))
+        else:
+            parts.append(LaplacePart(statistic, bound, diagonal, copies))
+    return accountant.cost(parts, Fraction(facts["curvature"]) if "curvature" in facts else None)

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 
 from curator_service.names import NAME_PATTERN
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.calibration import DELTA_MIN, EPSILON_MAX
-from curator_service.privacy.planning import Statistic
+from curator_service.privacy.calibration import Calibration, Mechanism
+from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX
+from curator_service.privacy.parts import Statistic
 
 ColumnName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -20,7 +21,7 @@ _Statistic = Annotated[Statistic, Field(strict=False)]
 
 
 class PriceModel(BaseModel):
-    """The price that the analyst offers: (ε, δ), or µ, or ρ."""
+    """The price that the analyst offers: (ε, δ), or µ, or ρ, or, for Laplace noise, ε alone."""
 
     model_config = _STRICT
 
@@ -32,8 +33,10 @@ class PriceModel(BaseModel):
     @model_validator(mode="after")
     def _check_one_notion(self) -> Self:
         given = {name for name in ("epsilon", "delta", "mu", "rho") if getattr(self, name) is not None}
-        if given not in ({"epsilon", "delta"}, {"mu"}, {"rho"}):
-            raise ValueError("state the price as epsilon with delta, or as mu, or as rho")
+        if given not in ({"epsilon", "delta"}, {"epsilon"}, {"mu"}, {"rho"}):
+            raise ValueError(
+                "state the price as epsilon with delta, or as mu, or as rho; for Laplace noise also as epsilon"
+            )
         return self
 
     @property
@@ -59,6 +62,14 @@ class BallRows(BaseModel):
     norm: Annotated[float, Field(ge=0.1, le=100)] | None = None
 
 
+class UnitRows(BaseModel):
+    """Terms beside the constant divided by their norm; `unit` leaves targets alone, `unit_xy` divides them too."""
+
+    model_config = _STRICT
+
+    map: Literal["unit", "unit_xy"]
+
+
 class ReleaseRequest(BaseModel):
     """A request for a ``gram`` release or for its quote."""
 
@@ -68,10 +79,10 @@ class ReleaseRequest(BaseModel):
     features: Annotated[list[ColumnName], Field(min_length=1, max_length=200)]
     targets: Annotated[list[ColumnName], Field(max_length=50)] = []
     intercept: bool = True
-    rows: Annotated[BoxRows | BallRows, Field(discriminator="map")] = BallRows(map="ball")
+    rows: Annotated[BoxRows | BallRows | UnitRows, Field(discriminator="map")] = BallRows(map="ball")
     statistics: Annotated[list[_Statistic], Field(min_length=1, max_length=4)] | None = None
-    mechanism: Literal["gaussian"] = "gaussian"
-    calibration: Literal["analytic"] = "analytic"
+    mechanism: Annotated[Mechanism, Field(strict=False)] = Mechanism.GAUSSIAN
+    calibration: Annotated[Calibration, Field(strict=False)] = Calibration.ANALYTIC
     price: PriceModel
     shares: dict[_Statistic, _Positive] | None = None
     fresh: bool = False

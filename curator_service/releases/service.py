@@ -16,13 +16,13 @@ from curator_service.db import Database
 from curator_service.identity.repository import Principal
 from curator_service.ledger.repository import Population, find_population, iterate_entries
 from curator_service.ledger.service import Clock, Ledger, budget_exceeded, timestamp, utc_now
-from curator_service.privacy.accountant import fits_within
+from curator_service.privacy.accountant import Accountant, fits_within
 from curator_service.privacy.mechanisms import perturb
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.problems import NotFound, Problem
 from curator_service.releases import repository
 from curator_service.releases.preparation import Prepared, prepare
-from curator_service.releases.rendering import answer_digest, charge_facts, describe, render_answer
+from curator_service.releases.rendering import account_again, answer_digest, charge_facts, describe, render_answer
 from curator_service.releases.repository import StoredRelease
 from curator_service.releases.schemas import ReleaseRequest
 
@@ -237,19 +237,24 @@ class ReleaseService:
     def find_unbacked(self, population: str) -> list[str]:
         """Return what is stored and differs from what the population's chain says of it.
 
-        Ids of releases; charges whose release is gone, as ``sequence N``; datasets whose manifest or snapshot is not
-        the registered one, as ``dataset NAME``.
+        Ids of releases; charges whose release is gone, as ``sequence N``; charges of another amount than their own
+        mechanism costs, as ``the cost of sequence N``; datasets whose manifest or snapshot is not the registered one,
+        as ``dataset NAME``.
         """
         bad = []
         datasets = self.datasets.list_all()
         names = {dataset.id: dataset.name for dataset in datasets}
         registered: set[tuple[str, str, str]] = set()
         with self.database.snapshot() as connection:
+            account = find_population(connection, population)
+            assert account is not None
             charges: dict[int, dict[str, Any]] = {}
             for entry in iterate_entries(connection, population):
                 facts = json.loads(entry.payload)
                 if facts["kind"] == "charge":
                     charges[entry.sequence] = facts
+                    if not _is_charged_right(facts, account.accountant):
+                        bad.append(f"the cost of sequence {entry.sequence}")
                 elif facts["kind"] == "dataset":
                     registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
             for release in repository.iterate_population(connection, population):
@@ -269,6 +274,14 @@ class ReleaseService:
             if dataset.population == population
             and (dataset.name, dataset.manifest.digest, dataset.commitment) not in registered
         ]
+
+
+def _is_charged_right(facts: dict[str, Any], accountant: Accountant) -> bool:
+    """Account for a charge again, from the integers of its mechanism."""
+    try:
+        return account_again(facts, accountant) == int(facts["units"])
+    except (ValueError, KeyError, TypeError, ZeroDivisionError):
+        return False
 
 
 def release_not_found() -> NotFound:

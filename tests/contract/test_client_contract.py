@@ -98,6 +98,16 @@ def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path)
     assert len(AdaSSP().fit(release).coef_) == len(release.terms) - 1
 
 
+def test_laplace_noise_has_a_price_of_epsilon_alone(client: CuratorClient) -> None:
+    assert client.dataset("cohort").mechanisms == ("gaussian", "laplace")
+    release = client.release("cohort", ["weight"], target="kappa", epsilon=0.05, mechanism="laplace", rows="unit")
+    assert (release.noise.distribution, release.row_map) == ("discrete_laplace", "unit")
+    assert release.request["shares"] == {"xtx": 0.35, "xty": 0.6, "yty": 0.05}
+    assert release.verify()
+    published = client.quote("cohort", ["weight"], target="kappa", epsilon=0.05, delta=1e-6, calibration="wang2018")
+    assert published.noise.distribution == "discrete_gaussian"
+
+
 def test_the_same_key_gives_the_same_release(client: CuratorClient) -> None:
     first = client.release("cohort", ["age"], mu=0.01, fresh=True, idempotency_key="contract-key")
     again = client.release("cohort", ["age"], mu=0.01, fresh=True, idempotency_key="contract-key")

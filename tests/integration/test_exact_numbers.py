@@ -71,6 +71,8 @@ def map_row(terms: list[int], targets: list[int], rows: dict[str, Any]) -> tuple
     """Apply the row map in integers."""
     if rows["map"] == "box":
         return terms, targets
+    if rows["map"] in {"unit", "unit_xy"}:
+        return divide_row(terms, targets, rows["map"])
     radius = math.floor(Fraction(rows["norm"]) * Q)
     squared = sum(z * z for z in terms)
     if squared <= radius**2:
@@ -82,6 +84,18 @@ def map_row(terms: list[int], targets: list[int], rows: dict[str, Any]) -> tuple
         return size if z >= 0 else -size
 
     return [shrink(z) for z in terms], [shrink(z) for z in targets]
+
+
+def divide_row(terms: list[int], targets: list[int], kind: str) -> tuple[list[int], list[int]]:
+    """Divide the terms beside the constant, here the first, by their norm; under unit_xy the targets too."""
+    squared = sum(z * z for z in terms[1:])
+    divisor = math.isqrt(squared * 2**16) + 1
+
+    def divide(z: int) -> int:
+        size = min(abs(z) * Q * 2**8 // divisor, Q) if squared else 0
+        return size if z >= 0 else -size
+
+    return terms[:1] + [divide(z) for z in terms[1:]], [divide(y) for y in targets] if kind == "unit_xy" else targets
 
 
 def mapped_rows(request: dict[str, Any]) -> list[tuple[list[int], list[int]]]:
@@ -100,6 +114,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "no constant": {"features": ["sex", "age", "region"], "intercept": False, "rows": {"map": "box"}},
     "no constant, ball": {"features": ["sex", "age"], "intercept": False, "rows": {"map": "ball", "norm": 1.05}},
     "boolean target": {"features": ["age", "sex"], "targets": ["alive", "smoker"], "rows": {"map": "box"}},
+    "unit": {"features": ["age", "weight", "region"], "rows": {"map": "unit"}},
+    "unit of one column, which is 0 for some": {"features": ["smoker"], "rows": {"map": "unit"}},
+    "unit with omission": {"features": ["creatinine", "age"], "targets": ["lambda"], "rows": {"map": "unit_xy"}},
+    "unit_xy": {"features": ["age", "weight"], "targets": ["kappa", "dose"], "rows": {"map": "unit_xy"}},
+    "unit_xy, 0 for some": {"features": ["smoker"], "rows": {"map": "unit_xy"}},
     "several targets": {"features": ["sex"], "targets": ["kappa", "dose", "lambda"], "rows": {"map": "ball"}},
     "small ball": {"features": ["age", "weight"], "rows": {"map": "ball", "norm": 0.1}},
     "everything box": {"features": EVERYTHING, "targets": ["kappa", "dose"], "rows": {"map": "box"}},

@@ -108,6 +108,17 @@ def test_a_changed_last_entry_with_a_new_hash_is_found(tampered: World) -> None:
     assert bad_sequence(tampered) is not None
 
 
+def test_a_mechanism_that_costs_something_else_is_found(tampered: World) -> None:
+    (text,) = tampered.sql("SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = 4")[0]
+    stated = json.loads(text)["mechanism"]
+    quieter = [part | {"scales": [str(2 * int(scale)) for scale in part["scales"]]} for part in stated]
+    for mechanism in (quieter, [], [{}], "none"):
+        assert tampered.curator.releases.find_unbacked("town") == []
+        rewrite(tampered, 4, rehash=True, mechanism=mechanism)
+        assert "the cost of sequence 4" in tampered.curator.releases.find_unbacked("town")
+        rewrite(tampered, 4, rehash=True, mechanism=stated)
+
+
 def test_a_changed_hash_is_found(tampered: World) -> None:
     tamper(
         tampered,

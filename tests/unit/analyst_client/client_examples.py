@@ -30,10 +30,13 @@ DATASET = {
     "population": "olmsted",
     "adjacency": "add_remove",
     "row_capacity": 10_000,
+    "rows_per_person": 1,
     "rows": None,
     "columns": [AGE, SEX],
     "kinds": ["gram"],
     "row_maps": ["box", "ball"],
+    "accountant": "gdp",
+    "mechanisms": ["gaussian", "laplace"],
 }
 TERMS = [
     {"name": "(constant)", "kind": "constant"},
@@ -93,7 +96,7 @@ def with_receipt(body: dict[str, Any]) -> str:
         "request_digest": "00",
         "answer_digest": hashlib.sha256(text.encode()).hexdigest(),
         "snapshot": "11",
-        "mechanism": [{"statistic": "xtx", "sensitivity_squared": "9/4", "sigma": ["12", "9"], "copies": 1}],
+        "mechanism": [{"statistic": "xtx", "sensitivity": "9/4", "scales": ["12", "9"], "copies": 1}],
         "time": "2026-01-01T00:00:00Z",
         "previous_hash": "22",
     }

@@ -1,6 +1,7 @@
 """Predictions from raw rows: frames and arrays, clipping, levels, missing values."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -173,3 +174,29 @@ def test_score_needs_rows_that_differ() -> None:
 def test_score_needs_as_many_targets_as_rows() -> None:
     with pytest.raises(ValueError, match="X has 2 rows and y 1"):
         fit_of([0.0, 1.0], AGE).score([[50], [75]], [1.0])
+
+
+def mapped_fit(row_map: str, coefficients: list[float]) -> OLS:
+    """Return a fit with the given scaled coefficients on a release whose rows were mapped."""
+    columns = [Column.numeric("a", -1, 3), Column.numeric("b", -2, 2)]
+    targets = [Column.numeric("y", -10, 10)]
+    release = Release.from_arrays(
+        np.eye(len(coefficients)), coefficients, features=columns, targets=targets, constant=len(coefficients) == 3
+    )
+    return OLS().fit(replace(release, request={"rows": {"map": row_map}}))
+
+
+def test_under_unit_predictions_are_linear_in_the_direction_of_a_row() -> None:
+    fit = mapped_fit("unit", [0.1, 0.5, 0.25])
+    # Scaled rows (0.3, 0.4), (−0.6, −0.8) and (0, 0): their directions are (0.6, 0.8), its negative, and none.
+    predicted = fit.predict([[1.6, 0.8], [-0.2, -1.6], [1.0, 0.0]])
+    assert predicted == pytest.approx([10 * 0.6, 10 * -0.4, 10 * 0.1])
+    assert fit.coef_ == pytest.approx([5.0, 2.5])
+
+
+def test_under_unit_xy_predictions_are_linear_in_the_row() -> None:
+    without = mapped_fit("unit_xy", [0.5, 0.25])
+    assert without.predict([[1.6, 0.8]]) == pytest.approx([10 * (0.5 * 0.3 + 0.25 * 0.4)])
+    assert without.predict([[1.6, 0.8]]) == pytest.approx(np.array([1.6, 0.8]) @ without.coef_ + without.intercept_)
+    with_constant = mapped_fit("unit_xy", [0.1, 0.5, 0.25])
+    assert with_constant.predict([[1.6, 0.8]]) == pytest.approx([10 * (0.1 * 0.5 + 0.5 * 0.3 + 0.25 * 0.4)])

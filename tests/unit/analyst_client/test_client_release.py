@@ -145,7 +145,7 @@ Change = Callable[[dict[str, Any]], object]
         lambda body: body["statistics"]["xty"].update(shape=[1, 3]),
         lambda body: body["statistics"]["lambda_min"].update(values=[]),
         lambda body: body["noise"]["sd"].update(xty=-1.0),
-        lambda body: body["cost"].update(mu=None),
+        lambda body: body["cost"].update(epsilon="1"),
         lambda body: body.update(statistics=[]),
     ],
 )

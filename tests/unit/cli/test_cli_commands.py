@@ -149,7 +149,10 @@ ERRORS: dict[str, tuple[list[str], str, int]] = {
     "delta 1": ([*POPULATION, "--epsilon", "1", "--delta", "1"], "delta", 1),
     "delta NaN": ([*POPULATION, "--epsilon", "1", "--delta", "nan"], "delta", 1),
     "epsilon beyond": ([*POPULATION, "--epsilon", "1001", "--delta", "1e-6"], "epsilon", 1),
-    "accountant": ([*POPULATION, *BUDGET, "--accountant", "pure"], "accountant", 1),
+    "accountant": ([*POPULATION, *BUDGET, "--accountant", "renyi"], "gdp, zcdp, pure", 1),
+    "pure with delta": ([*POPULATION, *BUDGET, "--accountant", "pure"], "alone under pure", 1),
+    "pure in mu": ([*POPULATION, "--mu", "1", "--accountant", "pure"], "state epsilon alone", 1),
+    "zcdp in mu": ([*POPULATION, "--mu", "1", "--accountant", "zcdp"], "state rho", 1),
     "population without a name": (["populations", "create", "", "--adjacency", "add_remove", *BUDGET], "name", 1),
     "population that no manifest can name": (
         ["populations", "create", "my town", "--adjacency", "add_remove", *BUDGET], "name", 1,

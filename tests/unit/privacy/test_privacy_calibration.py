@@ -1,212 +1,177 @@
-"""Conversions between (ε, δ), µ, ρ and the account's integers: each rounds in the direction that is safe."""
+"""From a share of a price to an integer scale: the least that affords, and the published formulas to the letter."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
+import math
 from fractions import Fraction
 
 import mpmath
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from curator_service.privacy import calibration
+from curator_service.privacy.accountant import GDP, PURE, ZCDP, Accountant
 from curator_service.privacy.calibration import (
-    DELTA_RESERVE,
-    EPSILON_MAX,
-    UNITS_PER_MU_SQUARED,
-    affordable_epsilon,
-    affordable_mu,
-    affordable_rho,
-    epsilon_of_units,
-    exact,
-    round_down,
-    units_of_epsilon_delta,
-    units_of_mu,
-    units_of_rho,
+    CALIBRATIONS,
+    Calibration,
+    PlanError,
+    nieminen_sensitivity,
+    scale_for,
+    sigma_for,
+    sigma_of_formula,
 )
+from curator_service.privacy.lattice import UNIT
+from curator_service.privacy.parts import GaussianPart, Statistic
+from curator_service.privacy.samplers import SCALE_MAX, SCALE_MIN
 
-MILLIONTH = Fraction(1, 10**6)
-SLOW = settings(deadline=None, max_examples=60)
-EPSILONS = st.floats(-3, 2).map(lambda p: exact(float(f"{10**p:.6g}")))
-DELTAS = st.integers(2, 12).map(lambda k: Fraction(1, 10**k))
-UNITS = st.floats(0, 15).map(lambda p: int(10**p))
-
-
-def delta_of(epsilon: Fraction, units: int) -> mpmath.mpf:
-    """Evaluate δ(ε; µ) through the error function, with 80 digits, apart from the code under test."""
-    context = mpmath.MPContext()
-    context.dps = 80
-    e = context.mpf(epsilon.numerator) / epsilon.denominator
-    mu = context.sqrt(context.mpf(units) / UNITS_PER_MU_SQUARED)
-    root = context.sqrt(2)
-    left = context.erfc((e / mu - mu / 2) / root) / 2
-    right = context.exp(e) * context.erfc((e / mu + mu / 2) / root) / 2
-    return left - right
+QUICK = settings(deadline=None)
+SENSITIVITIES_SQUARED = st.fractions(min_value=Fraction(2**20), max_value=Fraction(2**80))
+NUMBERS = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(1))
+every_curved = pytest.mark.parametrize("accountant", [GDP, ZCDP], ids=lambda a: a.name)
 
 
-def allowed(delta: Fraction) -> mpmath.mpf:
-    kept = delta - Fraction(1, 2**60)
-    context = mpmath.MPContext()
-    context.dps = 80
-    return context.mpf(kept.numerator) / kept.denominator
+def test_which_calibrations_each_mechanism_has() -> None:
+    assert {m.value: [c.value for c in known] for m, known in CALIBRATIONS.items()} == {
+        "gaussian": ["analytic", "classical", "wang2018"],
+        "laplace": ["analytic", "nieminen2017"],
+    }
 
 
-@SLOW
-@given(EPSILONS, DELTAS)
-@example(Fraction(1), MILLIONTH)
-@example(Fraction(EPSILON_MAX), Fraction(1, 10**15))
-@example(Fraction(1, 10**6), Fraction(1, 10**15))
-@example(Fraction(1, 10**9), Fraction(999, 1000))
-def test_a_price_is_the_largest_integer_within_epsilon_and_delta(epsilon: Fraction, delta: Fraction) -> None:
-    units = units_of_epsilon_delta(epsilon, delta)
-    assert units == 0 or delta_of(epsilon, units) <= allowed(delta)
-    assert delta_of(epsilon, units + 1) > allowed(delta)
+# --- the account's own arithmetic -------------------------------------------------------------------------------------
 
 
-@SLOW
-@given(UNITS, DELTAS)
-@example(56_028_963_825, MILLIONTH)
-@example(1, MILLIONTH)
-def test_epsilon_of_an_amount_is_rounded_up_in_the_ninth_digit(units: int, delta: Fraction) -> None:
-    epsilon = epsilon_of_units(units, delta)
-    if epsilon in {0.0, float("inf")}:
-        edge, inside = (Fraction(0), True) if epsilon == 0.0 else (Fraction(EPSILON_MAX), False)
-        assert (delta_of(edge, units) <= allowed(delta)) is inside
+@QUICK
+@given(SENSITIVITIES_SQUARED, NUMBERS, st.sampled_from([GDP, ZCDP]))
+def test_sigma_is_the_least_integer_that_affords(squared: Fraction, number: Fraction, accountant: Accountant) -> None:
+    try:
+        sigma = sigma_for(accountant, squared, number)
+    except PlanError:
         return
-    assert delta_of(exact(epsilon), units) <= allowed(delta)
-    assert delta_of(exact(epsilon) * (1 - Fraction(1, 10**8)), units) > allowed(delta)
+    assert SCALE_MIN <= sigma <= SCALE_MAX
+    assert accountant.gaussian(GaussianPart(Statistic.YTY, squared, sigma)) <= number
+    assert accountant.gaussian(GaussianPart(Statistic.YTY, squared, sigma - 1)) > number
 
 
-@SLOW
-@given(EPSILONS, DELTAS)
-def test_a_price_that_is_spent_reads_as_its_own_epsilon(epsilon: Fraction, delta: Fraction) -> None:
-    units = units_of_epsilon_delta(epsilon, delta)
-    assert epsilon_of_units(units, delta) <= float(epsilon) * (1 + 1e-8)
+def test_sigma_of_an_exact_square_is_not_rounded_up() -> None:
+    assert sigma_for(GDP, Fraction(2**20 - 9), Fraction(1)) == 2**10
+    assert sigma_for(GDP, Fraction(2**20 - 9) + Fraction(1, 10**9), Fraction(1)) == 2**10 + 1
+    assert sigma_for(ZCDP, Fraction(2**20), Fraction(1, 2)) == 2**10
+    assert sigma_for(ZCDP, Fraction(2**20) + Fraction(1, 10**9), Fraction(1, 2)) == 2**10 + 1
 
 
-def test_one_and_a_millionth_come_back_exactly() -> None:
-    assert epsilon_of_units(units_of_epsilon_delta(Fraction(1), MILLIONTH), MILLIONTH) == 1.0
-    assert affordable_epsilon(units_of_epsilon_delta(Fraction(1), MILLIONTH), MILLIONTH) == 1.0
+@pytest.mark.parametrize(("accountant", "loss", "number"), [(GDP, 9, 1), (ZCDP, 0, "1/2")])
+def test_the_ends_of_the_sigma_range_are_allowed_and_no_more(accountant: Accountant, loss: int, number: str) -> None:
+    price = Fraction(number)
+    assert sigma_for(accountant, Fraction(SCALE_MAX**2 - loss), price) == SCALE_MAX
+    assert sigma_for(accountant, Fraction(SCALE_MIN**2 - loss), price) == SCALE_MIN
+    with pytest.raises(PlanError, match="too small"):
+        sigma_for(accountant, Fraction(SCALE_MAX**2 - loss + 1), price)
+    with pytest.raises(PlanError, match="too large"):
+        sigma_for(accountant, Fraction((SCALE_MIN - 1) ** 2 - loss), price)
 
 
-@SLOW
-@given(UNITS, DELTAS)
-@example(1, MILLIONTH)
-@example(10**15, Fraction(1, 10**12))
-def test_an_affordable_epsilon_costs_at_most_the_amount(units: int, delta: Fraction) -> None:
-    epsilon = affordable_epsilon(units, delta)
-    if epsilon > 0:
-        assert units_of_epsilon_delta(exact(epsilon), delta) <= units
+@every_curved
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_number_of_nothing_buys_no_sigma(accountant: Accountant, number: int) -> None:
+    with pytest.raises(PlanError, match="smallest unit") as refusal:
+        sigma_for(accountant, Fraction(10**12), Fraction(number))
+    assert refusal.value.field == "price"
 
 
-@SLOW
-@given(EPSILONS, DELTAS)
-def test_an_affordable_epsilon_is_the_largest_of_nine_digits(epsilon: Fraction, delta: Fraction) -> None:
-    units = units_of_epsilon_delta(epsilon, delta)
-    if units > 10**6:
-        assert affordable_epsilon(units, delta) >= float(epsilon) * (1 - 1e-8)
-
-
-@given(st.integers(0, 10**24))
-@example(1)
-@example(10**22 - 1)
-@example(10**20 - 1)
-def test_an_affordable_mu_or_rho_costs_at_most_the_amount(units: int) -> None:
-    assert units_of_mu(exact(affordable_mu(units))) <= units
-    assert units_of_rho(exact(affordable_rho(units))) <= units
-
-
-@pytest.mark.parametrize("rho", ["0.15", "0.05", "0.1", "0.3", "0.7", "1.5e-12"])
-def test_an_affordable_rho_gives_back_a_short_decimal(rho: str) -> None:
-    assert affordable_rho(units_of_rho(exact(rho))) == float(rho)
-
-
-def test_nothing_affords_nothing() -> None:
-    assert (affordable_mu(0), affordable_rho(0), affordable_epsilon(0, MILLIONTH)) == (0.0, 0.0, 0.0)
-
-
-def test_a_delta_below_the_reserve_affords_no_epsilon() -> None:
-    assert affordable_epsilon(1000, Fraction(1, 10**20)) == 0.0
-
-
-def test_three_times_a_tenth_of_rho_is_three_tenths() -> None:
-    assert units_of_rho(exact(0.15)) == 3 * units_of_rho(exact(0.05))
-    assert units_of_rho(exact(0.3)) == 3 * units_of_rho(exact(0.1))
-
-
-def test_a_float_is_read_as_the_decimal_that_was_written() -> None:
-    assert exact(0.1) == Fraction(1, 10)
-    assert exact(1e-6) == MILLIONTH
-    assert exact("0.30") == Fraction(3, 10)
-
-
-def test_a_numpy_float_is_read_like_a_python_float() -> None:
-    assert exact(np.float64(0.1)) == Fraction(1, 10)
-
-
-def test_mu_and_rho_are_rounded_down() -> None:
-    assert units_of_mu(exact(0.5)) == 25 * 10**10
-    assert units_of_mu(Fraction(1, 3)) == 111_111_111_111
-    assert units_of_rho(Fraction(1, 3)) == 666_666_666_666
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0, "1e-6"), (-1, "1e-6"), (1001, "1e-6"), (1, "0"), (1, "1"), (1, "9e-16")]
+@QUICK
+@given(
+    st.fractions(min_value=Fraction(1), max_value=Fraction(2**60)),
+    st.fractions(min_value=Fraction(1, 10**6), max_value=Fraction(1000)),
 )
-def test_epsilon_or_delta_out_of_range_is_refused(epsilon: int, delta: str) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        units_of_epsilon_delta(Fraction(epsilon), Fraction(delta))
+def test_a_laplace_scale_is_the_least_integer_that_affords(sensitivity: Fraction, epsilon: Fraction) -> None:
+    try:
+        scale = scale_for(sensitivity, epsilon)
+    except PlanError:
+        assert not SCALE_MIN <= math.ceil(sensitivity / epsilon) <= SCALE_MAX
+        return
+    assert SCALE_MIN <= scale <= SCALE_MAX
+    assert sensitivity / scale <= epsilon < sensitivity / (scale - 1)
 
 
-def test_two_to_the_minus_sixty_of_delta_is_kept_back() -> None:
-    assert Fraction(1, 2**60) == DELTA_RESERVE
-    units = units_of_epsilon_delta(Fraction(1), Fraction(1, 10**15))
-    kept = Fraction(1, 10**15) - DELTA_RESERVE
-    assert delta_of(Fraction(1), units) <= float(kept) < delta_of(Fraction(1), units + 10**6)
+def test_a_laplace_scale_of_an_exact_quotient_is_not_rounded_up() -> None:
+    assert scale_for(Fraction(10**6), Fraction(1, 10)) == 10**7
+    assert scale_for(Fraction(10**6) + Fraction(1, 10**9), Fraction(1, 10)) == 10**7 + 1
 
 
-@given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**15))
-def test_rounding_down_never_raises_a_number(value: Fraction) -> None:
-    rounded = exact(round_down(value))
-    assert value * (1 - Fraction(1, 10**11)) <= rounded <= value
+def test_the_ends_of_the_laplace_range_are_allowed_and_no_more() -> None:
+    assert scale_for(Fraction(SCALE_MAX), Fraction(1)) == SCALE_MAX
+    assert scale_for(Fraction(SCALE_MIN), Fraction(1)) == SCALE_MIN
+    with pytest.raises(PlanError, match="too small") as small:
+        scale_for(Fraction(SCALE_MAX + 1), Fraction(1))
+    with pytest.raises(PlanError, match="too large") as large:
+        scale_for(Fraction(SCALE_MIN - 1), Fraction(1))
+    assert small.value.field == large.value.field == "price"
 
 
-@given(st.integers(0, 10**6), st.integers(0, 10**6))
-def test_the_search_finds_the_last_true_from_any_guess(last: int, guess: int) -> None:
-    assert calibration._last_true(lambda k: k <= last, guess) == last
+# --- published formulas -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("guess", [-5, 0, 10**15])
-def test_the_search_survives_a_bad_guess(guess: int) -> None:
-    assert calibration._last_true(lambda k: k <= 123_456, guess) == 123_456
+def formula(calibration: Calibration, squared: Fraction, epsilon: Fraction, delta: Fraction) -> int:
+    """Evaluate σ of the formula with 60 digits, and round it up.
+
+    The code rounds its logarithm up by 1e-30: so does this, or a value within 1e-20 of an integer would differ.
+    """
+    context = mpmath.MPContext()
+    context.dps = 60
+    d = context.mpf(delta.numerator) / delta.denominator
+    root = 2 * context.log(context.mpf(5) / 4 / d) if calibration is Calibration.CLASSICAL else context.log(2 / d)
+    length = context.sqrt(context.mpf(squared.numerator) / squared.denominator * root)
+    return int(context.ceil(length * epsilon.denominator / epsilon.numerator * (1 + context.mpf(10) ** -30)))
 
 
-@pytest.mark.parametrize("factor", [0.5, 0.999, 1.001, 2.0])
-def test_a_wrong_first_guess_does_not_change_a_price(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    right = units_of_epsilon_delta(Fraction(7, 10), MILLIONTH)
-    guess = calibration._float_mu
-    monkeypatch.setattr(calibration, "_float_mu", lambda e, d: factor * guess(e, d))
-    assert units_of_epsilon_delta.__wrapped__(Fraction(7, 10), MILLIONTH) == right
+@QUICK
+@given(
+    st.sampled_from([Calibration.CLASSICAL, Calibration.WANG2018]),
+    st.integers(2**30, 2**70).map(Fraction),
+    st.floats(-3, -0.01).map(lambda p: Fraction(10**p)),
+    st.floats(-14, -0.1).map(lambda p: Fraction(10**p)),
+)
+@example(Calibration.CLASSICAL, Fraction(2**60), Fraction(1, 3), Fraction(1, 3 * 10**6))
+@example(Calibration.WANG2018, Fraction(2**60), Fraction(1, 3), Fraction(1, 3 * 10**6))
+def test_sigma_of_a_formula_is_rounded_up_to_the_next_integer(
+    calibration: Calibration, squared: Fraction, epsilon: Fraction, delta: Fraction
+) -> None:
+    assert sigma_of_formula(calibration, squared, epsilon, delta) == formula(calibration, squared, epsilon, delta)
 
 
-def test_sixteen_threads_get_the_values_of_one() -> None:
-    questions = [(Fraction(k, 37), Fraction(1, 10 ** (4 + k % 7))) for k in range(1, 33)]
+def test_wang_s_three_equal_parts_have_his_formula() -> None:
+    # Algorithm 2: each of the three has sigma = sensitivity * sqrt(ln(6/delta)) / (epsilon/3).
+    third = Fraction(1, 3)
+    sigma = sigma_of_formula(Calibration.WANG2018, Fraction(2**80), third, third / 10**6)
+    assert sigma / 2**40 == pytest.approx(math.sqrt(math.log(6e6)) * 3, rel=1e-10)
 
-    def answer(question: tuple[Fraction, Fraction]) -> tuple[int, float, float]:
-        # Past the caches: every thread computes.
-        units = units_of_epsilon_delta.__wrapped__(*question)
-        delta = question[1]
-        return units, epsilon_of_units.__wrapped__(units, delta), affordable_epsilon.__wrapped__(units, delta)
 
-    serial = [answer(q) for q in questions]
-    barrier = threading.Barrier(16)
+def test_kalaja_s_parts_have_dwork_and_roth_s_formula() -> None:
+    third = Fraction(1, 3)
+    sigma = sigma_of_formula(Calibration.CLASSICAL, Fraction(2**80), third, third / 10**6)
+    assert sigma / 2**40 == pytest.approx(math.sqrt(2 * math.log(1.25 * 3e6)) * 3, rel=1e-10)
 
-    def worker(shift: int) -> list[tuple[int, float, float]]:
-        barrier.wait()
-        turned = questions[shift:] + questions[:shift]
-        found = [answer(q) for q in turned]
-        return found[len(found) - shift :] + found[: len(found) - shift]
 
-    with ThreadPoolExecutor(16) as pool:
-        assert all(found == serial for found in pool.map(worker, range(16)))
+@pytest.mark.parametrize("calibration", [Calibration.CLASSICAL, Calibration.WANG2018])
+def test_a_formula_outside_of_the_lattice_is_refused(calibration: Calibration) -> None:
+    with pytest.raises(PlanError, match="too small"):
+        sigma_of_formula(calibration, Fraction(2**110), Fraction(1, 10), Fraction(1, 10**6))
+    with pytest.raises(PlanError, match="too large"):
+        sigma_of_formula(calibration, Fraction(100), Fraction(1, 10), Fraction(1, 10**6))
+
+
+@pytest.mark.parametrize("d", [1, 2, 7, 50])
+def test_nieminen_s_sensitivities_are_those_of_the_thesis(d: int) -> None:
+    bound = UNIT  # of a feature and of a target alike
+    assert nieminen_sensitivity(Statistic.XTX, d) == d * (d + 1) * bound**2
+    assert nieminen_sensitivity(Statistic.XTY, d) == 2 * d * bound * bound
+    assert nieminen_sensitivity(Statistic.YTY, d) == bound**2
+
+
+def test_a_refusal_is_a_value_error_that_names_its_field() -> None:
+    error = PlanError("price", "too small")
+    assert isinstance(error, ValueError)
+    assert (error.field, str(error)) == ("price", "too small")
+
+
+def test_a_pure_account_has_no_sigma() -> None:
+    with pytest.raises(ValueError, match="Gaussian"):
+        sigma_for(PURE, Fraction(10**12), Fraction(1))

@@ -140,6 +140,13 @@ def test_columns_are_listed_once_and_in_order() -> None:
     assert design.columns == ("c", "x", "y")
 
 
+def test_a_design_knows_its_constant() -> None:
+    assert make_design((numeric("x"),), (), intercept=True).has_constant
+    assert make_design((), (numeric("y"),), intercept=True).has_constant
+    assert not make_design((numeric("x"),), (numeric("y"),), intercept=False).has_constant
+    assert not make_design((), (numeric("y"),), intercept=False).has_constant
+
+
 def test_a_design_without_columns_codes_a_constant() -> None:
     assert code_rows({}, make_design((), (), intercept=True), 2).tolist() == [[q], [q]]
 
@@ -213,6 +220,7 @@ def test_at_most_one_term_of_a_group_differs_from_zero(
     design = make_design(tuple(columns), (), intercept=intercept)
     rows = code_rows(random_columns(columns, 40, seed), design, 40)
     assert (np.abs(rows) <= q).all()
+    assert (rows == np.rint(rows)).all()
     for group in {t.group for t in design.terms}:
         members = [j for j, t in enumerate(design.terms) if t.group == group]
         assert ((rows[:, members] != 0).sum(axis=1) <= 1).all()

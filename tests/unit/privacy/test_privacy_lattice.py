@@ -109,6 +109,13 @@ def test_the_request_lattice_rounds_the_exact_ratio(stored: int) -> None:
     assert to_request_lattice(np.array([stored], dtype=np.int32))[0] == expected
 
 
+def test_the_request_lattice_holds_integers_in_float64() -> None:
+    stored = np.linspace(-STORED_UNIT, STORED_UNIT, 100_003).astype(np.int32)
+    requested = to_request_lattice(stored)
+    assert requested.dtype == np.float64
+    assert requested.tolist() == [round(Fraction(z * UNIT, STORED_UNIT)) for z in stored.tolist()]
+
+
 def test_the_bounds_reach_the_ends_of_the_request_lattice() -> None:
     assert to_request_lattice(to_stored(np.array([50.0, 75.0, 100.0]), 50.0, 100.0)).tolist() == [-UNIT, 0, UNIT]
 

@@ -1,37 +1,48 @@
 """Noise is added once per released entry, at the plan's scale, in integers."""
 
+import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
+from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
 from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, perturb
-from curator_service.privacy.planning import GramPlan, Statistic, default_shares, plan_gram
-from curator_service.privacy.rows import Ball, Box, RowMap
-from curator_service.privacy.samplers import SystemNoise
+from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, noise_sd, perturb
+from curator_service.privacy.parts import Statistic
+from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
+from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.samplers import SCALE_MAX, Distribution, SystemNoise
 from curator_service.privacy.statistics import SufficientStatistics, compute_gram, compute_lambda_min, split_gram
 
+GAUSSIAN, LAPLACE = Distribution.DISCRETE_GAUSSIAN, Distribution.DISCRETE_LAPLACE
 BALL, BOX = Ball.of_norm(1.2), Box()
+MAPS = pytest.mark.parametrize("row_map", [BOX, BALL, Unit(), UnitXY()], ids=["box", "ball", "unit", "unit_xy"])
+MECHANISMS = pytest.mark.parametrize("mechanism", list(Mechanism))
 
 
 class RecordingNoise:
     """A noise source that hands out known, distinct, huge integers and remembers what was asked."""
 
     def __init__(self, first: int = 10**20) -> None:
+        self.calls: list[Distribution] = []
         self.asked: list[int] = []
         self.given: list[int] = []
         self._next = first
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
-        draws = [self._next + k for k in range(len(sigmas))]
-        self._next += len(sigmas)
-        self.asked.extend(sigmas)
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        draws = [self._next + k for k in range(len(scales))]
+        self._next += len(scales)
+        self.calls.append(distribution)
+        self.asked.extend(scales)
         self.given.extend(draws)
         return draws
 
@@ -39,12 +50,17 @@ class RecordingNoise:
 class ScaleAsNoise:
     """A noise source whose every draw is its own scale: shows which entry got which."""
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
-        return list(sigmas)
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        return list(scales)
 
 
 def make_plan(
-    row_map: RowMap, *, features: int = 3, targets: int = 2, statistics: tuple[Statistic, ...] = tuple(Statistic)
+    row_map: RowMap,
+    mechanism: Mechanism = Mechanism.GAUSSIAN,
+    *,
+    features: int = 3,
+    targets: int = 2,
+    statistics: tuple[Statistic, ...] = tuple(Statistic),
 ) -> GramPlan:
     design = make_design(
         tuple(Column(f"x{i}", ColumnType.NUMERIC) for i in range(features)),
@@ -56,8 +72,9 @@ def make_plan(
         row_map,
         Adjacency.ADD_REMOVE,
         row_capacity=10**6,
-        price_units=56_028_963_825,
-        shares=default_shares(statistics),
+        price=Price(epsilon=1.0, delta=1e-6) if mechanism is Mechanism.GAUSSIAN else Price(epsilon=1.0),
+        shares=default_shares(statistics, mechanism),
+        mechanism=mechanism,
     )
 
 
@@ -67,62 +84,100 @@ def make_statistics(terms: int = 4, targets: int = 2) -> SufficientStatistics:
     return split_gram(compute_gram([rows], terms + targets), terms)
 
 
-def exact_values(statistics: SufficientStatistics) -> dict[Statistic, list[int]]:
+def exact_values(statistics: SufficientStatistics, plan: GramPlan) -> dict[Statistic, list[int]]:
     size = len(statistics.xtx)
     return {
         Statistic.XTX: [int(statistics.xtx[i, j]) for i in range(size) for j in range(i, size)],
         Statistic.XTY: [int(value) for row in statistics.xty for value in row],
         Statistic.YTY: [int(value) for value in statistics.yty],
-        Statistic.LAMBDA_MIN: [compute_lambda_min(statistics.xtx)],
+        Statistic.LAMBDA_MIN: [compute_lambda_min(statistics.xtx, plan.lambda_min_tolerance)],
     }
 
 
-@pytest.mark.parametrize("row_map", [BOX, BALL], ids=["box", "ball"])
-def test_every_draw_is_added_to_exactly_one_entry(row_map: RowMap) -> None:
-    noise, statistics = RecordingNoise(), make_statistics()
-    noisy = perturb(statistics, make_plan(row_map), noise)
-    exact = exact_values(statistics)
-    added = [n - e for s in exact for n, e in zip(noisy.values[s], exact[s], strict=True)]
-    assert sorted(added) == noise.given
+@MECHANISMS
+@MAPS
+def test_every_draw_is_added_to_exactly_one_entry(row_map: RowMap, mechanism: Mechanism) -> None:
+    plan, noise, statistics = make_plan(row_map, mechanism), RecordingNoise(), make_statistics()
+    noisy = perturb(statistics, plan, noise)
+    exact = exact_values(statistics, plan)
+    added = [n - e for s in Statistic for n, e in zip(noisy.values[s], exact[s], strict=True)]
+    assert added == noise.given  # in the order of the statistics, of rows, of columns
 
 
-@pytest.mark.parametrize("row_map", [BOX, BALL], ids=["box", "ball"])
-def test_one_draw_is_taken_per_unordered_pair(row_map: RowMap) -> None:
+@MECHANISMS
+@MAPS
+def test_one_draw_is_taken_per_unordered_pair(row_map: RowMap, mechanism: Mechanism) -> None:
     noise = RecordingNoise()
-    perturb(make_statistics(), make_plan(row_map), noise)
+    perturb(make_statistics(), make_plan(row_map, mechanism), noise)
     assert len(noise.asked) == 4 * 5 // 2 + 4 * 2 + 2 + 1
 
 
-def test_box_draws_use_the_scale_of_their_part() -> None:
-    plan, noise = make_plan(BOX), RecordingNoise()
+@MECHANISMS
+@MAPS
+def test_a_release_calls_its_source_once_for_the_law_of_its_plan(row_map: RowMap, mechanism: Mechanism) -> None:
+    noise = RecordingNoise()
+    perturb(make_statistics(), make_plan(row_map, mechanism), noise)
+    assert noise.calls == [GAUSSIAN if mechanism is Mechanism.GAUSSIAN else LAPLACE]
+
+
+@pytest.mark.parametrize(
+    ("row_map", "mechanism"), [(BOX, Mechanism.GAUSSIAN), (BOX, Mechanism.LAPLACE), (BALL, Mechanism.LAPLACE)]
+)
+def test_each_part_has_one_scale_where_pairs_weigh_as_the_diagonal(row_map: RowMap, mechanism: Mechanism) -> None:
+    plan, noise = make_plan(row_map, mechanism), RecordingNoise()
     perturb(make_statistics(), plan, noise)
-    xtx, xty, yty, lambda_min = plan.parts
-    assert noise.asked == [xtx.sigma] * 10 + [xty.sigma] * 8 + [yty.sigma] * 2 + [lambda_min.sigma]
+    assert [part.scales[0] == part.scales[1] for part in plan.parts] == [True] * 4
+    xtx, xty, yty, lambda_min = (part.scales[0] for part in plan.parts)
+    assert noise.asked == [xtx] * 10 + [xty] * 8 + [yty] * 2 + [lambda_min]
+    assert len({xtx, xty, yty, lambda_min}) == 4
 
 
-def test_ball_scales_go_to_the_diagonal_and_off_it() -> None:
-    plan, statistics = make_plan(BALL), make_statistics()
-    part = plan.parts[0]
+def test_laplace_scales_are_those_of_the_plan() -> None:
+    plan = make_plan(BOX, Mechanism.LAPLACE)
+    assert [part.scales for part in plan.parts] == [(part.scale, part.scale) for part in plan.parts]
+    # Δ₁ q⁻²: 10 entries of XᵀX; 4 of Xᵀy and 1 of yᵀy for each target: t is its share of ε, or one more.
+    shares = default_shares(tuple(Statistic), Mechanism.LAPLACE)
+    for part, bound in zip(plan.parts[:3], (10, 2 * 4, 2 * 1), strict=True):
+        assert part.scale == math.ceil(bound * UNIT**2 / shares[part.statistic])
+
+
+@pytest.mark.parametrize("row_map", [BALL, Unit(), UnitXY()], ids=["ball", "unit", "unit_xy"])
+def test_gaussian_scales_of_a_norm_go_to_the_diagonal_and_off_it(row_map: RowMap) -> None:
+    plan, statistics = make_plan(row_map), make_statistics()
+    diagonal, offdiagonal = plan.parts[0].scales
     noisy = perturb(statistics, plan, ScaleAsNoise())
-    exact = exact_values(statistics)[Statistic.XTX]
+    exact = exact_values(statistics, plan)[Statistic.XTX]
     added = [n - e for n, e in zip(noisy.values[Statistic.XTX], exact, strict=True)]
-    expected = [part.sigma if i == j else part.sigma_offdiagonal for i in range(4) for j in range(i, 4)]
-    assert added == expected
-    assert part.sigma != part.sigma_offdiagonal
+    assert added == [diagonal if i == j else offdiagonal for i in range(4) for j in range(i, 4)]
+    assert diagonal == pytest.approx(math.sqrt(2) * offdiagonal, rel=1e-6)
 
 
+@MECHANISMS
 @pytest.mark.parametrize("row_map", [BOX, BALL], ids=["box", "ball"])
 @pytest.mark.parametrize("statistic", list(Statistic))
-def test_only_what_was_planned_is_drawn_and_released(row_map: RowMap, statistic: Statistic) -> None:
-    noisy = perturb(make_statistics(), make_plan(row_map, statistics=(statistic,)), RecordingNoise())
+def test_only_what_was_planned_is_drawn_and_released(
+    row_map: RowMap, statistic: Statistic, mechanism: Mechanism
+) -> None:
+    noise = RecordingNoise()
+    noisy = perturb(make_statistics(), make_plan(row_map, mechanism, statistics=(statistic,)), noise)
     assert list(noisy.values) == [statistic]
+    assert len(noise.given) == len(noisy.values[statistic])
 
 
-def test_each_release_draws_afresh() -> None:
-    statistics, plan = make_statistics(), make_plan(BALL)
+@MECHANISMS
+def test_each_release_draws_afresh(mechanism: Mechanism) -> None:
+    statistics, plan = make_statistics(), make_plan(BALL, mechanism)
     first, second = (perturb(statistics, plan, SystemNoise()) for _ in range(2))
     for statistic in Statistic:
         assert first.values[statistic] != second.values[statistic]  # false alarm below 1e-8
+
+
+@MECHANISMS
+def test_no_draw_serves_two_entries(mechanism: Mechanism) -> None:
+    plan, statistics = make_plan(BOX, mechanism), make_statistics()
+    noisy, exact = perturb(statistics, plan, SystemNoise()), exact_values(statistics, plan)
+    added = [n - e for s in Statistic for n, e in zip(noisy.values[s], exact[s], strict=True)]
+    assert len(set(added)) == 21  # scales are above 2^34: a false alarm has probability below 1e-7
 
 
 def test_a_single_term_under_the_ball_has_no_pair_to_draw() -> None:
@@ -132,7 +187,7 @@ def test_a_single_term_under_the_ball_has_no_pair_to_draw() -> None:
         Ball.of_norm(1.0),
         Adjacency.ADD_REMOVE,
         row_capacity=10,
-        price_units=10**11,
+        price=Price(rho=0.05),
         shares=default_shares(tuple(Statistic)),
     )
     noisy = perturb(make_statistics(1, 1), plan, SystemNoise())
@@ -148,16 +203,17 @@ def test_sums_beyond_int64_stay_exact() -> None:
     assert noisy.values[Statistic.XTX] == [2**63 - 1 + 2**62 + k for k in range(3)]
 
 
-def test_noisy_values_are_python_integers() -> None:
-    noisy = perturb(make_statistics(), make_plan(BALL), SystemNoise())
+@MECHANISMS
+def test_noisy_values_are_python_integers(mechanism: Mechanism) -> None:
+    noisy = perturb(make_statistics(), make_plan(BALL, mechanism), SystemNoise())
     assert all(type(value) is int for values in noisy.values.values() for value in values)
 
 
 def test_the_statistics_are_not_changed() -> None:
-    statistics = make_statistics()
-    before = exact_values(statistics)
-    perturb(statistics, make_plan(BALL), RecordingNoise())
-    assert exact_values(statistics) == before
+    plan, statistics = make_plan(BALL), make_statistics()
+    before = exact_values(statistics, plan)
+    perturb(statistics, plan, RecordingNoise())
+    assert exact_values(statistics, plan) == before
 
 
 @given(st.lists(st.integers(-(2**64), 2**64), min_size=1))
@@ -173,53 +229,110 @@ def test_the_step_is_one_over_the_squared_unit() -> None:
 class HalvedNoise(SystemNoise):
     """A wrong source: half the scale."""
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
-        return super().sample_discrete_gaussian([sigma // 2 for sigma in sigmas])
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        return super().sample(distribution, [scale // 2 for scale in scales])
 
 
 class DoubledPairs(SystemNoise):
     """A wrong source: an off-diagonal entry gets the mean of two draws, as when both triangles are averaged."""
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
-        twice = super().sample_discrete_gaussian([sigma for sigma in sigmas for _ in range(2)])
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        twice = super().sample(distribution, [scale for scale in scales for _ in range(2)])
         return [(a + b) // 2 for a, b in zip(twice[::2], twice[1::2], strict=True)]
 
 
 class SummedPairs(SystemNoise):
     """A wrong source: an off-diagonal entry gets the sum of two draws, as when both triangles are added."""
 
-    def sample_discrete_gaussian(self, sigmas: Sequence[int]) -> list[int]:
-        twice = super().sample_discrete_gaussian([sigma for sigma in sigmas for _ in range(2)])
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        twice = super().sample(distribution, [scale for scale in scales for _ in range(2)])
         return [a + b for a, b in zip(twice[::2], twice[1::2], strict=True)]
 
 
-def variance_ratios(row_map: RowMap, source: Callable[[], SystemNoise], repeats: int = 150) -> dict[str, float]:
-    """Return, per kind of entry, the mean of squared noise over what the plan states."""
-    plan, statistics = make_plan(row_map), make_statistics()
-    exact = exact_values(statistics)
+def scale_p_values(
+    row_map: RowMap, mechanism: Mechanism, source: Callable[[], SystemNoise], repeats: int = 400
+) -> dict[str, float]:
+    """Return, per kind of entry, the p-value of the size of its noise at the scale that the plan states.
+
+    Σ(x/σ)² of a Gaussian is χ²; 2 Σ|x|/t of a Laplace too, with twice the degrees of freedom. Scales are above 2^30,
+    where the discrete laws and the continuous ones cannot be told apart.
+    """
+    plan, statistics = make_plan(row_map, mechanism), make_statistics()
+    exact = exact_values(statistics, plan)
     diagonal = [i == j for i in range(4) for j in range(i, 4)]
-    squares: dict[str, list[float]] = {}
+    sizes: dict[str, list[float]] = {}
     for _ in range(repeats):
         noisy = perturb(statistics, plan, source())
         for part in plan.parts:
-            statistic = Statistic(part.statistic)
+            statistic = part.statistic
             for k, (n, e) in enumerate(zip(noisy.values[statistic], exact[statistic], strict=True)):
                 off = statistic is Statistic.XTX and not diagonal[k]
-                sigma = part.sigma_offdiagonal if off and part.sigma_offdiagonal else part.sigma
-                squares.setdefault("pair" if off else statistic.value, []).append(((n - e) / sigma) ** 2)
-    return {kind: float(np.mean(values)) for kind, values in squares.items()}
+                size = abs(n - e) / part.scales[off]
+                sizes.setdefault("pair" if off else statistic.value, []).append(size)
+    p_values = {}
+    for kind, values in sizes.items():
+        if mechanism is Mechanism.GAUSSIAN:
+            total, law = math.fsum(v * v for v in values), stats.chi2(len(values))
+        else:
+            total, law = 2 * math.fsum(values), stats.chi2(2 * len(values))
+        p_values[kind] = float(2 * min(law.cdf(total), law.sf(total)))
+    return p_values
 
 
+@MECHANISMS
 @pytest.mark.parametrize("row_map", [BOX, BALL], ids=["box", "ball"])
-def test_the_variance_of_every_kind_of_entry_is_the_planned_one(row_map: RowMap) -> None:
-    # 150 to 1,200 squares per kind: a ratio outside these limits has probability below 1e-6 for each.
-    for ratio in variance_ratios(row_map, SystemNoise).values():
-        assert 0.5 < ratio < 1.7
+def test_the_scale_of_every_kind_of_entry_is_the_planned_one(row_map: RowMap, mechanism: Mechanism) -> None:
+    # Five kinds in each of four tests, each with a false alarm once in a million.
+    for p_value in scale_p_values(row_map, mechanism, SystemNoise).values():
+        assert p_value > 1e-6
 
 
+@MECHANISMS
 @pytest.mark.parametrize("wrong", [HalvedNoise, DoubledPairs, SummedPairs])
 @pytest.mark.parametrize("row_map", [BOX, BALL], ids=["box", "ball"])
-def test_wrong_noise_is_seen(row_map: RowMap, wrong: Callable[[], SystemNoise]) -> None:
-    # Pairs are judged, with 900 squares: right noise stays within 0.77 and 1.26 but once in a million.
-    ratio = variance_ratios(row_map, wrong)["pair"]
-    assert not 0.77 < ratio < 1.26
+def test_wrong_noise_is_seen(row_map: RowMap, wrong: Callable[[], SystemNoise], mechanism: Mechanism) -> None:
+    # The power of the test above: 2,400 pairs, whose mean size is off by a quarter or more, 12 standard errors.
+    assert scale_p_values(row_map, mechanism, wrong)["pair"] < 1e-6
+
+
+def exact_sd(distribution: Distribution, scale: int, reach: int) -> mpmath.mpf:
+    """Sum m² P(m) over the integers, in lattice units, with 120 digits."""
+    with mpmath.workdps(120):
+
+        def weight(m: int) -> mpmath.mpf:
+            gamma = mpmath.mpf(m * m) / (2 * scale**2) if distribution is GAUSSIAN else mpmath.mpf(m) / scale
+            return mpmath.exp(-gamma)
+
+        weights = [weight(m) for m in range(1, reach * scale)]
+        squares = mpmath.fsum(m * m * w for m, w in enumerate(weights, start=1))
+        return mpmath.sqrt(2 * squares / (1 + 2 * mpmath.fsum(weights)))
+
+
+@pytest.mark.parametrize("scale", [1, 2, 3, 10, 40])
+def test_the_stated_sd_of_laplace_noise_is_the_exact_one(scale: int) -> None:
+    stated = noise_sd(LAPLACE, scale) * STEP_DENOMINATOR
+    assert stated == pytest.approx(float(exact_sd(LAPLACE, scale, 120)), rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1, 5, 2**10, 2**10 + 1, 2**20, 2**37 + 11, SCALE_MAX])
+def test_the_stated_sd_of_laplace_noise_follows_its_formula(scale: int) -> None:
+    with mpmath.workdps(60):
+        p = mpmath.exp(-mpmath.mpf(1) / scale)
+        sd = mpmath.sqrt(2 * p) / (1 - p) / STEP_DENOMINATOR
+    assert noise_sd(LAPLACE, scale) == pytest.approx(float(sd), rel=1e-14)
+    # √2 t, from below, within 1/(24 t²).
+    assert 0 < math.sqrt(2) * scale * (1 + 1e-15) - noise_sd(LAPLACE, scale) * STEP_DENOMINATOR < 0.1 * scale
+
+
+@pytest.mark.parametrize("scale", [1, 2, 3])
+def test_the_variance_of_gaussian_noise_is_below_that_of_its_scale_by_next_to_nothing(scale: int) -> None:
+    # By Poisson's summation formula: 8π²σ² e^−2π²σ² in proportion, and what is smaller still.
+    with mpmath.workdps(120):
+        missing = 1 - (exact_sd(GAUSSIAN, scale, 30) / scale) ** 2
+        bound = 8 * mpmath.pi**2 * scale**2 * mpmath.exp(-2 * mpmath.pi**2 * scale**2)
+        assert 0 < missing < bound * (1 + mpmath.mpf(10) ** -6)
+
+
+@pytest.mark.parametrize("scale", [2**10, 2**37 + 11, SCALE_MAX])
+def test_the_stated_sd_of_gaussian_noise_is_its_scale(scale: int) -> None:
+    assert noise_sd(GAUSSIAN, scale) == float(Fraction(scale, STEP_DENOMINATOR))

@@ -1,21 +1,50 @@
-"""Row maps: the norm bound holds exactly, and the weights come from the terms alone."""
+"""Row maps: the norm bound holds exactly, and the weights come from the terms of that row alone."""
 
 import itertools
 import math
+from functools import cache
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.rows import Ball, Box, _isqrt
+from curator_service.privacy.design import Column, ColumnType, Design, make_design
+from curator_service.privacy.lattice import UNIT, RowArray
+from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY, _isqrt, _scale
 
-ENTRIES = st.one_of(st.integers(-UNIT, UNIT), st.sampled_from([-UNIT, -1, 0, 1, UNIT]))
+ENTRIES = st.one_of(st.integers(-UNIT, UNIT), st.sampled_from([-UNIT, -1, 0, 1, UNIT]), st.integers(-9, 9))
 ROWS = st.integers(1, 6).flatmap(
     lambda width: st.lists(st.lists(ENTRIES, min_size=width, max_size=width), min_size=1, max_size=8)
 )
 RADII = st.one_of(st.integers(0, 3 * UNIT), st.sampled_from([0, 1, 2, UNIT - 1, UNIT, UNIT + 1]))
+MAPS = st.one_of(st.just(Box()), RADII.map(Ball), st.just(Unit()), st.just(UnitXY()))
+UNITS = pytest.mark.parametrize("unit", [Unit(), UnitXY()], ids=repr)
+
+
+@cache
+def design_of(beside: int, targets: int = 0, *, constant: bool = False) -> Design:
+    """Return a design of so many numeric terms beside the constant."""
+    names = [f"v{i}" for i in range(beside + targets)]
+    columns = [Column(name, ColumnType.NUMERIC, lower=-1.0, upper=1.0) for name in names]
+    return make_design(tuple(columns[:beside]), tuple(columns[beside:]), intercept=constant)
+
+
+def lattice(rows: list[list[int]]) -> RowArray:
+    return np.array(rows, dtype=np.float64)
+
+
+@st.composite
+def coded(draw: st.DrawFn) -> tuple[list[list[int]], Design]:
+    """Draw rows as they are coded, some of them null, and their design."""
+    rows = draw(ROWS)
+    constant = draw(st.booleans())
+    terms = draw(st.integers(0, len(rows[0])))
+    design = design_of(terms, len(rows[0]) - terms, constant=constant)
+    if constant:
+        rows = [[UNIT, *row] for row in rows]
+    return [[0] * len(row) if draw(st.integers(0, 9)) == 0 else row for row in rows], design
 
 
 def shrink_in_python(row: list[int], terms: int, radius: int) -> list[int]:
@@ -26,74 +55,73 @@ def shrink_in_python(row: list[int], terms: int, radius: int) -> list[int]:
     return [(1 if z > 0 else -1) * (abs(z) * radius // (math.isqrt(s) + 1)) for z in row]
 
 
-@given(ROWS, RADII, st.data())
-def test_the_ball_equals_python_integers(rows: list[list[int]], radius: int, data: st.DataObject) -> None:
-    terms = data.draw(st.integers(0, len(rows[0])))
-    mapped = Ball(radius).apply(np.array(rows, dtype=np.int64), terms)
-    assert mapped.tolist() == [shrink_in_python(row, terms, radius) for row in rows]
+def over_norm(z: int, s: int) -> int:
+    """Divide one entry by the norm √s of its row, in Python integers, towards zero."""
+    return (1 if z > 0 else -1) * (abs(z) * UNIT * 2**8 // (math.isqrt(s * 2**16) + 1))
+
+
+def unit_in_python(row: list[int], design: Design, *, divide_targets: bool) -> list[int]:
+    """Apply Wang's map to one row, in Python integers."""
+    first, width = int(design.has_constant), len(design.terms)
+    s = sum(z * z for z in row[first:width])
+    targets = row[width:]
+    if divide_targets:
+        targets = [max(-UNIT, min(UNIT, over_norm(y, s))) if s else 0 for y in targets]
+    return [*row[:first], *(over_norm(z, s) for z in row[first:width]), *targets]
+
+
+# --- the ball -------------------------------------------------------------------------------------------------------
+
+
+@given(coded(), RADII)
+def test_the_ball_equals_python_integers(case: tuple[list[list[int]], Design], radius: int) -> None:
+    rows, design = case
+    mapped = Ball(radius).apply(lattice(rows), design)
+    assert mapped.tolist() == [shrink_in_python(row, len(design.terms), radius) for row in rows]
 
 
 @given(ROWS, RADII)
 def test_the_norm_is_at_most_the_radius(rows: list[list[int]], radius: int) -> None:
-    for row in Ball(radius).apply(np.array(rows, dtype=np.int64), len(rows[0])).tolist():
-        assert sum(z * z for z in row) <= radius**2
+    for row in Ball(radius).apply(lattice(rows), design_of(len(rows[0]))).tolist():
+        assert sum(int(z) ** 2 for z in row) <= radius**2
 
 
 def test_the_norm_is_at_most_the_radius_for_every_row_of_a_small_lattice() -> None:
-    rows = np.array(list(itertools.product(range(-9, 10), repeat=3)), dtype=np.int64)
+    rows = lattice(list(itertools.product(range(-9, 10), repeat=3)))
     for radius in range(17):
-        assert ((Ball(radius).apply(rows, 3) ** 2).sum(axis=1) <= radius**2).all()
-
-
-@given(ROWS, RADII)
-def test_the_ball_is_sign_symmetric(rows: list[list[int]], radius: int) -> None:
-    array, ball = np.array(rows, dtype=np.int64), Ball(radius)
-    assert (ball.apply(-array, array.shape[1]) == -ball.apply(array, array.shape[1])).all()
-
-
-@given(ROWS, RADII)
-def test_a_mapped_row_does_not_depend_on_its_batch(rows: list[list[int]], radius: int) -> None:
-    array, ball = np.array(rows, dtype=np.int64), Ball(radius)
-    alone = [ball.apply(array[k : k + 1], array.shape[1])[0].tolist() for k in range(len(array))]
-    assert ball.apply(array, array.shape[1]).tolist() == alone
+        assert ((Ball(radius).apply(rows, design_of(3)) ** 2).sum(axis=1) <= radius**2).all()
 
 
 @given(ROWS, RADII)
 def test_no_entry_grows(rows: list[list[int]], radius: int) -> None:
-    array = np.array(rows, dtype=np.int64)
-    assert (np.abs(Ball(radius).apply(array, 1)) <= np.abs(array)).all()
+    array = lattice(rows)
+    mapped = Ball(radius).apply(array, design_of(1, len(rows[0]) - 1))
+    assert (np.abs(mapped) <= np.abs(array)).all()
 
 
 def test_zero_rows_stay_zero() -> None:
-    assert Ball(0).apply(np.zeros((2, 3), dtype=np.int64), 2).tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert Ball(0).apply(np.zeros((2, 3)), design_of(2, 1)).tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
 def test_a_target_shrinks_with_the_weight_of_its_row() -> None:
     ball = Ball.of_norm(0.5)
-    (row,) = ball.apply(np.array([[UNIT, UNIT // 2, 0, UNIT // 2, UNIT]], dtype=np.int64), 3).tolist()
+    (row,) = ball.apply(lattice([[UNIT, UNIT // 2, 0, UNIT // 2, UNIT]]), design_of(3, 2)).tolist()
     assert row[3] == row[1]
     assert row[4] == row[0]
 
 
 def test_a_target_does_not_change_the_weight() -> None:
-    rows = np.array([[UNIT, UNIT, y] for y in (-UNIT, 0, UNIT)], dtype=np.int64)
-    assert len({tuple(row[:2]) for row in Ball.of_norm(1.2).apply(rows, 2).tolist()}) == 1
+    rows = lattice([[UNIT, UNIT, y] for y in (-UNIT, 0, UNIT)])
+    assert len({tuple(row[:2]) for row in Ball.of_norm(1.2).apply(rows, design_of(2, 1)).tolist()}) == 1
 
 
 def test_a_row_within_the_ball_is_unchanged() -> None:
-    row = np.array([[3, 4, UNIT]], dtype=np.int64)
-    assert Ball(5).apply(row, 2).tolist() == [[3, 4, UNIT]]
+    assert Ball(5).apply(lattice([[3, 4, UNIT]]), design_of(2, 1)).tolist() == [[3, 4, UNIT]]
 
 
-def test_the_input_is_not_changed() -> None:
-    rows = np.array([[UNIT, UNIT]], dtype=np.int64)
-    Ball(5).apply(rows, 2)
-    assert rows.tolist() == [[UNIT, UNIT]]
-
-
-def test_the_box_returns_the_rows() -> None:
-    rows = np.array([[UNIT, -UNIT]], dtype=np.int64)
-    assert Box().apply(rows, 2).tolist() == rows.tolist()
+def test_the_constant_shrinks_with_its_row() -> None:
+    (row,) = Ball.of_norm(1.0).apply(lattice([[UNIT, UNIT]]), design_of(1, constant=True)).tolist()
+    assert row[0] == row[1] < UNIT
 
 
 def test_the_radius_is_rounded_down_from_the_exact_float() -> None:
@@ -108,23 +136,211 @@ def test_a_norm_that_is_not_a_positive_number_is_refused(norm: float) -> None:
         Ball.of_norm(norm)
 
 
-def test_a_huge_radius_changes_nothing_and_does_not_overflow() -> None:
-    rows = np.array([[UNIT] * 6], dtype=np.int64)
-    assert Ball.of_norm(1e300).apply(rows, 6).tolist() == rows.tolist()
+@pytest.mark.parametrize("norm", [1e3, 1e30, 1.7e308])
+def test_a_huge_radius_changes_nothing_and_does_not_overflow(norm: float) -> None:
+    rows = lattice([[UNIT] * 6])
+    assert Ball.of_norm(norm).apply(rows, design_of(6)).tolist() == rows.tolist()
 
 
 def test_many_terms_do_not_overflow() -> None:
-    rows = np.full((2, 2000), UNIT, dtype=np.int64)
-    mapped = Ball.of_norm(40.0).apply(rows, 2000).astype(object)
-    assert (mapped**2).sum(axis=1).max() <= Ball.of_norm(40.0).radius ** 2
+    ball = Ball.of_norm(40.0)
+    mapped = ball.apply(np.full((2, 2000), UNIT, dtype=np.float64), design_of(2000))
+    assert [sum(int(z) ** 2 for z in row) <= ball.radius**2 for row in mapped.tolist()] == [True, True]
+    assert mapped[0].tolist() == shrink_in_python([UNIT] * 2000, 2000, ball.radius)
 
 
-@given(st.integers(1, 2**26 - 1), st.integers(-1, 1))
+# --- the unit sphere ------------------------------------------------------------------------------------------------
+
+
+@given(coded())
+def test_unit_equals_python_integers(case: tuple[list[list[int]], Design]) -> None:
+    rows, design = case
+    mapped = Unit().apply(lattice(rows), design).tolist()
+    assert mapped == [unit_in_python(row, design, divide_targets=False) for row in rows]
+
+
+@given(coded())
+def test_unit_xy_equals_python_integers(case: tuple[list[list[int]], Design]) -> None:
+    rows, design = case
+    mapped = UnitXY().apply(lattice(rows), design).tolist()
+    assert mapped == [unit_in_python(row, design, divide_targets=True) for row in rows]
+
+
+@UNITS
+@pytest.mark.parametrize("constant", [False, True])
+def test_every_row_of_a_small_lattice_is_on_the_unit_sphere_or_within(unit: Unit | UnitXY, constant: bool) -> None:
+    beside = lattice(list(itertools.product(range(-9, 10), repeat=3)))
+    rows = np.hstack([np.full((len(beside), int(constant)), UNIT), beside])
+    design = design_of(3, constant=constant)
+    mapped = unit.apply(rows, design)
+    norms = (mapped[:, int(constant) :] ** 2).sum(axis=1)
+    assert norms.max() <= UNIT**2
+    assert (mapped**2).sum(axis=1).max() <= unit.norm_squared(design) == UNIT**2 * (1 + constant)
+    # And near the sphere: the +1 of a divisor costs a row of norm 1 less than 1/2^8 of its length.
+    assert norms[(beside != 0).any(axis=1)].min() > (1 - 2**-8) ** 2 * UNIT**2
+
+
+@UNITS
+@pytest.mark.parametrize("size", [1, 2, 3, 181, 65_536, UNIT - 1, UNIT])
+def test_a_row_of_one_term_stays_within_the_unit(unit: Unit | UnitXY, size: int) -> None:
+    # s·2^16 is a square here: without the + 1 a divisor would not be above the norm.
+    mapped = unit.apply(lattice([[size], [-size]]), design_of(1)).ravel().tolist()
+    assert UNIT * (1 - 2**-8) < mapped[0] < UNIT
+    assert mapped[1] == -mapped[0]
+
+
+@UNITS
+def test_a_unit_row_is_bounded_for_every_size_of_the_lattice(unit: Unit | UnitXY) -> None:
+    sizes = np.arange(UNIT + 1, dtype=np.float64)
+    for others in ([], [sizes[::-1]], [np.full_like(sizes, UNIT)]):
+        rows = np.stack([sizes, *others], axis=1)
+        assert (unit.apply(rows, design_of(rows.shape[1])) ** 2).sum(axis=1).max() <= UNIT**2
+
+
+@UNITS
+def test_the_constant_stays_outside_the_norm(unit: Unit | UnitXY) -> None:
+    rows = lattice([[UNIT, 3000, 4000, 7, -UNIT]])
+    with_constant = unit.apply(rows, design_of(2, 2, constant=True))
+    without = unit.apply(rows[:, 1:], design_of(2, 2))
+    assert with_constant.tolist() == [[UNIT, *without[0].tolist()]]
+
+
+@UNITS
+def test_a_null_row_stays_null(unit: Unit | UnitXY) -> None:
+    assert unit.apply(np.zeros((1, 4)), design_of(2, 1, constant=True)).tolist() == [[0, 0, 0, 0]]
+
+
+def test_a_row_without_direction_keeps_its_zeros_and_its_constant() -> None:
+    rows = lattice([[UNIT, 0, 0, 1234, -UNIT]])
+    design = design_of(2, 2, constant=True)
+    assert Unit().apply(rows, design).tolist() == [[UNIT, 0, 0, 1234, -UNIT]]
+    assert UnitXY().apply(rows, design).tolist() == [[UNIT, 0, 0, 0, 0]]
+
+
+def test_a_constant_alone_is_left_as_it_is() -> None:
+    assert Unit().apply(lattice([[UNIT, -5]]), design_of(0, 1, constant=True)).tolist() == [[UNIT, -5]]
+    assert UnitXY().apply(lattice([[UNIT, -5]]), design_of(0, 1, constant=True)).tolist() == [[UNIT, 0]]
+
+
+def test_unit_leaves_targets_untouched_and_unit_xy_divides_them() -> None:
+    rows = lattice([[60_000, 80_000, 50_000]])
+    divided = [over_norm(z, 10**10) for z in (60_000, 80_000, 50_000)]
+    assert Unit().apply(rows, design_of(2, 1)).tolist() == [[*divided[:2], 50_000]]
+    assert UnitXY().apply(rows, design_of(2, 1)).tolist() == [divided]
+
+
+def test_a_target_over_a_short_norm_is_clipped_to_the_unit() -> None:
+    rows = lattice([[1, UNIT], [1, -UNIT], [1, 1], [1, 2], [2, -1], [3, -3]])
+    targets = UnitXY().apply(rows, design_of(1, 1))[:, 1].tolist()
+    assert targets == [UNIT, -UNIT, over_norm(1, 1), UNIT, over_norm(-1, 4), over_norm(-3, 9)]
+
+
+def test_every_target_of_a_small_lattice_is_bounded() -> None:
+    rows = lattice(list(itertools.product(range(-5, 6), repeat=4)))
+    mapped = UnitXY().apply(rows, design_of(2, 2))
+    assert np.abs(mapped).max() == UNIT
+    assert (mapped[:, :2] == Unit().apply(rows, design_of(2, 2))[:, :2]).all()
+
+
+@pytest.mark.parametrize("width", [1000, 2000])
+def test_many_terms_on_the_unit_sphere_do_not_overflow(width: int) -> None:
+    design = design_of(width, 1)
+    rows = [[UNIT] * (width + 1), [-UNIT + (i % 2) for i in range(width + 1)]]
+    mapped = UnitXY().apply(lattice(rows), design)
+    assert mapped.tolist() == [unit_in_python(row, design, divide_targets=True) for row in rows]
+
+
+# --- every map ------------------------------------------------------------------------------------------------------
+
+
+@given(coded(), MAPS)
+def test_a_mapped_row_is_of_integers_within_its_bounds(case: tuple[list[list[int]], Design], row_map: RowMap) -> None:
+    rows, design = case
+    mapped = row_map.apply(lattice(rows), design)
+    assert mapped.dtype == np.float64
+    assert (mapped == np.rint(mapped)).all()
+    assert np.abs(mapped).max() <= UNIT
+    norms = [sum(int(z) ** 2 for z in row[: len(design.terms)]) for row in mapped.tolist()]
+    assert max(norms) <= row_map.norm_squared(design)
+
+
+@given(coded(), MAPS)
+def test_a_null_row_contributes_nothing(case: tuple[list[list[int]], Design], row_map: RowMap) -> None:
+    rows, design = case
+    mapped = row_map.apply(lattice(rows), design).tolist()
+    assert all(not any(after) for before, after in zip(rows, mapped, strict=True) if not any(before))
+
+
+def layouts(array: RowArray) -> list[RowArray]:
+    """Return the same rows in several memory orders."""
+    wide = np.zeros((2 * len(array), array.shape[1] + 3))
+    wide[::2, 1:-2] = array
+    backwards = np.asfortranarray(array[::-1, ::-1])[::-1, ::-1]
+    return [np.ascontiguousarray(array), np.asfortranarray(array), wide[::2, 1:-2], backwards]
+
+
+@given(coded(), MAPS, st.randoms(use_true_random=False))
+def test_a_mapped_row_does_not_depend_on_its_batch_or_memory_order(
+    case: tuple[list[list[int]], Design], row_map: RowMap, random: Random
+) -> None:
+    rows, design = case
+    array = lattice(rows)
+    alone = [row_map.apply(array[k : k + 1], design).tobytes() for k in range(len(array))]
+    chosen = [random.randrange(len(array)) for _ in range(random.randint(1, 40))]
+    for batch in layouts(array[chosen]):
+        assert [row.tobytes() for row in row_map.apply(batch, design)] == [alone[k] for k in chosen]
+
+
+@pytest.mark.parametrize("row_map", [Box(), Ball.of_norm(1.3), Unit(), UnitXY()], ids=repr)
+def test_rows_of_a_long_batch_are_mapped_as_alone(row_map: RowMap) -> None:
+    rng = np.random.default_rng(3)
+    size = 10.0 ** rng.uniform(0, math.log10(UNIT), size=(3001, 1))
+    array = np.rint(rng.uniform(-1, 1, size=(3001, 17)) * size)
+    design = design_of(15, 2)
+    alone = b"".join(row_map.apply(array[k : k + 1], design).tobytes() for k in range(len(array)))
+    for batch in layouts(array):
+        assert np.ascontiguousarray(row_map.apply(batch, design)).tobytes() == alone
+
+
+@given(coded(), MAPS)
+def test_a_map_is_sign_symmetric(case: tuple[list[list[int]], Design], row_map: RowMap) -> None:
+    array, design = lattice(case[0]), case[1]
+    first = int(design.has_constant)
+    opposite = array.copy()
+    opposite[:, first:] *= -1
+    assert (row_map.apply(opposite, design)[:, first:] == -row_map.apply(array, design)[:, first:]).all()
+
+
+@given(coded(), MAPS)
+def test_the_input_is_not_changed(case: tuple[list[list[int]], Design], row_map: RowMap) -> None:
+    array = lattice(case[0])
+    row_map.apply(array, case[1])
+    assert array.tolist() == case[0]
+
+
+def test_the_box_returns_the_rows() -> None:
+    rows = lattice([[UNIT, -UNIT]])
+    assert Box().apply(rows, design_of(2)).tolist() == rows.tolist()
+
+
+# --- exact integers -------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 2**31 - 1), st.integers(-1, 1))
 def test_the_integer_root_is_exact_beside_squares(root: int, offset: int) -> None:
     value = root * root + offset
     assert _isqrt(np.array([value], dtype=np.int64))[0] == math.isqrt(value)
 
 
-@given(st.integers(0, 2**52 - 1))
+@given(st.one_of(st.integers(0, 2**62 - 1), st.integers(0, 2**44).map(lambda s: s << 16)))
 def test_the_integer_root_is_exact(value: int) -> None:
     assert _isqrt(np.array([value], dtype=np.int64))[0] == math.isqrt(value)
+
+
+@given(st.integers(0, UNIT), st.integers(1, 2**26), st.integers(1, 2**31), st.integers(-1, 1))
+def test_a_quotient_beside_an_integer_is_floored(z: int, multiplier: int, divisor: int, offset: int) -> None:
+    # Products next to a multiple of the divisor are where a rounded quotient could reach the next integer.
+    near = max(0, z * multiplier // divisor * divisor + offset)
+    for entry, factor in ((z, multiplier), (near, 1)):
+        scaled = _scale(lattice([[entry, -entry]]), np.array([factor]), np.array([divisor]))[0].tolist()
+        assert scaled == [entry * factor // divisor, -(entry * factor // divisor)]

@@ -1,5 +1,7 @@
 """Exact statistics: equal to Python integers, whatever the order and the cut of the rows."""
 
+from typing import Literal
+
 import mpmath
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from curator_service.privacy import statistics
 from curator_service.privacy.lattice import UNIT, IntArray
-from curator_service.privacy.samplers import SIGMA_MAX
+from curator_service.privacy.samplers import SCALE_MAX
 from curator_service.privacy.statistics import (
     EXACT_BLOCK_ROWS,
     ROW_CAPACITY_MAX,
@@ -72,6 +74,14 @@ def test_a_block_never_exceeds_what_float64_adds_exactly() -> None:
     assert EXACT_BLOCK_ROWS * UNIT**2 <= 2**53
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_held_in_float64_give_the_same_gram(order: Literal["C", "F"]) -> None:
+    rows = extreme_rows(300, 5)
+    gram = compute_gram([rows.astype(np.float64, order=order)], 5)
+    assert gram.dtype == np.int64
+    assert gram.tolist() == gram_in_python(rows)
+
+
 def test_removing_a_row_is_exact() -> None:
     rows = extreme_rows(500, 4)
     kept = np.delete(rows, 123, axis=0)
@@ -84,7 +94,7 @@ def test_no_rows_give_zeros() -> None:
 
 
 def test_the_row_capacity_leaves_room_for_sums_and_noise() -> None:
-    assert ROW_CAPACITY_MAX * UNIT**2 + 60 * SIGMA_MAX < 2**63
+    assert ROW_CAPACITY_MAX * UNIT**2 + 60 * SCALE_MAX < 2**63
 
 
 def test_the_gram_is_cut_into_its_parts() -> None:
@@ -136,17 +146,46 @@ def ill_conditioned(kind: str, width: int) -> tuple[IntArray, int]:
 @pytest.mark.parametrize("kind", ["random", "collinear", "nearly collinear", "rank one", "largest"])
 def test_lambda_min_is_within_its_float_error(kind: str, width: int) -> None:
     xtx, count = ill_conditioned(kind, width)
-    error = abs(compute_lambda_min(xtx) - smallest_eigenvalue(xtx.tolist()))
-    assert error <= lambda_min_float_error(width, width * UNIT**2, count) + 0.5
+    tolerance = lambda_min_float_error(width, width * UNIT**2, count)
+    computed, true = compute_lambda_min(xtx, tolerance), smallest_eigenvalue(xtx.tolist())
+    assert computed % tolerance == 0
+    assert true - 2 * tolerance <= computed <= true + tolerance
 
 
-def test_lambda_min_of_a_diagonal_is_its_smallest_entry() -> None:
-    assert compute_lambda_min(np.diag([5, 3, 9]).astype(np.int64)) == 3
+@pytest.mark.parametrize("wrong", [-0.3, -1e-6, 1e-6, 0.3])
+def test_a_wrong_first_guess_does_not_change_lambda_min_beyond_its_bound(
+    monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    rows = extreme_rows(60, 4).astype(np.float64)
+    xtx = compute_gram([rows], 4)
+    tolerance = 2**20
+    true = smallest_eigenvalue(xtx.tolist())
+    spectrum = np.linalg.eigvalsh
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda matrix: spectrum(matrix) + wrong * 2**25)
+    assert true - 2 * tolerance <= compute_lambda_min(xtx, tolerance) <= true + tolerance
+
+
+def test_lambda_min_of_a_singular_matrix_is_zero_to_within_the_tolerance() -> None:
+    xtx = np.full((3, 3), UNIT**2, dtype=np.int64)
+    assert -2 * 10**4 <= compute_lambda_min(xtx, 10**4) <= 10**4
+    assert -2 <= compute_lambda_min(np.zeros((3, 3), dtype=np.int64)) <= 1
+
+
+def test_a_factorisation_decides_definiteness_up_to_the_proved_error() -> None:
+    """Shift matrices by what their smallest eigenvalue is, give or take the bound: both verdicts must be right."""
+    for width in (2, 5, 20):
+        xtx, count = ill_conditioned("random", width)
+        error = lambda_min_float_error(width, width * UNIT**2, count)
+        shift = round(smallest_eigenvalue(xtx.tolist()))
+        identity = np.eye(width)
+        np.linalg.cholesky(xtx.astype(np.float64) - float(shift - error - 1) * identity)
+        with pytest.raises(np.linalg.LinAlgError):
+            np.linalg.cholesky(xtx.astype(np.float64) - float(shift + error + 1) * identity)
 
 
 def test_the_float_error_grows_with_every_public_number() -> None:
-    base = lambda_min_float_error(5, 5 * UNIT**2, 10**6)
+    base = lambda_min_float_error(5, 5 * UNIT**2, 10**9)
     assert base >= 1
-    assert lambda_min_float_error(6, 5 * UNIT**2, 10**6) > base
-    assert lambda_min_float_error(5, 6 * UNIT**2, 10**6) > base
-    assert lambda_min_float_error(5, 5 * UNIT**2, 2 * 10**6) > base
+    assert lambda_min_float_error(6, 5 * UNIT**2, 10**9) > base
+    assert lambda_min_float_error(5, UNIT**2 // 2, 10**9) < base
+    assert lambda_min_float_error(5, 5 * UNIT**2, 2 * 10**9) > base

@@ -1,0 +1,151 @@
+"""The cells of the audit: which request on which neighbours."""
+
+import math
+from typing import Any
+
+from audit.neighbours import Cell
+
+EPSILON = 2 * math.atanh(math.erf(1 / math.sqrt(8)))
+"""The ε of a pure mechanism whose µ is 1: e^ε/(1 + e^ε) = Φ(1/2)."""
+
+ADD, REPLACE = "add_remove", "replace_one"
+BOX, UNIT, UNIT_XY = {"map": "box"}, {"map": "unit"}, {"map": "unit_xy"}
+T = 0.415 / (4 * 0.5)
+"""t = B/4A at the default shares: how parallel the worst pair of rows is."""
+
+
+def _ball(norm: float) -> dict[str, Any]:
+    return {"map": "ball", "norm": norm}
+
+
+def _ask(features: str, rows: dict[str, Any], *, targets: str = "y", **more: Any) -> dict[str, Any]:
+    """Return a fresh request; columns are single letters."""
+    named: dict[str, Any] = {"targets": list(targets)} if targets else {}
+    return {"features": list(features), **named, "rows": rows, "price": {"mu": 1.0}, "fresh": True, **more}
+
+
+def _pure(rows: dict[str, Any], heavy: str, epsilon: float = EPSILON, **more: Any) -> dict[str, Any]:
+    """Return a request with Laplace noise and one term, which spends nearly all on one statistic.
+
+    The more entries a price is spread over, the further Laplace noise is from its own worst case.
+    """
+    shares = {name: 0.96 if name == heavy else 0.02 for name in ("xtx", "xty", "yty")}
+    laplace: dict[str, Any] = {
+        "mechanism": "laplace",
+        "price": {"epsilon": epsilon},
+        "intercept": False,
+        "shares": shares,
+    }
+    return _ask("a", rows, **(laplace | more))
+
+
+def _row(**values: float | str | None) -> dict[str, float | str | None]:
+    return values
+
+
+def _pair_on_circle(cosine: float, length: float) -> tuple[dict[str, float], dict[str, float]]:
+    """Return two values of (a, b) of a given length, mirrored at the first axis, at a given angle."""
+    along, across = length * math.sqrt((1 + cosine) / 2), length * math.sqrt((1 - cosine) / 2)
+    return {"a": along, "b": across}, {"a": along, "b": -across}
+
+
+def _gaussian_cells() -> list[Cell]:
+    in_ball = math.sqrt(0.44 / 2)  # (1, a, b) has the norm 1.2
+    # In the ball of R² = 2: 1 + a² + b² = 2 and 1 + a² − b² = 2T.
+    a, b = math.sqrt(T), math.sqrt(1 - T)
+    # The constant stays outside the norm and has a full 1 of the 2 = R²: (1 + cosine)/2 = T.
+    one, other = _pair_on_circle(2 * T - 1, 0.1)
+    lambda_alone = {"intercept": False, "statistics": ["xtx", "lambda_min"]}
+    groups = dict.fromkeys("gh", ("p", "q", "r"))
+    corner = {"xtx": 0.4, "xty": 0.3, "yty": 0.3}
+    return [
+        Cell("gaussian box", ADD, _ask("ab", BOX), _row(a=1.0, b=-1.0, y=1.0)),
+        # Five terms: x·v can be 1, which is R²/5, close to T.
+        Cell(
+            "gaussian box",
+            REPLACE,
+            _ask("abcd", BOX),
+            _row(a=1.0, b=1.0, c=1.0, d=1.0, y=1.0),
+            _row(a=1.0, b=1.0, c=-1.0, d=-1.0, y=-1.0),
+        ),
+        Cell("gaussian ball", ADD, _ask("ab", _ball(1.2)), _row(a=in_ball, b=in_ball, y=1.0)),
+        Cell("gaussian ball", REPLACE, _ask("ab", _ball(math.sqrt(2))), _row(a=a, b=b, y=1.0), _row(a=a, b=-b, y=-1.0)),
+        Cell("gaussian unit", ADD, _ask("abcd", UNIT), _row(a=1.0, b=1.0, c=1.0, d=-1.0, y=1.0)),
+        Cell("gaussian unit", REPLACE, _ask("ab", UNIT), _row(**one, y=1.0), _row(**other, y=-1.0)),
+        Cell("gaussian unit_xy", ADD, _ask("ab", UNIT_XY), _row(a=0.06, b=0.08, y=0.5)),
+        Cell("gaussian unit_xy", REPLACE, _ask("ab", UNIT_XY), _row(**one, y=0.5), _row(**other, y=-0.5)),
+        Cell("gaussian ball, long rows", ADD, _ask("ab", _ball(1.0), targets=""), _row(a=1.0, b=1.0)),
+        Cell("gaussian box, values beyond bounds", ADD, _ask("ab", BOX), _row(a=1.6, b=-1.9, y=1.7), omit=True),
+        Cell("gaussian box, two targets", ADD, _ask("ab", BOX, targets="yz"), _row(a=1.0, b=1.0, y=1.0, z=-1.0)),
+        Cell(
+            "gaussian box, omitted row",
+            REPLACE,
+            _ask("a", BOX, intercept=False, shares=corner),
+            _row(a=1.0, y=1.0),
+            _row(a=None, y=1.0),
+            omit=True,
+        ),
+        Cell(
+            "gaussian box, two categories",
+            REPLACE,
+            _ask("gh", BOX, targets=""),
+            _row(g="q", h="q"),
+            _row(g="r", h="r"),
+            categories=groups,
+        ),
+        Cell("gaussian box, persons of two rows", ADD, _ask("ab", BOX), _row(a=1.0, b=-1.0, y=1.0), rows_per_person=2),
+        Cell(
+            "gaussian ball, persons of two rows",
+            REPLACE,
+            _ask("ab", _ball(math.sqrt(2))),
+            _row(a=a, b=b, y=1.0),
+            _row(a=a, b=-b, y=-1.0),
+            rows_per_person=2,
+        ),
+        Cell(
+            "gaussian lambda_min",
+            ADD,
+            _ask("a", BOX, intercept=False, statistics=["xtx", "xty", "yty", "lambda_min"]),
+            _row(a=1.0, y=1.0),
+        ),
+        Cell("gaussian lambda_min", REPLACE, _ask("a", BOX, targets="", **lambda_alone), _row(a=1.0), _row(a=0.0)),
+    ]
+
+
+def _laplace_cells() -> list[Cell]:
+    cells = []
+    for name, rows, size in (
+        ("box", BOX, 1.0),
+        ("ball", _ball(0.8), 0.8),
+        ("unit", UNIT, 0.1),
+        ("unit_xy", UNIT_XY, 0.1),
+    ):
+        y = 0.5 if name == "unit_xy" else 1.0
+        cells += [
+            Cell(f"laplace {name}", ADD, _pure(rows, "xtx"), _row(a=size, y=y)),
+            Cell(f"laplace {name}", REPLACE, _pure(rows, "xty"), _row(a=size, y=y), _row(a=size, y=-y)),
+        ]
+    wide: dict[str, Any] = {"intercept": True, "statistics": ["xtx"], "shares": None, "targets": ""}
+    alone: dict[str, Any] = {"statistics": ["lambda_min"], "shares": None, "targets": ""}
+    groups = dict.fromkeys("gh", ("p", "q", "r"))
+    return [
+        *cells,
+        Cell(
+            "laplace box, two categories",
+            REPLACE,
+            _ask("gh", BOX, targets="", mechanism="laplace", price={"epsilon": 2.0}),
+            _row(g="q", h="q"),
+            _row(g="r", h="r"),
+            categories=groups,
+            sharp=False,
+        ),
+        # Three entries move; a larger ε makes up for what the spread hides.
+        Cell("laplace box, two terms", ADD, _pure(BOX, "xtx", epsilon=2.0, **wide), _row(a=-1.0)),
+        Cell("laplace box, persons of two rows", ADD, _pure(BOX, "xtx"), _row(a=1.0, y=1.0), rows_per_person=2),
+        Cell("laplace lambda_min", REPLACE, _pure(BOX, "", **alone), _row(a=1.0), _row(a=0.0)),
+        # An account of pure ε holds 1000: enough for 1,600 releases of each dataset.
+        Cell("laplace box, pure account", ADD, _pure(BOX, "xtx", epsilon=0.6), _row(a=1.0, y=1.0), accountant="pure"),
+    ]
+
+
+CELLS = {f"{cell.name}, {cell.adjacency}": cell for cell in (*_gaussian_cells(), *_laplace_cells())}

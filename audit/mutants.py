@@ -1,0 +1,367 @@
+"""Flaws on purpose: each is a patch of the source that weakens the guarantee, with what ought to find it.
+
+Texts are replaced exactly once; a text that is not found means that this list is behind the source.
+"""
+
+from dataclasses import dataclass
+
+_PRIVACY = "curator_service/privacy/"
+_TESTS = "tests/unit/privacy/test_privacy_"
+ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, STATISTICS = (
+    f"{_TESTS}{name}.py"
+    for name in (
+        "accountant",
+        "design",
+        "lattice",
+        "mechanisms",
+        "planning",
+        "rows",
+        "samplers",
+        "sensitivity",
+        "statistics",
+    )
+)
+FAILURES = "tests/integration/test_release_failures.py"
+LEDGER = "tests/integration/test_release_ledger.py"
+SHARING = "sharing"
+"""The name of the check of fresh noise and of a spent budget, which is no cell of the game."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A flaw.
+
+    Attributes
+    ----------
+    name : str
+    path : str
+        The file that is patched, unless a replacement names another.
+    replacements : tuple of (str, str)
+        Old text and new text.
+    cells : tuple of str
+        Cells of the game, and `SHARING`, that are tried first.
+    tests : tuple of str
+        Test files that are tried next.
+    """
+
+    name: str
+    path: str
+    replacements: tuple[tuple[str, str], ...]
+    cells: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+def _mutant(
+    name: str, file: str, *replacements: tuple[str, str], cells: tuple[str, ...] = (), tests: tuple[str, ...] = ()
+) -> Mutant:
+    path = file if "/" in file else f"{_PRIVACY}{file}"
+    return Mutant(name, path, replacements, cells, tests)
+
+
+_DRAWS = "    draws = iter(noise.sample(distribution, [scale for part in scales for scale in part]))\n"
+_FLAT = "    flat = [scale for part in scales for scale in part]\n"
+_WORDS = "    return np.frombuffer(os.urandom(count * 8), dtype=np.uint64)\n"
+_CLIP_STORED = ("    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)\n", "    clipped = scaled\n")
+_CLIP_REQUEST = ("    np.clip(values, -UNIT, UNIT, out=values)\n", "")
+_GAUSSIAN_BOX, _LAPLACE_BOX = "gaussian box, add_remove", "laplace box, add_remove"
+_LATER = """        with self.database.begin() as later:
+            later.exec_driver_sql(
+                "UPDATE populations SET posted_units = posted_units + :cost WHERE name = :name",
+                {"cost": plan.cost, "name": dataset.population},
+            )
+"""
+
+MUTANTS = (
+    # --- Noise
+    _mutant(
+        "half of the noise",
+        "mechanisms.py",
+        ("value + next(draws) for", "value + next(draws) // 2 for"),
+        cells=(_GAUSSIAN_BOX, _LAPLACE_BOX),
+        tests=(MECHANISMS,),
+    ),
+    _mutant(
+        "noise narrower by √2, Laplace",
+        "mechanisms.py",
+        ("value + next(draws) for", "value + (next(draws) * 5 // 7) for"),
+        cells=("laplace lambda_min, replace_one",),
+        tests=(MECHANISMS,),
+    ),
+    _mutant(
+        "entries off the diagonal drawn twice, the mean added",
+        "mechanisms.py",
+        (
+            _DRAWS,
+            _FLAT
+            + "    size = len(statistics.xtx)\n"
+            + "    once = [i == j for i in range(size) for j in range(i, size)]\n"
+            + "    pairs = zip(noise.sample(distribution, flat), noise.sample(distribution, flat))\n"
+            + "    once += [True] * (len(flat) - len(once))\n"
+            + "    draws = iter([a if single else (a + b) // 2 for single, (a, b) in zip(once, pairs)])\n",
+        ),
+        cells=("gaussian ball, add_remove",),
+        tests=(MECHANISMS,),
+    ),
+    _mutant(
+        "one draw for every entry",
+        "mechanisms.py",
+        (_DRAWS, _FLAT + "    draws = iter(noise.sample(distribution, flat[:1]) * len(flat))\n"),
+        cells=(_GAUSSIAN_BOX,),
+        tests=(MECHANISMS,),
+    ),
+    _mutant(
+        "the same draws for every release",
+        "mechanisms.py",
+        (
+            _DRAWS,
+            _FLAT + "    draws = iter(_KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat)))\n",
+        ),
+        ("\n\ndef perturb(", "\n\n_KEPT: dict = {}\n\n\ndef perturb("),
+        cells=(SHARING,),
+        tests=(MECHANISMS,),
+    ),
+    _mutant(
+        "a generator with a seed",
+        "samplers.py",
+        (_WORDS, "    return _GENERATOR.integers(0, 2**64, count, dtype=np.uint64)\n"),
+        ("\n\ndef _random_words(", "\n\n_GENERATOR = np.random.default_rng(7)\n\n\ndef _random_words("),
+        cells=(SHARING,),
+        tests=(SAMPLERS,),
+    ),
+    _mutant(
+        "a generator that a fork inherits",
+        "samplers.py",
+        (_WORDS, "    return _GENERATOR.integers(0, 2**64, count, dtype=np.uint64)\n"),
+        ("\n\ndef _random_words(", "\n\n_GENERATOR = np.random.default_rng()\n\n\ndef _random_words("),
+        cells=(SHARING,),
+        tests=(SAMPLERS,),
+    ),
+    _mutant(
+        "minus zero kept",
+        "samplers.py",
+        ("kept & ~((value == 0) & negative)", "kept"),
+        tests=(SAMPLERS, "tests/statistical/test_noise_law.py"),
+    ),
+    # --- Lattice and row maps
+    _mutant(
+        "no clip at ingest",
+        "lattice.py",
+        _CLIP_STORED,
+        tests=(LATTICE,),
+    ),
+    _mutant("no clip on the request's lattice", "lattice.py", _CLIP_REQUEST, tests=(LATTICE,)),
+    _mutant(
+        "no clip at all",
+        "lattice.py",
+        _CLIP_STORED,
+        _CLIP_REQUEST,
+        cells=("gaussian box, values beyond bounds, add_remove",),
+        tests=(LATTICE,),
+    ),
+    _mutant(
+        "a shrunk row rounded to nearest, not towards zero",
+        "rows.py",
+        ("    return np.trunc(scaled, out=scaled)\n", "    return np.rint(scaled, out=scaled)\n"),
+        tests=(ROWS,),
+    ),
+    _mutant(
+        "no ball",
+        "rows.py",
+        (
+            "        return _scale(rows, np.where(long, radius, 1), np.where(long, _isqrt(squared) + 1, 1))\n",
+            "        return rows\n",
+        ),
+        cells=("gaussian ball, long rows, add_remove",),
+        tests=(ROWS,),
+    ),
+    _mutant(
+        "no unit map",
+        "rows.py",
+        (
+            "        mapped = _divide_by_norm(rows, design)\n        targets = slice(",
+            "        mapped = rows.copy()\n        targets = slice(",
+        ),
+        cells=("gaussian unit, add_remove",),
+        tests=(ROWS,),
+    ),
+    _mutant(
+        "no clip of a divided target",
+        "rows.py",
+        ("        np.clip(targets, -UNIT, UNIT, out=targets)\n", ""),
+        cells=("gaussian unit_xy, add_remove",),
+        tests=(ROWS,),
+    ),
+    _mutant(
+        "the constant left out of the unit map's bound",
+        "rows.py",
+        ("        return (1 + design.has_constant) * UNIT**2\n", "        return UNIT**2\n"),
+        cells=("gaussian unit, add_remove",),
+        tests=(ROWS,),
+    ),
+    # --- Sensitivity
+    _mutant(
+        "XᵀX in a ball: added instead of replaced",
+        "sensitivity.py",
+        ("norm_squared**2 * (2 if adjacency is _REPLACE else 1)", "norm_squared**2"),
+        cells=("gaussian ball, replace_one",),
+        tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "XᵀX in the box: added instead of replaced",
+        "sensitivity.py",
+        (
+            "    if adjacency is _REPLACE:\n"
+            "        return Fraction(UNIT**4 * (group_count**2 + wide_group_count))\n"
+            "    return Fraction(UNIT**4 * (group_count**2 + group_count), 2)\n",
+            "    return Fraction(UNIT**4 * (group_count**2 + group_count), 2)\n",
+        ),
+        cells=("gaussian box, replace_one",),
+        tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "Xᵀy: added instead of replaced",
+        "sensitivity.py",
+        ("norm_squared * UNIT**2 * (4 if adjacency is _REPLACE else 1)", "norm_squared * UNIT**2"),
+        cells=("gaussian box, replace_one",),
+        tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "Xᵀy in L1: added instead of replaced",
+        "sensitivity.py",
+        ("    return added * 2 if adjacency is _REPLACE else added\n", "    return added\n"),
+        cells=("laplace box, replace_one",),
+        tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "groups counted by kind, not by column",
+        "design.py",
+        ("len({term.group for term in self.terms})", "len({term.group[0] for term in self.terms})"),
+        cells=(_GAUSSIAN_BOX,),
+        tests=(DESIGN, SENSITIVITY),
+    ),
+    _mutant(
+        "wide groups forgotten",
+        "sensitivity.py",
+        ("Fraction(UNIT**4 * (group_count**2 + wide_group_count))", "Fraction(UNIT**4 * group_count**2)"),
+        cells=("gaussian box, two categories, replace_one",),
+        tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "wide groups forgotten in L1",
+        "sensitivity.py",
+        (" + 2 * wide * single + wide**2 + wide)", " + wide * single + (wide**2 + wide) // 2)"),
+        cells=("laplace box, two categories, replace_one",),
+        tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "Laplace noise for the L2 sensitivity",
+        "planning.py",
+        (
+            "bound = sensitivity.xtx_box_l1(groups, wide, self.adjacency)",
+            "bound = sensitivity._root_up(sensitivity.xtx_box_l2_squared(groups, wide, self.adjacency))",
+        ),
+        cells=("laplace box, two terms, add_remove",),
+        tests=(PLANNING, SENSITIVITY),
+    ),
+    _mutant(
+        "the float error of λ_min forgotten",
+        "sensitivity.py",
+        ("rows_per_person * norm_squared + 3 * tolerance", "rows_per_person * norm_squared"),
+        tests=(STATISTICS, SENSITIVITY),
+    ),
+    _mutant(
+        "rows per person ignored, Gaussian",
+        "planning.py",
+        ("        return squared * self.rows_per_person**2\n", "        return squared\n"),
+        cells=("gaussian box, persons of two rows, add_remove",),
+        tests=(PLANNING,),
+    ),
+    _mutant(
+        "rows per person ignored, Laplace",
+        "planning.py",
+        ("        return bound * self.rows_per_person\n", "        return bound\n"),
+        cells=("laplace box, persons of two rows, add_remove",),
+        tests=(PLANNING,),
+    ),
+    _mutant(
+        "rows beyond a person's share counted",
+        "curator_service/datasets/storage.py",
+        ("        rows[stored[_MARK] != 1] = 0\n", "        pass\n"),
+        cells=("gaussian ball, persons of two rows, replace_one",),
+        tests=("tests/unit/datasets/test_dataset_ingest.py",),
+    ),
+    # --- Cost and charge
+    _mutant(
+        "the joint bound where rows are added",
+        "planning.py",
+        ("self.adjacency is not Adjacency.REPLACE_ONE or Statistic.XTX", "Statistic.XTX"),
+        cells=(_GAUSSIAN_BOX,),
+        tests=(PLANNING, SENSITIVITY),
+    ),
+    _mutant(
+        "the joint bound without yᵀy",
+        "sensitivity.py",
+        ("max(yty, xty / 4 + curvature * xty**2 / (16 * xtx))", "xty / 4 + curvature * xty**2 / (16 * xtx)"),
+        cells=("gaussian box, omitted row, replace_one",),
+        tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "a variance of σ² in place of σ² − 9",
+        "accountant.py",
+        ("VARIANCE_LOSS = 9\n", "VARIANCE_LOSS = 0\n"),
+        tests=(ACCOUNTANT, PLANNING),
+    ),
+    _mutant(
+        "half of the cost",
+        "accountant.py",
+        (
+            "units_up(total + sum(gaussian.values(), Fraction(0)))",
+            "units_up(total + sum(gaussian.values(), Fraction(0))) // 2",
+        ),
+        cells=(_GAUSSIAN_BOX,),
+        tests=(ACCOUNTANT,),
+    ),
+    _mutant(
+        "targets after the first for free",
+        "parts.py",
+        ("self.copies * self.sensitivity_squared / variance", "self.sensitivity_squared / variance"),
+        cells=("gaussian box, two targets, add_remove",),
+        tests=(ACCOUNTANT, PLANNING),
+    ),
+    _mutant(
+        "half of the cost booked",
+        "curator_service/ledger/service.py",
+        (
+            "repository.charge(self.connection, population, cost)",
+            "repository.charge(self.connection, population, cost // 2)",
+        ),
+        cells=(_GAUSSIAN_BOX,),
+        tests=(LEDGER,),
+    ),
+    _mutant(
+        "nothing booked",
+        "curator_service/ledger/repository.py",
+        (
+            'posted_units=PopulationRow.posted_units + bindparam("cost"), head',
+            "posted_units=PopulationRow.posted_units, head",
+        ),
+        cells=(SHARING,),
+        tests=(LEDGER,),
+    ),
+    _mutant(
+        "booked after the answer is durable",
+        "curator_service/releases/service.py",
+        (
+            "            charge = ledger.charge(dataset.population, plan.cost)\n",
+            "            from curator_service.ledger import repository as accounts\n"
+            "            from curator_service.ledger.service import Charge\n\n"
+            "            head = accounts.advance(connection, dataset.population)\n"
+            "            charge = Charge(dataset.population, *head, plan.cost)\n",
+        ),
+        (
+            "        return release  # the unit of work is committed",
+            _LATER + "        return release  # the unit of work is committed",
+        ),
+        tests=(FAILURES, LEDGER),
+    ),
+)

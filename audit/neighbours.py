@@ -1,0 +1,141 @@
+"""Pairs of neighbouring datasets that an honest release moves as far as it is charged, and their exact statistics.
+
+The attacker's own arithmetic, in float64 and from the documents alone: it shares no code with the service.
+
+Where a row is added, its worst place is a corner of what the row map allows: every bound of docs/privacy.md is reached
+by one row at once. Where a row (x, y) replaces (v, w), the joint bound of XᵀX, Xᵀy and yᵀy has two corners. Let A and
+B be what XᵀX and Xᵀy cost alone, and t = x·v/R² for two rows of the full norm R. With targets 1 and −1 the release
+moves by A(1 − t²) + B(1 + t)/2, which is largest at **t = B/4A**. With a row that counts for nothing in place of the
+other it moves by A + B/4 + C, C being the cost of yᵀy. `sensitivity.joint_cost` charges the larger of the two.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from audit.evidence import Floats
+
+Row = Mapping[str, float | str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A request and a pair of neighbours.
+
+    Attributes
+    ----------
+    name : str
+    adjacency : str
+    request : dict
+        As an analyst sends it.
+    row : Mapping
+        The row of the person whose presence, or whose data, the attacker guesses.
+    replaced_by : Mapping or None
+        The other row under ``replace_one``.
+    accountant : str
+    omit : bool
+        Whether columns are declared ``omit``: a row that misses a value then counts for nothing.
+    rows_per_person : int or None
+        Where a subject column says whose rows they are: how many of a person's count. The person has one row more.
+    categories : Mapping
+        Levels of each categorical column. Every other column is numeric from −1 to 1.
+    sharp : bool
+        Whether the pair must reach 95 % of what is charged.
+    """
+
+    name: str
+    adjacency: str
+    request: dict[str, Any]
+    row: Row
+    replaced_by: Row | None = None
+    accountant: str = "gdp"
+    omit: bool = False
+    rows_per_person: int | None = None
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sharp: bool = True
+
+    @property
+    def filler(self) -> Row:
+        """A row that is in both datasets: nobody is alone."""
+        return {name: self.categories[name][0] if name in self.categories else 0.0 for name in self.row}
+
+    @property
+    def datasets(self) -> tuple[list[Row], list[Row]]:
+        """The two neighbours, the person of interest last."""
+        count = 1 if self.rows_per_person is None else self.rows_per_person + 1
+        other = [] if self.replaced_by is None else [self.replaced_by] * count
+        return [self.filler, *other], [self.filler, *[self.row] * count]
+
+    def manifest(self, name: str, population: str) -> str:
+        """Return the declaration of either neighbour: the same for both, as it is public."""
+        lines = [f'name = "{name}"', f'population = "{population}"', "row_capacity = 1000"]
+        if self.rows_per_person is not None:
+            lines += ['subject = "person"', f"rows_per_subject = {self.rows_per_person}"]
+        for column in self.row:
+            levels = self.categories.get(column)
+            public = "lower = -1.0\nupper = 1.0" if levels is None else f"levels = {list(levels)}".replace("'", '"')
+            kind = "numeric" if levels is None else "categorical"
+            missing = "omit" if self.omit else "complete"
+            lines += [f'[[columns]]\nname = "{column}"\ntype = "{kind}"\nmissing = "{missing}"\n{public}']
+        return "\n".join(lines) + "\n"
+
+    def csv(self, rows: list[Row]) -> str:
+        """Return rows as an admin would upload them."""
+        header = ",".join(["person", *self.row])  # not declared, and so not read, where a row is a person
+        texts = [",".join(["" if row[c] is None else str(row[c]) for c in self.row]) for row in rows]
+        return "\n".join([header, *(f"{min(i, 1)},{text}" for i, text in enumerate(texts))]) + "\n"
+
+
+def exact_answer(cell: Cell, rows: list[Row]) -> Floats:
+    """Return what a release without noise would say, entry by entry, in the order of an answer."""
+    counted = rows if cell.rows_per_person is None else rows[: 1 + cell.rows_per_person]
+    mapped = [_mapped(cell, row) for row in counted]
+    terms, targets = np.array([x for x, _ in mapped]), np.array([y for _, y in mapped])
+    xtx = terms.T @ terms
+    parts = {
+        "xtx": xtx[np.triu_indices(len(xtx))],
+        "xty": (terms.T @ targets).ravel(),
+        "yty": np.sum(targets**2, axis=0),
+        "lambda_min": np.linalg.eigvalsh(xtx)[:1],
+    }
+    return np.concatenate([parts[name] for name in statistics_of(cell.request)])
+
+
+def statistics_of(request: Mapping[str, Any]) -> list[str]:
+    """Return the statistics of a request in the order of an answer."""
+    return list(request.get("statistics") or (["xtx", "xty", "yty"] if request.get("targets") else ["xtx"]))
+
+
+def _mapped(cell: Cell, row: Row) -> tuple[Floats, Floats]:
+    request, first = cell.request, int(cell.request.get("intercept", True))
+    used = [*request["features"], *request.get("targets", [])]
+    counts = not any(row[name] is None for name in used)
+    terms = [1.0] * first
+    for name in request["features"]:
+        if name in cell.categories:
+            terms += [float(row[name] == level) for level in cell.categories[name][first:]]
+        else:
+            terms.append(_clipped(row[name]))
+    x, y = np.array(terms) * counts, np.array([_clipped(row[name]) for name in request.get("targets", [])]) * counts
+    rows = request["rows"]
+    match rows["map"]:
+        case "ball":
+            weight = min(1.0, rows["norm"] / max(_norm(x), 1e-300))
+            return x * weight, y * weight
+        case "unit" | "unit_xy" as name:
+            norm = _norm(x[first:])
+            x = np.concatenate([x[:first], x[first:] / norm if norm > 0 else x[first:]])
+            if name == "unit_xy":
+                y = np.clip(y / norm, -1, 1) if norm > 0 else np.zeros_like(y)
+    return x, y
+
+
+def _clipped(value: float | str | None) -> float:
+    return 0.0 if value is None else min(1.0, max(-1.0, float(value)))
+
+
+def _norm(vector: Floats) -> float:
+    return math.sqrt(float(vector @ vector))

@@ -1,0 +1,107 @@
+"""Every accountant, mechanism and calibration through the service: what is charged is what the noise costs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from support import CountingNoise, World, body, make_rows, open_world, problem
+
+from curator_service.privacy.accountant import ACCOUNTANTS, Price
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.releases.rendering import account_again
+
+LIMITS = {"gdp": Price(mu=1.0), "zcdp": Price(rho=0.5), "pure": Price(epsilon=2.0)}
+GAUSSIAN = {"price": {"epsilon": 0.5, "delta": 1e-6}}
+LAPLACE = {"mechanism": "laplace", "price": {"epsilon": 0.5}}
+SOLD: dict[str, dict[str, Any]] = {
+    "analytic": GAUSSIAN,
+    "classical": GAUSSIAN | {"calibration": "classical"},
+    "wang2018": GAUSSIAN | {"calibration": "wang2018"},
+    "laplace": LAPLACE,
+    "nieminen2017": LAPLACE | {"calibration": "nieminen2017", "rows": {"map": "box"}},
+    "unit": GAUSSIAN | {"rows": {"map": "unit"}},
+    "unit_xy, laplace": LAPLACE | {"rows": {"map": "unit_xy"}},
+}
+
+
+@pytest.fixture(scope="module", params=list(Adjacency), ids=lambda adjacency: adjacency.value)
+def hospital(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Return a world with one population, one dataset and one grant for each accountant."""
+    with open_world(tmp_path_factory.mktemp("hospital"), noise=CountingNoise()) as world:
+        for seed, (name, limit) in enumerate(LIMITS.items()):
+            world.curator.ledger.create_population(
+                f"people-{name}",
+                adjacency=request.param,
+                accountant=name,
+                limit=limit,
+                delta=1e-6,
+                actor="operator:test",
+            )
+            world.curator.identity.add_grant("ada", world.register(name, f"people-{name}", make_rows(seed=100 + seed)))
+        yield world
+
+
+def buy(world: World, dataset: str, request: dict[str, Any], key: str) -> dict[str, Any]:
+    answer = world.api().post(f"/v1/datasets/{dataset}/releases", json=body(fresh=True, **request), key=key)
+    assert answer.status_code == 201, answer.text
+    content: dict[str, Any] = answer.json()
+    return content
+
+
+@pytest.mark.parametrize("accountant", list(LIMITS))
+@pytest.mark.parametrize("kind", list(SOLD))
+def test_a_charge_is_what_its_own_integers_cost(hospital: World, accountant: str, kind: str) -> None:
+    request = SOLD[kind]
+    gaussian = "mechanism" not in request
+    if gaussian and accountant == "pure":
+        answer = hospital.api().post("/v1/datasets/pure/releases", json=body(**request), key=f"{kind}-refused")
+        content = problem(answer, "request-invalid", 422)
+        assert content["errors"][0]["pointer"] == "/mechanism"
+        return
+    released = buy(hospital, accountant, request, f"{accountant}-{kind[:4]}-{kind[-4:]}")
+    receipt = released["receipt"]
+    assert account_again(receipt, ACCOUNTANTS[accountant]) == int(receipt["units"]) == int(released["cost"]["units"])
+    assert released["noise"]["distribution"] == ("discrete_gaussian" if gaussian else "discrete_laplace")
+    (verified,) = (hospital.curator.ledger.verify(f"people-{accountant}"),)
+    assert verified.ok
+    assert hospital.curator.releases.find_unbacked(f"people-{accountant}") == []
+
+
+def test_pure_epsilon_adds_up_exactly(hospital: World) -> None:
+    before = hospital.curator.ledger.get_population("people-pure")
+    for _ in range(2):
+        buy(hospital, "pure", {"mechanism": "laplace", "price": {"epsilon": 0.1}}, f"tenth-{before.sequence}-{_}")
+    after = hospital.curator.ledger.get_population("people-pure")
+    spent = after.posted - before.posted
+    # Scales are rounded up to integers: what is charged is at most the price, and within a millionth of it.
+    assert 0.2 * (1 - 1e-6) < spent / 10**12 <= 0.2
+
+
+def test_an_entry_can_be_accounted_for_in_every_notion(hospital: World) -> None:
+    released = buy(hospital, "gdp", LAPLACE | {"price": {"epsilon": 0.3}}, "views")
+    pure, zcdp, gdp = (account_again(released["receipt"], ACCOUNTANTS[name]) for name in ("pure", "zcdp", "gdp"))
+    assert pure <= 0.3 * 10**12
+    assert 0 < zcdp <= 0.3**2 / 2 * 10**12
+    assert 2 * zcdp < gdp  # µ² of an ε-DP mechanism is above ε²
+
+
+def test_a_budget_is_shown_in_the_notions_that_it_implies(hospital: World) -> None:
+    api = hospital.api()
+    gdp, zcdp, pure = (api.get(f"/v1/datasets/{name}/budget").json() for name in ("gdp", "zcdp", "pure"))
+    assert (gdp["limit"]["mu"], gdp["limit"]["rho"]) == (1.0, 0.5)
+    assert (zcdp["limit"]["mu"], zcdp["limit"]["rho"]) == (None, 0.5)
+    assert (pure["limit"]["epsilon"], pure["limit"]["delta"], pure["delta"]) == (2.0, 0.0, 0.0)
+    assert pure["remaining"]["mu"] is None
+    # (ε, δ) of one ρ is dearer than of the µ with the same Gaussian mechanism.
+    assert zcdp["limit"]["epsilon"] > gdp["limit"]["epsilon"]
+
+
+def test_a_refusal_names_what_would_pass_and_that_passes(hospital: World) -> None:
+    for name in LIMITS:
+        request = body(mechanism="laplace", price={"epsilon": 5.0}, fresh=True)
+        answer = hospital.api().post(f"/v1/datasets/{name}/releases", json=request, key=f"too-much-{name}")
+        largest = problem(answer, "budget-exceeded", 409)["largest"]
+        price = {"epsilon": largest["epsilon"]} | ({} if name == "pure" else {"delta": largest["delta"]})
+        quote = hospital.api().post(f"/v1/datasets/{name}/quotes", json=request | {"price": price}).json()
+        assert quote["affordable"], quote
+        assert int(quote["cost"]["units"]) > 0.999 * hospital.curator.ledger.get_population(f"people-{name}").remaining

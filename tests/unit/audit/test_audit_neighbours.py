@@ -1,0 +1,66 @@
+"""The audit's own arithmetic, and that each mutant names cells and tests that exist."""
+
+import numpy as np
+import pytest
+
+from audit.cells import CELLS
+from audit.digest import ROOT, audited_files
+from audit.mutants import MUTANTS, SHARING, Mutant
+from audit.mutation import StaleMutantError, patch
+from audit.neighbours import Cell, exact_answer
+
+
+def cell(rows: dict[str, object], **row: float) -> Cell:
+    """Return a cell of one feature `a`, without a constant, and a target `y`."""
+    request = {"features": ["a"], "targets": ["y"], "intercept": False, "rows": rows}
+    return Cell("test", "add_remove", request, row)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ({"map": "box"}, [0.25, 0.5, 1.0]),
+        ({"map": "ball", "norm": 0.25}, [0.0625, 0.125, 0.25]),
+        ({"map": "ball", "norm": 1.0}, [0.25, 0.5, 1.0]),
+        ({"map": "unit"}, [1.0, 1.0, 1.0]),
+        ({"map": "unit_xy"}, [1.0, 1.0, 1.0]),
+    ],
+)
+def test_a_row_is_clipped_and_mapped(rows: dict[str, object], expected: list[float]) -> None:
+    asked = cell(rows, a=0.5, y=3.0)
+    assert exact_answer(asked, asked.datasets[1]) == pytest.approx(expected)
+
+
+def test_neighbours_differ_in_one_person() -> None:
+    for asked in CELLS.values():
+        zero, one = asked.datasets
+        assert zero[0] == one[0]
+        assert all(row == asked.row for row in one[1:])
+        assert all(row == asked.replaced_by for row in zero[1:])
+        assert (len(zero) == len(one)) is (asked.adjacency == "replace_one")
+
+
+def test_neighbours_move_the_answer() -> None:
+    for asked in CELLS.values():
+        zero, one = (exact_answer(asked, rows) for rows in asked.datasets)
+        assert zero.shape == one.shape
+        assert np.any(zero != one)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_a_mutant_names_what_exists(mutant: Mutant) -> None:
+    assert mutant.cells or mutant.tests
+    assert set(mutant.cells) <= {SHARING, *CELLS}
+    assert all((ROOT / name).is_file() for name in mutant.tests)
+    assert mutant.path in audited_files()
+
+
+def test_a_text_that_is_not_there_once_is_told(tmp_path) -> None:
+    mutant = Mutant("test", "a.py", (("x = 1", "x = 2"),))
+    for text in ("y = 1\n", "x = 1\nx = 1\n"):
+        (tmp_path / "a.py").write_text(text)
+        with pytest.raises(StaleMutantError):
+            patch(mutant, tmp_path)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    patch(mutant, tmp_path)
+    assert (tmp_path / "a.py").read_text() == "x = 2\n"

@@ -1,0 +1,184 @@
+"""Persons with several rows: the first m of each count, nothing else does, and noise grows with m."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import World, ZeroNoise, body, open_world
+
+from curator_service.datasets import storage
+from curator_service.datasets.manifest import ManifestError
+from curator_service.datasets.service import RegistrationError
+from curator_service.datasets.storage import IngestError, Persons
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
+
+MANIFEST = """
+name = "visits"
+population = "{population}"
+row_capacity = 10000
+subject = "patient"
+rows_per_subject = {rows}
+
+[[columns]]
+name = "age"
+type = "numeric"
+missing = "complete"
+lower = 0
+upper = 100
+
+[[columns]]
+name = "weight"
+type = "numeric"
+missing = "omit"
+lower = 0
+upper = 200
+
+[[columns]]
+name = "score"
+type = "numeric"
+missing = "complete"
+lower = -10
+upper = 10
+"""
+VISITS = [
+    ("p1", "50", "80", "3"),
+    ("p2", "20", "", "1"),
+    ("p1", "51", "82", "4"),
+    ("p3", "90", "60", "-2"),
+    ("p1", "52", "84", "5"),
+    ("p1", "100", "200", "10"),
+    ("p2", "21", "70", "9"),
+]
+KEYS = itertools.count()
+
+
+@pytest.fixture(params=list(Adjacency), ids=lambda adjacency: adjacency.value)
+def clinic(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    with open_world(tmp_path, adjacency=request.param, limit=Price(mu=100.0), noise=ZeroNoise()) as world:
+        yield world
+
+
+def register(world: World, visits: list[tuple[str, ...]], *, rows: int = 2, manifest: str | None = None) -> str:
+    """Register visits under a new name; return it."""
+    name = f"visits{next(KEYS)}"
+    text = MANIFEST.format(population="town", rows=rows) if manifest is None else manifest
+    paths = world.folder / f"{name}.toml", world.folder / f"{name}.csv"
+    paths[0].write_text(text.replace('"visits"', f'"{name}"'))
+    paths[1].write_text("patient,age,weight,score\n" + "".join(",".join(visit) + "\n" for visit in visits))
+    dataset = world.curator.datasets.register(*paths, actor="operator:test")
+    world.curator.identity.add_grant("ada", dataset.id)
+    return name
+
+
+def buy(world: World, name: str, **request: Any) -> dict[str, Any]:
+    defaults = {"features": ["age"], "targets": ["score"], "price": {"mu": 0.5}, "fresh": True}
+    asked = body(**defaults | request)
+    answer = world.api().post(f"/v1/datasets/{name}/releases", json=asked, key=f"k{next(KEYS)}")
+    assert answer.status_code == 201, answer.text
+    content: dict[str, Any] = answer.json()
+    return content
+
+
+def sums(rows: list[tuple[str, ...]]) -> list[float]:
+    """Return XᵀX and Xᵀy of (1, age) and score in scaled units."""
+    X = np.array([[1.0, (float(age) - 50) / 50] for _, age, _, _ in rows])
+    y = np.array([float(score) / 10 for *_, score in rows])
+    return [*(X.T @ X)[np.triu_indices(2)], *(X.T @ y), float(y @ y)]
+
+
+def released(answer: dict[str, Any]) -> list[float]:
+    return [v for name in ("xtx", "xty", "yty") for v in answer["statistics"][name]["values"]]
+
+
+COUNTED = [VISITS[i] for i in (0, 1, 2, 3, 6)]  # the first two of each
+
+
+@pytest.mark.parametrize("rows", [{"map": "box"}, {"map": "ball", "norm": 1.4142}, {"map": "unit_xy"}], ids=str)
+def test_only_the_first_rows_of_each_person_count(clinic: World, rows: dict[str, Any]) -> None:
+    everyone, counted = register(clinic, VISITS), register(clinic, COUNTED)
+    assert released(buy(clinic, everyone, rows=rows)) == released(buy(clinic, counted, rows=rows))
+    if rows["map"] == "box":
+        assert released(buy(clinic, everyone, rows=rows)) == pytest.approx(sums(COUNTED), abs=1e-4)
+
+
+def test_a_row_that_misses_a_value_uses_up_its_place(clinic: World) -> None:
+    # p2's first row misses the weight: it counts for nothing here, and its place is not given to another row.
+    name = register(clinic, VISITS, rows=1)
+    answer = buy(clinic, name, features=["weight"], rows={"map": "box"})
+    assert answer["statistics"]["xtx"]["values"][0] == pytest.approx(2.0)  # p1 and p3
+
+
+def test_persons_are_followed_across_chunks(clinic: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = released(buy(clinic, register(clinic, VISITS), rows={"map": "box"}))
+    monkeypatch.setattr(storage, "_CHUNK_ROWS", 2)
+    assert released(buy(clinic, register(clinic, [*VISITS, ("p1", "1", "1", "1")]), rows={"map": "box"})) == whole
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_noise_grows_with_the_rows_of_a_person(clinic: World, rows: int) -> None:
+    request = {"statistics": ["xtx", "xty", "yty", "lambda_min"], "rows": {"map": "box"}, "price": {"mu": 0.1}}
+    several = buy(clinic, register(clinic, VISITS, rows=rows), **request)["noise"]["sd"]
+    one = buy(clinic, register(clinic, VISITS[:1], rows=1), **request)["noise"]["sd"]
+    for name in one:
+        assert several[name] == pytest.approx(rows * one[name], rel=1e-6)
+
+
+def test_a_person_moves_the_sums_by_no_more_than_the_rows_that_count(clinic: World) -> None:
+    extreme = [("px", "100", "200", "10")] * 50
+    before = np.array(released(buy(clinic, register(clinic, VISITS, rows=3), rows={"map": "box"})))
+    after = np.array(released(buy(clinic, register(clinic, [*VISITS, *extreme], rows=3), rows={"map": "box"})))
+    assert after - before == pytest.approx(np.full(6, 3.0))
+
+
+def test_the_public_count_is_that_of_persons(clinic: World) -> None:
+    answer = clinic.api().get(f"/v1/datasets/{register(clinic, VISITS)}").json()
+    replaced = answer["adjacency"] == "replace_one"
+    assert (answer["rows"], answer["rows_per_person"]) == (3 if replaced else None, 2)
+    assert "patient" not in [column["name"] for column in answer["columns"]]
+
+
+def test_the_same_rows_under_another_rule_get_no_second_budget(clinic: World) -> None:
+    register(clinic, VISITS)
+    text = MANIFEST.format(population="valley", rows=5)
+    with pytest.raises(RegistrationError, match="same rows are registered"):
+        register(clinic, [(f"q{i}", *visit[1:]) for i, visit in enumerate(VISITS)], manifest=text)
+
+
+def test_which_rows_count_depends_on_that_person_alone() -> None:
+    alone, among = Persons(2), Persons(2)
+    assert alone.mark(["a", "a", "a"]).tolist() == [1, 1, 0]
+    marks = among.mark(["b", "a", "b", "b", "a", "c", "a"])
+    assert marks[[1, 4, 6]].tolist() == [1, 1, 0]
+    assert among.count == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (("rows_per_subject = 2\n", ""), "go together"),
+        (('subject = "patient"\n', ""), "go together"),
+        (('subject = "patient"', 'subject = "age"'), "must not be a column"),
+        (("rows_per_subject = 2", "rows_per_subject = 0"), "rows_per_subject"),
+        (("rows_per_subject = 2", "rows_per_subject = 1001"), "rows_per_subject"),
+    ],
+    ids=str,
+)
+def test_a_wrong_declaration_is_refused(clinic: World, wrong: tuple[str, str], message: str) -> None:
+    text = MANIFEST.format(population="town", rows=2)
+    assert wrong[0] in text
+    with pytest.raises(ManifestError, match=message):
+        register(clinic, VISITS, manifest=text.replace(*wrong))
+
+
+def test_a_row_without_a_subject_refuses_the_upload(clinic: World) -> None:
+    with pytest.raises(IngestError, match=r"line 9, column 'patient': the subject is missing"):
+        register(clinic, [*VISITS, ("  ", "1", "1", "1")])
+
+
+def test_a_file_without_the_subject_is_refused(clinic: World) -> None:
+    text = MANIFEST.format(population="town", rows=2).replace('"patient"', '"person"')
+    with pytest.raises(IngestError, match="no column 'person'"):
+        register(clinic, VISITS, manifest=text)
