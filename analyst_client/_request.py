@@ -1,6 +1,7 @@
 """What an analyst asks, as the body of a request: what the caller set, and nothing else."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -31,7 +32,7 @@ def release_body(
     body: dict[str, Any] = {"kind": "gram", "features": as_names(features, "features")}
     if target is not None or targets is not None:
         body["targets"] = [target] if target is not None else as_names(targets or (), "targets")
-    body["price"] = price(epsilon, delta, mu, rho, pure=mechanism == "laplace")
+    body["price"] = price(epsilon, delta, mu, rho, pure=mechanism not in {None, "gaussian"})
     if not intercept:
         body["intercept"] = False
     if rows is not None or norm is not None:
@@ -68,6 +69,8 @@ def price(
     stated = {
         name: float(value) for name, value in (("epsilon", epsilon), ("mu", mu), ("rho", rho)) if value is not None
     }
+    if not all(math.isfinite(value) for value in stated.values()):
+        raise ValueError("a price is a finite number")
     if len(stated) != 1:
         raise ValueError("state one price: epsilon with delta, or mu, or rho")
     if "epsilon" in stated and delta is None and not pure:

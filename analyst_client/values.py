@@ -45,14 +45,28 @@ class Amount:
 
 @dataclass(frozen=True)
 class Cost(Amount):
-    """What a request costs; `share_of_budget` is its part of the population's limit, 0 to 1."""
+    """What a request costs.
+
+    Attributes
+    ----------
+    share_of_budget : float
+        Its part of the population's limit, 0 to 1.
+    pure_epsilon : float or None
+        The ε of this release alone, with δ = 0, where noise is Laplace. The `epsilon` of an account that counts µ² or ρ
+        is larger: it is what the account's number implies.
+    """
 
     share_of_budget: float = 0.0
+    pure_epsilon: float | None = None
 
     @classmethod
     def read(cls, fields: Fields) -> "Cost":
         """Read from an answer."""
-        return cls(**vars(Amount.read(fields)), share_of_budget=fields.number("share_of_budget"))
+        return cls(
+            **vars(Amount.read(fields)),
+            share_of_budget=fields.number("share_of_budget"),
+            pure_epsilon=fields.optional("pure_epsilon", fields.number),
+        )
 
 
 @dataclass(frozen=True)

@@ -201,10 +201,13 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
+_TAGS = {"box", "ball", "unit", "unit_xy"}  # of unions: pydantic's places name them, a body has no such member
+
+
 def _invalid(error: ValidationError) -> RequestInvalid:
     places = []
     for item in error.errors(include_url=False, include_input=False, include_context=False)[:20]:
-        pointer = "".join(f"/{_escape(part)}" for part in item["loc"] if part not in {"box", "ball"})
+        pointer = "".join(f"/{_escape(part)}" for part in item["loc"] if part not in _TAGS)
         # pydantic repeats a wrong tag at any length
         message = item["msg"].removeprefix("Value error, ")[:300]
         places.append({"pointer": pointer, "detail": message})

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from threadpoolctl import threadpool_limits
 
 from curator_service.curator import Curator, make_curator
 from curator_service.datasets.manifest import ManifestError
@@ -20,6 +21,7 @@ from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.storage import IngestError
 from curator_service.identity.service import IdentityError
 from curator_service.ledger.service import PopulationError
+from curator_service.privacy.selftest import SelfTestError, run_self_test
 from curator_service.problems import Problem
 from curator_service.settings import Settings
 
@@ -51,6 +53,15 @@ def fail(message: str) -> NoReturn:
     for line in message.splitlines():
         err.print(f"[red]error:[/red] {escape(line)}", highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+def check_machine() -> None:
+    """Check what the proofs assume of this machine; end the command where it does not hold."""
+    try:
+        with threadpool_limits(1, user_api="blas"):
+            run_self_test()
+    except SelfTestError as error:
+        fail(str(error))
 
 
 def check_schema(curator: Curator) -> None:

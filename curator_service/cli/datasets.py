@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator
+from curator_service.cli.common import AsJson, actor, check_machine, emit, err, fail, open_curator
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 
@@ -19,6 +19,7 @@ _File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=Tru
 @app.command("add")
 def add(manifest: _File, data: _File, as_json: AsJson = False) -> None:
     """Validate, ingest and register a dataset: all of it or nothing."""
+    check_machine()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with open_curator() as curator, Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task(f"reading {data.name}", total=1.0)
@@ -35,15 +36,19 @@ def list_datasets(as_json: AsJson = False) -> None:
     """Show every dataset."""
     with open_curator() as curator:
         found = curator.datasets.list_all()
-    table = Table("dataset", "population", "adjacency", "columns", "row capacity", "registered", title="Datasets")
+    table = Table("dataset", "population", "adjacency", "counts", "columns", title="Datasets")
+    for header in ("row capacity", "rows per person", "registered"):
+        table.add_column(header)
     for dataset in found:
         manifest = dataset.manifest
         table.add_row(
             dataset.name,
             dataset.population,
             dataset.adjacency,
+            dataset.accountant.symbol,
             str(len(manifest.columns)),
             f"{manifest.row_capacity:,}",
+            str(manifest.rows_per_person),
             dataset.created_at,
         )
     emit([render_dataset(dataset) for dataset in found], as_json=as_json, table=table)

@@ -66,8 +66,8 @@ def list_populations(as_json: AsJson = False) -> None:
 @app.command("show")
 def show(
     population: str,
-    after: Annotated[int, typer.Option(help="Show entries after this sequence.")] = 0,
-    limit: Annotated[int, typer.Option(help="How many entries.")] = 100,
+    after: Annotated[int, typer.Option(help="Show entries after this sequence.", min=0, max=2**62)] = 0,
+    limit: Annotated[int, typer.Option(help="How many entries.", min=1, max=10_000)] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Show a population's entries and what remains."""
@@ -105,7 +105,7 @@ def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
     unbacked = curator.releases.find_unbacked(name) if chain.ok else []
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
     if unbacked:
-        reason = f"stored, but not as the chain says: {', '.join(unbacked[:5])}"
+        reason = f"the chain and what is stored disagree on {', '.join(unbacked[:5])}"
     return {
         "population": name,
         "entries": chain.entries,
@@ -124,8 +124,8 @@ def _budget_table(found: list[Population]) -> Table:
         table.add_row(
             p.name,
             p.accountant.symbol,
-            f"{p.limit / UNITS_PER_ONE:.5f}",
-            f"{(p.posted + p.pending) / UNITS_PER_ONE:.5f}",
+            f"{p.limit / UNITS_PER_ONE:.5g}",
+            f"{(p.posted + p.pending) / UNITS_PER_ONE:.5g}",
             f"{(p.posted + p.pending) / p.limit:.1%}",
             f"{limit.epsilon:.4g}",
             f"{posted.epsilon:.4g}",
@@ -150,7 +150,7 @@ def _entries_table(account: Population, entries: list[dict[str, Any]], names: di
             entry["kind"],
             names.get(entry["actor"], entry["actor"]),
             entry.get("dataset", ""),
-            f"{amount.units / UNITS_PER_ONE:.5f}" if amount.units else "",
+            f"{amount.units / UNITS_PER_ONE:.5g}" if amount.units else "",
             f"{amount.epsilon:.4g}" if amount.units else "",
         )
     return table

@@ -4,10 +4,8 @@ import os
 from typing import Annotated
 
 import typer
-from threadpoolctl import threadpool_limits
 
-from curator_service.cli.common import AsJson, emit, fail, open_curator, read_settings
-from curator_service.privacy.selftest import SelfTestError, run_self_test
+from curator_service.cli.common import AsJson, check_machine, emit, fail, open_curator, read_settings
 
 database = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
@@ -24,11 +22,7 @@ def serve(
     settings = read_settings()
     with open_curator() as curator:
         curator.ledger.list_populations()  # the database answers, and its schema is current
-    try:  # here once, before a worker that cannot start is started again and again
-        with threadpool_limits(1, user_api="blas"):
-            run_self_test()
-    except SelfTestError as error:
-        fail(str(error))
+    check_machine()  # here once, before a worker that cannot start is started again and again
     # Workers are new processes: they read the same environment, and must not start BLAS threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     uvicorn.run(

@@ -16,6 +16,9 @@ from curator_service.privacy.statistics import ROW_CAPACITY_MAX
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Text = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
 Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f\[\]]+$")]
+Header = Annotated[
+    str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True)
+]
 
 COLUMNS_MAX = 1000
 LEVELS_MAX = 1000
@@ -92,8 +95,8 @@ class Manifest(BaseModel):
     population: Name
     description: Text = ""
     row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
-    subject: Name | None = None
-    rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX)
+    subject: Header | None = None
+    rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
     columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
 
     @model_validator(mode="after")

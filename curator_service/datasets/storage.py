@@ -10,6 +10,7 @@ import csv
 import hashlib
 import os
 import shutil
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -137,8 +138,11 @@ class Storage:
             return block
         total = len(design.terms) + len(design.targets)
         names = design.columns if manifest.subject is None else (*design.columns, _MARK)
-        batches = _read_batches(self.root / dataset_id / "rows.parquet", names, _batch_rows(total))
-        return compute_gram((row_map.apply(_code(batch, design, count), design) for batch, count in batches), total)
+        size = _batch_rows(total)
+        batches = _read_batches(self.root / dataset_id / "rows.parquet", names, size)
+        coded = (_code(batch, design, count) for batch, count in batches)
+        filled = _fill_up(coded, total, size, manifest.row_capacity)
+        return compute_gram((row_map.apply(rows, design) for rows in filled), total)
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
@@ -180,10 +184,11 @@ def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: P
     _sync(staging)
     with source.open("rb") as file:
         source_digest = hashlib.file_digest(file, "sha256").hexdigest()
-    # The same rows under another rule of which count are still the same rows: one digest leaves the marks out.
+    # The same rows under another rule of which count, or with columns in another order or under other names, are still
+    # the same rows: one digest leaves out the marks, the names and the order.
     values_digest, lattice_digest = (
-        hashlib.sha256(b"".join(digest.digest() for digest in part)).hexdigest()
-        for part in (digests[: len(columns)], digests)
+        hashlib.sha256(b"".join(part)).hexdigest()
+        for part in (sorted(d.digest() for d in digests[: len(columns)]), [d.digest() for d in digests])
     )
     person_count = row_count if manifest.subject is None else persons.count
     return Snapshot(staging, person_count, source_digest, values_digest, lattice_digest)
@@ -239,12 +244,18 @@ def _parse_chunks(
             lines: list[int] = []
             start = reader.line_num + 1
             for row in reader:
-                if row:  # a blank line is no row
-                    if len(row) != len(header):
+                if reader.line_num != start:
+                    raise IngestError(
+                        f"{source}, line {start}: a field goes on beyond the end of its line. One row is one line: a "
+                        "quote that is not closed would swallow other rows. Close it, or leave out columns of free text"
+                    )
+                if row or len(header) == 1:  # a blank line is no row, unless the one field of a row is missing
+                    fields = row or [""]
+                    if len(fields) != len(header):
                         raise IngestError(
-                            f"{source}, line {start}: {len(row)} fields where the header has {len(header)}"
+                            f"{source}, line {start}: {len(fields)} fields where the header has {len(header)}"
                         )
-                    rows.append(row)
+                    rows.append(fields)
                     lines.append(start)
                 start = reader.line_num + 1
                 if len(rows) == _CHUNK_ROWS:
@@ -293,11 +304,17 @@ def _parse_subjects(
     subject: str, header: list[str], rows: list[list[str]], lines: list[int], source: Path
 ) -> list[str]:
     position = header.index(subject)
-    words = [row[position].strip() for row in rows]
+    words = [_fold(row[position]) for row in rows]
     if "" in words:
         line = lines[words.index("")]
         raise IngestError(f"{source}, line {line}, column {subject!r}: the subject is missing; whose row is it?")
     return words
+
+
+def _fold(subject: str) -> str:
+    """Return what look-alikes have in common: taking two persons for one is safe, taking one for two is not."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", subject).casefold())
+    return "".join(c for c in folded if unicodedata.category(c) not in {"Cf", "Cc", "Zs", "Zl", "Zp"})
 
 
 def _parse_words(column: Column, words: pa.StringArray) -> tuple[StoredArray, tuple[int, str] | None]:
@@ -338,6 +355,27 @@ def _code_in_slices(stored: dict[str, StoredArray], design: Design, count: int) 
     for start in range(0, count, size):
         part = {name: values[start : start + size] for name, values in stored.items()}
         yield _code(part, design, min(size, count - start))
+
+
+def _fill_up(coded: Iterator[RowArray], width: int, size: int, capacity: int) -> Iterator[RowArray]:
+    """Cut rows into batches of public sizes, and add null rows up to the row capacity.
+
+    What a pass costs then follows from the declared capacity: neither the number of rows nor whether one more of them
+    begins a batch shows in its work.
+    """
+    rows, waiting = next(coded, None), 0
+    for start in range(0, capacity, size):
+        batch = np.zeros((min(size, capacity - start), width), order="F")
+        filled = 0
+        while rows is not None and filled < len(batch):
+            taken = min(len(batch) - filled, len(rows) - waiting)
+            batch[filled : filled + taken] = rows[waiting : waiting + taken]
+            filled, waiting = filled + taken, waiting + taken
+            if waiting == len(rows):
+                rows, waiting = next(coded, None), 0
+        yield batch
+    if rows is not None:
+        raise ValueError("the stored rows are more than the declared capacity")
 
 
 def _code(stored: Mapping[str, StoredArray], design: Design, count: int) -> RowArray:

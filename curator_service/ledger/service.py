@@ -23,11 +23,10 @@ from curator_service.ledger.chain import (
     verify_chain,
 )
 from curator_service.ledger.repository import Population
-from curator_service.ledger.schemas import render_amount
 from curator_service.names import NAME, NAME_RULE
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.conversions import DELTA_MIN, UNITS_PER_ONE, exact, round_down
+from curator_service.privacy.conversions import DELTA_MIN
 from curator_service.problems import NotFound, Problem
 
 Clock = Callable[[], datetime]
@@ -55,29 +54,6 @@ class PopulationError(ValueError):
     """A population cannot be created as asked; the message says why, for the admin."""
 
 
-def budget_exceeded(population: Population, cost: int) -> BudgetExceeded:
-    """Build the refusal of a cost: what was asked, what remains, and the largest price that would pass."""
-    remaining = population.view_remaining()
-    asked = population.view(cost)
-    largest = render_amount(remaining)
-    del largest["units"]
-    if remaining.epsilon > 0:
-        shown = f"epsilon = {round_down(exact(remaining.epsilon), 6):g}"
-        if remaining.rho is not None:
-            shown += f" at delta = {remaining.delta:g} (rho = {round_down(exact(remaining.rho), 6):g})"
-        way_out = f"The largest price that would pass now is {shown}. A stored release costs nothing to read again."
-    else:
-        way_out = "Nothing useful is left: read a stored release, or ask an admin about the budget."
-    return BudgetExceeded(
-        f"The request costs {cost / UNITS_PER_ONE:.6g} of {population.accountant.symbol} "
-        f"(epsilon = {asked.epsilon:g} at delta = {asked.delta:g}), and {population.remaining / UNITS_PER_ONE:.6g} of "
-        f"{population.limit / UNITS_PER_ONE:.6g} remain for the population {population.name!r}. {way_out}",
-        requested=render_amount(asked),
-        remaining=render_amount(remaining),
-        largest=largest if remaining.epsilon > 0 else None,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Charge:
     """A charge inside an open unit of work: the account is locked, the entry not yet written."""
@@ -96,7 +72,9 @@ def _units_of_limit(accountant: Accountant, limit: Price) -> int:
     except ValueError as error:
         raise PopulationError(f"the budget is not valid: {error}") from error
     if not 0 < units < 2**60:
-        raise PopulationError(f"the budget is outside what an account can hold: 0 < {accountant.symbol} < 1e6")
+        raise PopulationError(
+            f"an account holds from 1e-12 to 1e6 of {accountant.symbol}; this budget is outside of it"
+        )
     return units
 
 

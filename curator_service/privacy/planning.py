@@ -56,6 +56,13 @@ class GramPlan:
     lambda_min_tolerance: int
     cost: int
 
+    @property
+    def pure_epsilon(self) -> Fraction | None:
+        """The pure ε of the release alone; None with Gaussian noise, which has none."""
+        if any(isinstance(part, GaussianPart) for part in self.parts):
+            return None
+        return sum((part.copies * part.epsilon for part in self.parts if isinstance(part, LaplacePart)), Fraction(0))
+
 
 @dataclass(frozen=True, slots=True)
 class _Question:

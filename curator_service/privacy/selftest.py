@@ -9,7 +9,12 @@ from threadpoolctl import threadpool_info
 
 from curator_service.privacy.lattice import UNIT, to_request_lattice, to_stored
 from curator_service.privacy.samplers import Distribution, SystemNoise, propose
-from curator_service.privacy.statistics import EXACT_BLOCK_ROWS, compute_gram
+from curator_service.privacy.statistics import (
+    EXACT_BLOCK_ROWS,
+    compute_gram,
+    compute_lambda_min,
+    lambda_min_float_error,
+)
 
 _PERIOD = 64
 
@@ -29,6 +34,7 @@ def run_self_test() -> None:
     for check, rule in (
         (_is_one_rounding_per_operation, "elementwise float64 operations are not rounded once each"),
         (_is_gram_exact, "the float64 matrix product of a worst-case block is not exact"),
+        (_is_lambda_min_right, "the smallest eigenvalue of a worst-case matrix is outside of its proved bounds"),
         (_is_blas_single_threaded, "BLAS runs more than one thread"),
         (_is_sampler_sound, "the sampler's draws are not what their law allows"),
     ):
@@ -70,6 +76,15 @@ def _is_product_exact(rows: int, columns: int) -> bool:
     )
 
 
+def _is_lambda_min_right() -> bool:
+    """Decide an eigenvalue that is 2⁴⁰ times smaller than its matrix: a float32 factorisation could not."""
+    largest, smallest = 2**60, 2**20
+    xtx = np.array([[largest, largest - smallest], [largest - smallest, largest]], dtype=np.int64)
+    tolerance = lambda_min_float_error(2, UNIT**2, -(-largest // UNIT**2))
+    computed = compute_lambda_min(xtx, tolerance)
+    return smallest - 2 * tolerance <= computed <= smallest + tolerance
+
+
 def _is_blas_single_threaded() -> bool:
     return all(pool["num_threads"] == 1 for pool in threadpool_info() if pool["user_api"] == "blas")
 
@@ -81,9 +96,11 @@ def _is_sampler_sound() -> bool:
     """
     noise, scale, count = SystemNoise(), 2**40 + 1, 4000
     for distribution, variance in ((Distribution.DISCRETE_GAUSSIAN, 1.0), (Distribution.DISCRETE_LAPLACE, 2.0)):
-        first, second = (noise.sample(distribution, [scale] * count) for _ in range(2))
-        squares = np.mean((np.array(first) / scale) ** 2)
-        if len(set(first + second)) < 2 * count - 2 or not 0.7 < squares / variance < 1.5:
+        # At once, and in small batches, as most releases draw.
+        first = noise.sample(distribution, [scale] * count)
+        second = [draw for _ in range(count // 50) for draw in noise.sample(distribution, [scale] * 50)]
+        sizes = [float(np.mean((np.array(draws) / scale) ** 2)) / variance for draws in (first, second)]
+        if len(set(first + second)) < 2 * count - 2 or not all(0.7 < size < 1.5 for size in sizes):
             return False
         words = np.frombuffer(np.array(first, dtype=np.int64).tobytes(), dtype=np.uint64).reshape(2, -1)[:, :100]
         words = words * np.uint64(0x9E3779B97F4A7C15) & ~np.uint64(1 << 15)  # no tail: it draws further, other bits

@@ -111,7 +111,11 @@ def compute_lambda_min(xtx: IntArray, tolerance: int = 1) -> int:
             return False
         return True
 
-    low, width = round(float(np.linalg.eigvalsh(matrix)[0]) / tolerance), 1
+    try:
+        low = round(float(np.linalg.eigvalsh(matrix)[0]) / tolerance)
+    except np.linalg.LinAlgError:  # it did not converge: no stored row may make a request fail
+        low = 0
+    width = 1
     while not is_definite(low):
         low, width = low - width, 2 * width
     high = low + 1

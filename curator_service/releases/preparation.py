@@ -3,16 +3,14 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
+from curator_service.privacy.accountant import Price
 from curator_service.privacy.calibration import PlanError
-from curator_service.privacy.conversions import exact
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
-from curator_service.privacy.parts import Statistic
-from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
+from curator_service.privacy.planning import GramPlan, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.problems import RequestInvalid
 from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
@@ -75,20 +73,9 @@ def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capaci
             "the declared row capacity is too large for a pass over rows with so many terms within a request; ask "
             "for fewer terms, or for the box map and columns that are not declared with missing = omit",
         )
-    shares = _shares(request)
+    shares = request.shares_of_price
     try:
-        plan = plan_gram(
-            design,
-            row_map,
-            dataset.adjacency,
-            row_capacity=dataset.manifest.row_capacity,
-            price=request.price.price,
-            shares=shares,
-            accountant=dataset.accountant,
-            mechanism=request.mechanism,
-            calibration=request.calibration,
-            rows_per_person=dataset.manifest.rows_per_person,
-        )
+        plan = _plan(dataset, request, design, row_map, request.price.price)
     except PlanError as error:
         raise RequestInvalid.at(f"/{error.field}", str(error)) from None
     canonical = {
@@ -101,7 +88,8 @@ def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capaci
         "mechanism": request.mechanism,
         "calibration": request.calibration,
         "price": request.price.model_dump(exclude_none=True),
-        "shares": {s.value: float(share) for s, share in shares.items()},
+        # As the caller stated them, so that a request that is read off an answer and sent again is the same request.
+        "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
     }
     request_digest = digest(canonical, dataset=dataset.id)
     return Prepared(
@@ -136,9 +124,21 @@ def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str,
     return Ball.of_norm(norm), {"map": "ball", "norm": norm}
 
 
-def _shares(request: ReleaseRequest) -> Mapping[Statistic, Fraction]:
-    chosen = request.chosen_statistics
-    if request.shares is None:
-        return default_shares(chosen, request.mechanism, request.calibration)
-    total = sum((exact(request.shares[s]) for s in chosen), Fraction(0))
-    return {s: exact(request.shares[s]) / total for s in chosen}
+def plan_at(prepared: Prepared, price: Price) -> GramPlan:
+    """Plan the same request at another price. Raise `PlanError` where that is not sold."""
+    return _plan(prepared.dataset, prepared.request, prepared.plan.design, prepared.plan.row_map, price)
+
+
+def _plan(dataset: Dataset, request: ReleaseRequest, design: Design, row_map: RowMap, price: Price) -> GramPlan:
+    return plan_gram(
+        design,
+        row_map,
+        dataset.adjacency,
+        row_capacity=dataset.manifest.row_capacity,
+        price=price,
+        shares=request.shares_of_price,
+        accountant=dataset.accountant,
+        mechanism=request.mechanism,
+        calibration=request.calibration,
+        rows_per_person=dataset.manifest.rows_per_person,
+    )

@@ -1,6 +1,7 @@
 """A release, a quote and a charge as text: what leaves, and what the ledger keeps of it."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -23,6 +24,8 @@ def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
     """Return what is known of a release before its noise is drawn: terms, noise and cost."""
     design = prepared.plan.design
     cost = render_amount(population.accountant.spent(prepared.plan.cost, _view_delta(prepared, population)))
+    if prepared.plan.pure_epsilon is not None:
+        cost["pure_epsilon"] = float(prepared.plan.pure_epsilon)
     return {
         "kind": "gram",
         "request": prepared.canonical,
@@ -135,13 +138,32 @@ def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
     ValueError, KeyError, TypeError
         If the entry states no mechanism, or one that the accountant does not sell.
     """
+    return accountant.cost(_stated_parts(facts), Fraction(facts["curvature"]) if "curvature" in facts else None)
+
+
+def agrees_with_charge(answer: str, facts: Mapping[str, Any]) -> bool:
+    """Tell whether an answer states the cost and the noise of the entry that charged it."""
+    try:
+        stated = json.loads(answer)
+        return bool(
+            stated["cost"]["units"] == facts["units"] and stated["noise"] == _render_noise(_stated_parts(facts))
+        )
+    except (ValueError, KeyError, TypeError, ZeroDivisionError):
+        return False
+
+
+def _stated_parts(facts: Mapping[str, Any]) -> tuple[Part, ...]:
     parts: list[Part] = []
     for stated in facts["mechanism"]:
         statistic, bound = Statistic(stated["statistic"]), Fraction(stated["sensitivity"])
         diagonal, offdiagonal = (int(scale) for scale in stated["scales"])
         copies = int(stated["copies"])
-        if stated["distribution"] == Distribution.DISCRETE_GAUSSIAN:
+        if Distribution(stated["distribution"]) is Distribution.DISCRETE_GAUSSIAN:
             parts.append(GaussianPart(statistic, bound, diagonal, offdiagonal, copies))
         else:
             parts.append(LaplacePart(statistic, bound, diagonal, copies))
-    return accountant.cost(parts, Fraction(facts["curvature"]) if "curvature" in facts else None)
+        if _part_facts(parts[-1]) != stated:
+            raise ValueError("the entry states something else than what it was read as")
+    if not parts:
+        raise ValueError("the entry states no mechanism")
+    return tuple(parts)

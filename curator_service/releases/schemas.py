@@ -2,16 +2,19 @@
 
 import hashlib
 import math
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
 import rfc8785
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
 from curator_service.names import NAME_PATTERN
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.calibration import Calibration, Mechanism
-from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX
+from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX, exact
 from curator_service.privacy.parts import Statistic
+from curator_service.privacy.planning import default_shares
 
 ColumnName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -26,9 +29,17 @@ class PriceModel(BaseModel):
     model_config = _STRICT
 
     epsilon: Annotated[_Positive, Field(le=EPSILON_MAX)] | None = None
-    delta: Annotated[float, Field(ge=float(DELTA_MIN), lt=1)] | None = None
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
     mu: Annotated[_Positive, Field(le=1000)] | None = None
     rho: Annotated[_Positive, Field(le=500_000)] | None = None
+
+    @field_validator("delta", mode="after")
+    @classmethod
+    def _read_no_delta(cls, delta: float | None) -> float | None:
+        """Read a delta of 0, as accounts of pure epsilon state it, as none."""
+        if delta is not None and 0 < delta < float(DELTA_MIN):
+            raise ValueError("delta must be at least 1e-15, or left out where noise is Laplace")
+        return delta or None
 
     @model_validator(mode="after")
     def _check_one_notion(self) -> Self:
@@ -107,6 +118,15 @@ class ReleaseRequest(BaseModel):
             if not math.isclose(sum(self.shares.values()), 1.0, abs_tol=1e-9):
                 raise ValueError("shares must add up to 1")
         return self
+
+    @property
+    def shares_of_price(self) -> Mapping[Statistic, Fraction]:
+        """The split over statistics, defaults filled in, with sum 1."""
+        chosen = self.chosen_statistics
+        if self.shares is None:
+            return default_shares(chosen, self.mechanism, self.calibration)
+        total = sum((exact(self.shares[s]) for s in chosen), Fraction(0))
+        return {s: exact(self.shares[s]) / total for s in chosen}
 
     @property
     def chosen_statistics(self) -> tuple[Statistic, ...]:

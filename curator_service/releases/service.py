@@ -3,6 +3,9 @@
 import json
 import re
 import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
@@ -15,14 +18,24 @@ from curator_service.datasets.storage import needs_pass
 from curator_service.db import Database
 from curator_service.identity.repository import Principal
 from curator_service.ledger.repository import Population, find_population, iterate_entries
-from curator_service.ledger.service import Clock, Ledger, budget_exceeded, timestamp, utc_now
+from curator_service.ledger.service import Clock, Ledger, timestamp, utc_now
 from curator_service.privacy.accountant import Accountant, fits_within
 from curator_service.privacy.mechanisms import perturb
+from curator_service.privacy.parts import Statistic
+from curator_service.privacy.planning import GramPlan
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.problems import NotFound, Problem
 from curator_service.releases import repository
 from curator_service.releases.preparation import Prepared, prepare
-from curator_service.releases.rendering import account_again, answer_digest, charge_facts, describe, render_answer
+from curator_service.releases.refusal import budget_exceeded
+from curator_service.releases.rendering import (
+    account_again,
+    agrees_with_charge,
+    answer_digest,
+    charge_facts,
+    describe,
+    render_answer,
+)
 from curator_service.releases.repository import StoredRelease
 from curator_service.releases.schemas import ReleaseRequest
 
@@ -134,7 +147,7 @@ class ReleaseService:
             # Whoever used the key, or asked the same, in the meantime: its answer is there now.
             found, population = self._look_up(prepared, analyst, key)
         if found is None:
-            raise budget_exceeded(population, prepared.plan.cost)
+            raise budget_exceeded(prepared, population)
         release, kind = found
         if kind is AnswerKind.STORED and not self._tie_key(prepared, analyst, key, release):
             # Somebody used the key in this instant: its answer is the one that counts.
@@ -187,8 +200,9 @@ class ReleaseService:
             ):
                 connection.rollback()
                 return None
-            statistics = self.datasets.compute_statistics(dataset, plan.design, plan.row_map)
-            noisy = perturb(statistics, plan, self.noise)
+            with taking(_public_duration_s(plan)):
+                statistics = self.datasets.compute_statistics(dataset, plan.design, plan.row_map)
+                noisy = perturb(statistics, plan, self.noise)
             moment = timestamp(self.now())
             answer = render_answer(release_id, prepared, population, noisy, moment)
             receipt = ledger.record(charge, "charge", charge_facts(release_id, prepared, analyst, answer, moment))
@@ -264,6 +278,7 @@ class ReleaseService:
                     and facts["request_digest"] == release.request_digest
                     and facts["dataset"] == names.get(release.dataset_id)
                     and facts["answer_digest"] == answer_digest(release.answer)
+                    and agrees_with_charge(release.answer, facts)
                 )
                 if not sound:
                     bad.append(release.id)
@@ -274,6 +289,29 @@ class ReleaseService:
             if dataset.population == population
             and (dataset.name, dataset.manifest.digest, dataset.commitment) not in registered
         ]
+
+
+LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
+
+
+def _public_duration_s(plan: GramPlan) -> float:
+    """Return how long the computation of a release is made to take, from public numbers.
+
+    How many factorisations λ_min takes, and how long a solver works, depends on rows that are not paid for. The
+    duration is several times what they take: 5 ms, and a second more for 1000 terms.
+    """
+    if all(part.statistic is not Statistic.LAMBDA_MIN for part in plan.parts):
+        return 0.0
+    return LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
+
+
+@contextmanager
+def taking(duration_s: float) -> Iterator[None]:
+    """Make a block take at least so long: whoever waits for it, or for its locks, learns nothing from its own time."""
+    end = time.monotonic() + duration_s
+    yield
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(left)
 
 
 def _is_charged_right(facts: dict[str, Any], accountant: Accountant) -> bool:

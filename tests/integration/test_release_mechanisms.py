@@ -1,6 +1,8 @@
 """Every accountant, mechanism and calibration through the service: what is charged is what the noise costs."""
 
+import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from support import CountingNoise, World, body, make_rows, open_world, problem
 
 from curator_service.privacy.accountant import ACCOUNTANTS, Price
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.releases import service
 from curator_service.releases.rendering import account_again
 
 LIMITS = {"gdp": Price(mu=1.0), "zcdp": Price(rho=0.5), "pure": Price(epsilon=2.0)}
@@ -105,3 +108,58 @@ def test_a_refusal_names_what_would_pass_and_that_passes(hospital: World) -> Non
         quote = hospital.api().post(f"/v1/datasets/{name}/quotes", json=request | {"price": price}).json()
         assert quote["affordable"], quote
         assert int(quote["cost"]["units"]) > 0.999 * hospital.curator.ledger.get_population(f"people-{name}").remaining
+
+
+def test_a_request_read_off_an_answer_is_the_same_request(hospital: World) -> None:
+    statistics = [["xty", "yty"], ["xtx", "yty", "lambda_min"], ["xtx", "xty", "yty", "lambda_min"], ["xtx", "xty"]]
+    kinds: list[dict[str, Any]] = [LAPLACE, GAUSSIAN, SOLD["classical"], SOLD["nieminen2017"]]
+    for chosen, kind in itertools.product(statistics, kinds):
+        if "lambda_min" in chosen and kind.get("calibration") == "nieminen2017":
+            continue
+        for shares in (None, {name: (k + 1) / 7 for k, name in enumerate(chosen)}):
+            stated = {} if shares is None else {"shares": {n: v / sum(shares.values()) for n, v in shares.items()}}
+            quote = hospital.api().post("/v1/datasets/gdp/quotes", json=body(**kind, statistics=chosen, **stated))
+            assert quote.status_code == 200, quote.text
+            canonical = quote.json()["request"]
+            again = hospital.api().post("/v1/datasets/gdp/quotes", json=canonical).json()["request"]
+            assert again == canonical
+
+
+def test_what_is_left_over_is_not_offered_where_it_buys_nothing(tmp_path: Path) -> None:
+    with open_world(tmp_path, limit=Price(rho=0.01)) as world:
+        buy(world, "cohort", {"price": {"rho": 0.009999999999}}, "all-but-two-units")
+        assert 0 < world.curator.ledger.get_population("town").remaining < 10
+        answer = world.api().post("/v1/datasets/cohort/releases", json=body(fresh=True), key="more")
+        refusal = problem(answer, "budget-exceeded", 409)
+        assert refusal["largest"] is None
+        assert "No price that is left" in refusal["detail"]
+
+
+def test_a_refusal_of_pure_epsilon_speaks_of_pure_epsilon(hospital: World) -> None:
+    request = body(mechanism="laplace", price={"epsilon": 3.0}, fresh=True)
+    for name in ("gdp", "zcdp"):
+        answer = hospital.api().post(f"/v1/datasets/{name}/releases", json=request, key=f"pure-{name}")
+        refusal = problem(answer, "budget-exceeded", 409)
+        assert "of epsilon = 3.0 alone" in refusal["detail"]
+        offered = {"price": {"epsilon": refusal["largest"]["pure_epsilon"]}}
+        quote = hospital.api().post(f"/v1/datasets/{name}/quotes", json=request | offered).json()
+        assert quote["affordable"]
+        assert quote["cost"]["pure_epsilon"] == pytest.approx(offered["price"]["epsilon"], rel=1e-6)
+
+
+def test_a_delta_of_zero_is_none(hospital: World) -> None:
+    request = body(mechanism="laplace", price={"epsilon": 0.01, "delta": 0})
+    quote = hospital.api().post("/v1/datasets/pure/quotes", json=request)
+    assert quote.json()["request"]["price"] == {"epsilon": 0.01}
+
+
+def test_the_time_of_lambda_min_is_public(hospital: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    now = itertools.count()
+    monkeypatch.setattr(service.time, "monotonic", lambda: next(now) * 0.002)
+    monkeypatch.setattr(service.time, "sleep", slept.append)
+    buy(hospital, "gdp", GAUSSIAN | {"statistics": ["xtx", "xty"]}, "without")
+    assert slept == []
+    buy(hospital, "gdp", GAUSSIAN | {"statistics": ["xtx", "xty", "lambda_min"]}, "with")
+    assert slept
+    assert slept[0] == pytest.approx(service.LAMBDA_MIN_S + 4**3 * service.LAMBDA_MIN_PER_CUBE_S - 0.002)

@@ -169,7 +169,7 @@ def test_row_map_is_written_as_on_the_wire(rows: Any, norm: float | None, sent: 
         ({"rows": "box", "norm": 1.0}, "norm goes with"),
         ({"statistics": "xtx"}, "statistics must be a list"),
         ({"idempotency_key": "with space"}, "idempotency_key"),
-        ({"epsilon": float("nan")}, "JSON compliant"),
+        ({"epsilon": float("nan")}, "finite number"),
     ],
 )
 def test_contradiction_is_refused_before_anything_is_sent(changes: dict[str, Any], message: str) -> None:

@@ -15,6 +15,7 @@ from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.storage import IngestError
 from curator_service.privacy.design import code_rows, make_design
+from curator_service.privacy.lattice import UNIT
 from curator_service.privacy.rows import Ball
 
 SECRET = "4711.5"
@@ -84,15 +85,15 @@ BAD_FILES: dict[str, tuple[str | bytes, list[str]]] = {
     "NUL": (GOOD + f"60,7\x000{SECRET},F,true\n", ["line 3"]),
     "open quote": (GOOD + f'60,70,F,"{SECRET}\n', ["line"]),
     "text after a quote": (GOOD + f'60,70,"F"{SECRET},true\n', ["line 3"]),
-    "after a quoted newline": (
-        'age,note,weight,sex,alive\n60,"one\ntwo\nthree",70,F,true\n60,"\n",70,F,true\nx,y,70,F,true\n',
-        ["line 7, column 'age'"],
+    "a field over three lines": (
+        'age,note,weight,sex,alive\n60,x,70,F,true\n60,"one\ntwo\nthree",70,F,true\n', ["line 3", "quote"]
     ),
+    "a stray quote that swallows other rows": (
+        'age,note,weight,sex,alive\n60,"x,70,F,true\n61,y,71,F,true\n62,z",72,M,true\n', ["line 2", "quote"]
+    ),
+    "a quote that is never closed": ('age,note,weight,sex,alive\n60,"x,70,F,true\n61,y,71,F,true\n', ["line"]),
     "after blank lines": (GOOD + "\n\nx,70,F,true\n", ["line 5, column 'age'"]),
     "after CRLF": ("age,weight,sex,alive\r\n60,70,F,true\r\nx,70,F,true\r\n", ["line 3, column 'age'"]),
-    "in a quoted row over two lines": (
-        'age,note,weight,sex,alive\n60,"a\nb",x,F,true\n', ["line 2, column 'weight'"]
-    ),
     "formula": (GOOD + "60,70,=cmd|' /C calc'!A0,true\n", ["line 3, column 'sex'"]),
 }  # fmt: skip
 
@@ -385,3 +386,45 @@ def test_a_wide_pass_takes_more_batches_and_gives_the_same_gram(world: World, mo
     assert set(coded) == {1}
     assert sum(coded) == dataset.row_count
     assert (sliced == whole).all()
+
+
+def test_a_blank_line_of_a_single_column_is_a_missing_value(world: World) -> None:
+    # It must be a row: or the public number of rows would count, exactly and unpaid, the values that are not missing.
+    manifest = manifest_text("new", columns=[("alive", "boolean", "midpoint", (), None)])
+    register(world, "alive\ntrue\n\nfalse\n", manifest)
+    (row_count,) = world.sql("SELECT row_count FROM datasets WHERE name = 'new'")[0]
+    assert row_count == 3
+
+
+def test_a_pass_works_through_the_declared_capacity_whatever_the_number_of_rows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "_BATCH_ENTRIES", 200)
+    compute, seen = storage.compute_gram, []
+
+    def record(blocks: Any, width: int) -> Any:
+        blocks = list(blocks)
+        seen.append([block.shape for block in blocks])
+        return compute(blocks, width)
+
+    monkeypatch.setattr(storage, "compute_gram", record)
+    for count in (1, 49, 50, 51, 199):
+        text = manifest_text(f"some{count}", row_capacity=200)
+        (world.folder / "m.toml").write_text(text, encoding="utf-8")
+        (world.folder / "d.csv").write_text(csv_text(make_rows(count, seed=count)), encoding="utf-8")
+        dataset = world.curator.datasets.register(
+            world.folder / "m.toml", world.folder / "d.csv", actor="operator:test"
+        )
+        seen.clear()
+        design = make_design((dataset.manifest.by_name["age"],), (dataset.manifest.by_name["kappa"],), intercept=True)
+        statistics = world.curator.datasets.compute_statistics(dataset, design, Ball.of_norm(1.2))
+        assert seen == [[(66, 3), (66, 3), (66, 3), (2, 3)]]
+        assert 0 < statistics.xtx[0, 0] <= count * UNIT**2
+
+
+def test_more_stored_rows_than_declared_fail_a_pass() -> None:
+    coded = iter([np.ones((5, 2)), np.ones((4, 2))])
+    with pytest.raises(ValueError, match="capacity"):
+        list(storage._fill_up(coded, 2, 3, 8))
+    whole = np.concatenate(list(storage._fill_up(iter([np.ones((5, 2)), np.ones((4, 2))]), 2, 3, 12)))
+    assert (whole.sum(axis=1) == [2.0] * 9 + [0.0] * 3).all()

@@ -173,6 +173,14 @@ def test_a_wrong_declaration_is_refused(clinic: World, wrong: tuple[str, str], m
         register(clinic, VISITS, manifest=text.replace(*wrong))
 
 
+@pytest.mark.parametrize("like", ["P1", " p1 ", "p\u200b1", "ｐ１", "p\u00ad1"], ids=ascii)
+def test_look_alikes_are_one_person(clinic: World, like: str) -> None:
+    visits = [("p1", "50", "80", "3"), (like, "51", "82", "4"), ("p1", "52", "84", "5")]
+    assert released(buy(clinic, register(clinic, visits), rows={"map": "box"})) == pytest.approx(
+        sums(visits[:2]), abs=1e-4
+    )
+
+
 def test_a_row_without_a_subject_refuses_the_upload(clinic: World) -> None:
     with pytest.raises(IngestError, match=r"line 9, column 'patient': the subject is missing"):
         register(clinic, [*VISITS, ("  ", "1", "1", "1")])

@@ -58,7 +58,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("rows", "_isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
     ("statistics", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
     ("statistics", "compute_lambda_min"): (
-        "/ float np.eye np.float64 np.linalg.eigvalsh",
+        "/ float np.eye np.float64 np.linalg.LinAlgError np.linalg.eigvalsh",
         "a first guess, which the factorisation decides",
     ),
     ("statistics", "compute_lambda_min.is_definite"): (

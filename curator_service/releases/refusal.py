@@ -1,0 +1,65 @@
+"""What a refusal for lack of budget says: what was asked, what remains, and the largest price that would pass."""
+
+from fractions import Fraction
+
+from curator_service.ledger.repository import Population
+from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.service import BudgetExceeded
+from curator_service.privacy.accountant import PURE, Amount, Price
+from curator_service.privacy.calibration import Calibration, PlanError
+from curator_service.privacy.conversions import UNITS_PER_ONE, exact, round_down
+from curator_service.privacy.planning import GramPlan
+from curator_service.releases.preparation import Prepared, plan_at
+
+
+def budget_exceeded(prepared: Prepared, population: Population) -> BudgetExceeded:
+    """Build the refusal of a request whose cost does not fit."""
+    remaining, asked = population.view_remaining(), population.view(prepared.plan.cost)
+    largest = _largest_plan(prepared, population, remaining)
+    members = None
+    if largest is None:
+        way_out = "No price that is left buys such a request: read a stored release, or ask an admin about the budget."
+    else:
+        members = render_amount(remaining)
+        del members["units"]
+        shown = []
+        if remaining.epsilon > 0:
+            beside = "" if population.accountant is PURE else f" at delta = {remaining.delta!r}"
+            shown.append(f"epsilon = {round_down(exact(remaining.epsilon), 6):g}{beside}")
+        if remaining.rho is not None:
+            shown.append(f"rho = {round_down(exact(remaining.rho), 6):g}")
+        if largest.pure_epsilon is not None and population.accountant is not PURE:
+            members["pure_epsilon"] = round_down(largest.pure_epsilon, 9)
+            shown.append(f"epsilon = {round_down(largest.pure_epsilon, 6):g} alone")
+        way_out = (
+            f"The largest price that would pass now is {', or '.join(shown)}. "
+            "A stored release costs nothing to read again."
+        )
+    return BudgetExceeded(
+        f"The request{_pure_price(prepared)} costs {prepared.plan.cost / UNITS_PER_ONE:.6g} of "
+        f"{population.accountant.symbol} (epsilon = {asked.epsilon:g} at delta = {asked.delta!r}), and "
+        f"{population.remaining / UNITS_PER_ONE:.6g} of {population.limit / UNITS_PER_ONE:.6g} remain for the "
+        f"population {population.name!r}. {way_out}",
+        requested=render_amount(asked),
+        remaining=render_amount(remaining),
+        largest=members,
+    )
+
+
+def _pure_price(prepared: Prepared) -> str:
+    price = prepared.request.price.price
+    return f" of epsilon = {price.epsilon!r} alone" if price.is_pure else ""
+
+
+def _largest_plan(prepared: Prepared, population: Population, remaining: Amount) -> GramPlan | None:
+    """Plan the same request at the price of all that remains; None if that buys nothing."""
+    published = prepared.request.calibration in {Calibration.CLASSICAL, Calibration.WANG2018}
+    try:
+        if published or remaining.rho is None:
+            price = Price(remaining.epsilon, None if population.accountant is PURE else remaining.delta)
+        else:
+            price = Price(rho=remaining.rho)
+        plan = plan_at(prepared, price)
+    except (PlanError, ValueError):
+        return None
+    return plan if Fraction(plan.cost) <= population.remaining else None
