@@ -36,20 +36,16 @@ def list_datasets(as_json: AsJson = False) -> None:
     """Show every dataset."""
     with open_curator() as curator:
         found = curator.datasets.list_all()
-    table = Table("dataset", "population", "adjacency", "counts", "columns", title="Datasets")
-    for header in ("row capacity", "rows per person", "registered"):
-        table.add_column(header)
+    table = Table("dataset", "population", "adjacency", "capacity", "rows each", "registered", title="Datasets")
     for dataset in found:
         manifest = dataset.manifest
         table.add_row(
             dataset.name,
             dataset.population,
             dataset.adjacency,
-            dataset.accountant.symbol,
-            str(len(manifest.columns)),
             f"{manifest.row_capacity:,}",
             str(manifest.rows_per_person),
-            dataset.created_at,
+            dataset.created_at[:10],
         )
     emit([render_dataset(dataset) for dataset in found], as_json=as_json, table=table)
 

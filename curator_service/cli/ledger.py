@@ -116,15 +116,15 @@ def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
 
 
 def _budget_table(found: list[Population]) -> Table:
-    table = Table("population", "counts", title="Budgets: the account's unit first, epsilon at its delta beside it")
+    table = Table(title="Budgets: the account's unit first, epsilon at its delta beside it")
+    table.add_column("population", overflow="fold")
     for header in ("limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta"):
         table.add_column(header, justify="right", no_wrap=True)
     for p in found:
         limit, posted = p.view(p.limit), p.view(p.posted + p.pending)
         table.add_row(
             p.name,
-            p.accountant.symbol,
-            f"{p.limit / UNITS_PER_ONE:.5g}",
+            f"{p.limit / UNITS_PER_ONE:.5g} {p.accountant.symbol}",
             f"{(p.posted + p.pending) / UNITS_PER_ONE:.5g}",
             f"{(p.posted + p.pending) / p.limit:.1%}",
             f"{limit.epsilon:.4g}",
