@@ -34,7 +34,11 @@ _BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
 
 _MARK = "#counts"  # no name of a column: those begin with a letter
 
+_READ_ROWS = 2**15
+"""Rows that are read at once, whatever is asked: a caller must not choose where one more row begins a batch."""
+
 Progress = Callable[[float], None]
+_Batch = tuple[dict[str, StoredArray], int]
 _CachedGram = tuple[dict[Term, int], IntArray]
 
 
@@ -138,11 +142,9 @@ class Storage:
             return block
         total = len(design.terms) + len(design.targets)
         names = design.columns if manifest.subject is None else (*design.columns, _MARK)
-        size = _batch_rows(total)
-        batches = _read_batches(self.root / dataset_id / "rows.parquet", names, size)
-        coded = (_code(batch, design, count) for batch, count in batches)
-        filled = _fill_up(coded, total, size, manifest.row_capacity)
-        return compute_gram((row_map.apply(rows, design) for rows in filled), total)
+        batches = _read_batches(self.root / dataset_id / "rows.parquet", names)
+        filled = _fill_up(batches, names, _batch_rows(total), manifest.row_capacity)
+        return compute_gram((row_map.apply(_code(part, design, count), design) for part, count in filled), total)
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
@@ -357,24 +359,26 @@ def _code_in_slices(stored: dict[str, StoredArray], design: Design, count: int) 
         yield _code(part, design, min(size, count - start))
 
 
-def _fill_up(coded: Iterator[RowArray], width: int, size: int, capacity: int) -> Iterator[RowArray]:
-    """Cut rows into batches of public sizes, and add null rows up to the row capacity.
+def _fill_up(batches: Iterator[_Batch], names: Sequence[str], size: int, capacity: int) -> Iterator[_Batch]:
+    """Cut stored rows into parts of public sizes, and add rows that do not count up to the row capacity.
 
-    What a pass costs then follows from the declared capacity: neither the number of rows nor whether one more of them
-    begins a batch shows in its work.
+    What coding, mapping and summing cost then follows from the declared capacity: neither the number of rows nor
+    whether one more of them begins a part shows in their work.
     """
-    rows, waiting = next(coded, None), 0
+    batch, used = next(batches, None), 0
     for start in range(0, capacity, size):
-        batch = np.zeros((min(size, capacity - start), width), order="F")
-        filled = 0
-        while rows is not None and filled < len(batch):
-            taken = min(len(batch) - filled, len(rows) - waiting)
-            batch[filled : filled + taken] = rows[waiting : waiting + taken]
-            filled, waiting = filled + taken, waiting + taken
-            if waiting == len(rows):
-                rows, waiting = next(coded, None), 0
-        yield batch
-    if rows is not None:
+        count, filled = min(size, capacity - start), 0
+        part = {name: np.zeros(count, dtype=np.int32) for name in {*names, _MARK}}
+        while batch is not None and filled < count:
+            stored, rows = batch
+            taken = min(count - filled, rows - used)
+            for name, values in part.items():
+                values[filled : filled + taken] = stored[name][used : used + taken] if name in stored else 1
+            filled, used = filled + taken, used + taken
+            if used == rows:
+                batch, used = next(batches, None), 0
+        yield part, count
+    if batch is not None:
         raise ValueError("the stored rows are more than the declared capacity")
 
 
@@ -386,9 +390,9 @@ def _code(stored: Mapping[str, StoredArray], design: Design, count: int) -> RowA
     return rows
 
 
-def _read_batches(path: Path, columns: Sequence[str], batch_rows: int) -> Iterator[tuple[dict[str, StoredArray], int]]:
+def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[_Batch]:
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=batch_rows, columns=list(columns), use_threads=False):
+        for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(columns), use_threads=False):
             yield (
                 {
                     name: pc.fill_null(batch.column(name), pa.scalar(MISSING, pa.int32())).to_numpy(
