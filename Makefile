@@ -46,6 +46,8 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/demo_fit.py
 	$(BIN)/python bench/sampler.py
 	$(BIN)/python -m bench.gram
+	$(BIN)/python bench/multipliers.py
+	$(BIN)/python bench/conversions.py
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
