@@ -48,6 +48,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python -m bench.gram
 	$(BIN)/python bench/multipliers.py
 	$(BIN)/python bench/conversions.py
+	$(BIN)/python bench/timing.py
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
