@@ -23,6 +23,9 @@ class Amount:
         Approximate DP at the stated `delta`; an `epsilon` too large to be stated is infinite.
     units : int or None
         The ledger's own integer: 10⁻¹² of µ², ρ or ε, as the account counts. It adds up; (ε, δ) does not.
+    pure_epsilon : float or None
+        The ε of one Laplace release alone, with δ = 0. The `epsilon` of an account that counts µ² or ρ is larger: it is
+        what the account's number implies.
     """
 
     mu: float | None
@@ -30,6 +33,7 @@ class Amount:
     epsilon: float
     delta: float
     units: int | None = None
+    pure_epsilon: float | None = None
 
     @classmethod
     def read(cls, fields: Fields) -> "Amount":
@@ -40,6 +44,7 @@ class Amount:
             epsilon=math.inf if fields.is_null("epsilon") else fields.number("epsilon"),
             delta=fields.number("delta"),
             units=fields.optional("units", fields.integer),
+            pure_epsilon=fields.optional("pure_epsilon", fields.number),
         )
 
 
@@ -51,13 +56,9 @@ class Cost(Amount):
     ----------
     share_of_budget : float
         Its part of the population's limit, 0 to 1.
-    pure_epsilon : float or None
-        The ε of this release alone, with δ = 0, where noise is Laplace. The `epsilon` of an account that counts µ² or ρ
-        is larger: it is what the account's number implies.
     """
 
     share_of_budget: float = 0.0
-    pure_epsilon: float | None = None
 
     @classmethod
     def read(cls, fields: Fields) -> "Cost":
@@ -65,7 +66,6 @@ class Cost(Amount):
         return cls(
             **vars(Amount.read(fields)),
             share_of_budget=fields.number("share_of_budget"),
-            pure_epsilon=fields.optional("pure_epsilon", fields.number),
         )
 
 

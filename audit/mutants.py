@@ -258,7 +258,7 @@ MUTANTS = (
         "planning.py",
         (
             "bound = sensitivity.xtx_box_l1(groups, wide, self.adjacency)",
-            "bound = sensitivity._root_up(sensitivity.xtx_box_l2_squared(groups, wide, self.adjacency))",
+            "bound = Fraction(sensitivity.root_up(sensitivity.xtx_box_l2_squared(groups, wide, self.adjacency)))",
         ),
         cells=("laplace box, two terms, add_remove",),
         tests=(PLANNING, SENSITIVITY),
@@ -286,7 +286,7 @@ MUTANTS = (
     _mutant(
         "rows beyond a person's share counted",
         "curator_service/datasets/storage.py",
-        ("        rows[stored[_MARK] != 1] = 0\n", "        pass\n"),
+        ("        rows *= (stored[_MARK] == 1)[:, None]", "        pass"),
         cells=("gaussian ball, persons of two rows, replace_one",),
         tests=("tests/unit/datasets/test_dataset_ingest.py",),
     ),

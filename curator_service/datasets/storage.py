@@ -372,8 +372,10 @@ def _fill_up(batches: Iterator[_Batch], names: Sequence[str], size: int, capacit
         while batch is not None and filled < count:
             stored, rows = batch
             taken = min(count - filled, rows - used)
-            for name, values in part.items():
-                values[filled : filled + taken] = stored[name][used : used + taken] if name in stored else 1
+            for name in names:
+                part[name][filled : filled + taken] = stored[name][used : used + taken]
+            if _MARK not in names:
+                part[_MARK][filled : filled + taken] = 1
             filled, used = filled + taken, used + taken
             if used == rows:
                 batch, used = next(batches, None), 0
@@ -386,7 +388,7 @@ def _code(stored: Mapping[str, StoredArray], design: Design, count: int) -> RowA
     """Code stored rows; one beyond its person's share is all zeros, before any map sees it."""
     rows = code_rows(stored, design, count)
     if _MARK in stored:
-        rows[stored[_MARK] != 1] = 0
+        rows *= (stored[_MARK] == 1)[:, None]  # the same work for any number of them
     return rows
 
 

@@ -18,6 +18,7 @@ from fractions import Fraction
 import mpmath
 
 from curator_service.privacy.accountant import Accountant
+from curator_service.privacy.conversions import root_up
 from curator_service.privacy.lattice import UNIT
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.samplers import SCALE_MAX, SCALE_MIN
@@ -77,7 +78,7 @@ def sigma_for(accountant: Accountant, sensitivity_squared: Fraction, number: Fra
     """
     if number <= 0:
         raise PlanError("price", "the price is below the account's smallest unit")
-    return _in_range(_root_up(accountant.sigma_squared(sensitivity_squared, number)))
+    return _in_range(root_up(accountant.sigma_squared(sensitivity_squared, number)))
 
 
 def sigma_of_formula(
@@ -94,7 +95,7 @@ def sigma_of_formula(
         If σ would leave [2^10, 2^53].
     """
     factor = 2 * _log_up(Fraction(5, 4) / delta) if calibration is Calibration.CLASSICAL else _log_up(2 / delta)
-    return _in_range(_root_up(sensitivity_squared * factor / epsilon**2))
+    return _in_range(root_up(sensitivity_squared * factor / epsilon**2))
 
 
 def scale_for(sensitivity: Fraction, epsilon: Fraction) -> int:
@@ -123,10 +124,6 @@ def _in_range(scale: int) -> int:
     if scale < SCALE_MIN:
         raise PlanError("price", "the price is too large: the noise would be finer than the lattice")
     return scale
-
-
-def _root_up(square: Fraction) -> int:
-    return math.isqrt(max(math.ceil(square), 1) - 1) + 1
 
 
 def _log_up(value: Fraction) -> Fraction:

@@ -207,6 +207,12 @@ def round_down(value: Fraction, digits: int = 12) -> float:
     return float(math.floor(value / step) * step)
 
 
+def root_up(square: Fraction) -> int:
+    """Return the root of a number that is not negative, rounded up to an integer, exactly."""
+    ceiling = math.ceil(square)
+    return math.isqrt(ceiling - 1) + 1 if ceiling else 0
+
+
 def root_down(square: Fraction) -> float:
     """Return the root of a number, rounded down in the twelfth digit."""
     finer = 10**12

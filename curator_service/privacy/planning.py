@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from curator_service.privacy import sensitivity
-from curator_service.privacy.accountant import GDP, Accountant, Price
+from curator_service.privacy.accountant import GDP, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import (
     CALIBRATIONS,
@@ -255,7 +255,7 @@ def _gaussian_parts(
     calibration: Calibration,
 ) -> _Parts:
     """Return the units that the price pays for, and parts to try, the least noise first."""
-    if accountant.name == "pure":
+    if accountant is PURE:
         raise PlanError(
             "mechanism", "the population's account counts pure epsilon, which Gaussian noise has not: ask for laplace"
         )

@@ -8,10 +8,10 @@ Throughout, G is the number of groups, a single term being a group of one; h is 
 terms; s = G − h; `norm_squared` is R², the bound on ‖terms‖².
 """
 
-import math
 from fractions import Fraction
 
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.conversions import root_up
 from curator_service.privacy.lattice import UNIT
 
 _REPLACE = Adjacency.REPLACE_ONE
@@ -78,7 +78,7 @@ def xtx_norm_l1(norm_squared: int, group_count: int, wide_group_count: int, adja
         return added
     diagonal = group_count + wide_group_count
     others = min(diagonal * (diagonal - 1) // 2 - wide_group_count, group_count * (group_count - 1))
-    return min(2 * added, _root_up(Fraction(norm_squared**2 * (2 * diagonal + others))))
+    return min(2 * added, Fraction(root_up(Fraction(norm_squared**2 * (2 * diagonal + others)))))
 
 
 def xty_l1(norm_squared: int, group_count: int, adjacency: Adjacency) -> Fraction:
@@ -86,7 +86,7 @@ def xty_l1(norm_squared: int, group_count: int, adjacency: Adjacency) -> Fractio
 
     Where terms are bounded one by one, R² = G q² and this is G q².
     """
-    added = _root_up(Fraction(group_count * norm_squared * UNIT**2))
+    added = Fraction(root_up(Fraction(group_count * norm_squared * UNIT**2)))
     return added * 2 if adjacency is _REPLACE else added
 
 
@@ -144,9 +144,3 @@ def marginals_l1(columns: int, levels: int, adjacency: Adjacency) -> int:
 def score_l2_squared(norm: int, adjacency: Adjacency) -> int:
     """Bound a sum of vectors of norm at most C: C when a row is added or removed, 2C when it is replaced."""
     return norm**2 * (4 if adjacency is _REPLACE else 1)
-
-
-def _root_up(square: Fraction) -> Fraction:
-    """Return the root of a number, rounded up to an integer."""
-    ceiling = math.ceil(square)
-    return Fraction(0 if ceiling == 0 else math.isqrt(ceiling - 1) + 1)

@@ -1,7 +1,5 @@
 """What a refusal for lack of budget says: what was asked, what remains, and the largest price that would pass."""
 
-from fractions import Fraction
-
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import BudgetExceeded
@@ -22,12 +20,14 @@ def budget_exceeded(prepared: Prepared, population: Population) -> BudgetExceede
     else:
         members = render_amount(remaining)
         del members["units"]
+        if _is_formula(prepared):  # which reads epsilon and delta alone
+            members |= {"mu": None, "rho": None}
         shown = []
         if remaining.epsilon > 0:
             beside = "" if population.accountant is PURE else f" at delta = {remaining.delta!r}"
             shown.append(f"epsilon = {round_down(exact(remaining.epsilon), 6):g}{beside}")
-        if remaining.rho is not None:
-            shown.append(f"rho = {round_down(exact(remaining.rho), 6):g}")
+        if members["rho"] is not None:
+            shown.append(f"rho = {round_down(exact(members['rho']), 6):g}")
         if largest.pure_epsilon is not None and population.accountant is not PURE:
             members["pure_epsilon"] = round_down(largest.pure_epsilon, 9)
             shown.append(f"epsilon = {round_down(largest.pure_epsilon, 6):g} alone")
@@ -51,15 +51,18 @@ def _pure_price(prepared: Prepared) -> str:
     return f" of epsilon = {price.epsilon!r} alone" if price.is_pure else ""
 
 
+def _is_formula(prepared: Prepared) -> bool:
+    return prepared.request.calibration in {Calibration.CLASSICAL, Calibration.WANG2018}
+
+
 def _largest_plan(prepared: Prepared, population: Population, remaining: Amount) -> GramPlan | None:
     """Plan the same request at the price of all that remains; None if that buys nothing."""
-    published = prepared.request.calibration in {Calibration.CLASSICAL, Calibration.WANG2018}
     try:
-        if published or remaining.rho is None:
+        if _is_formula(prepared) or remaining.rho is None:
             price = Price(remaining.epsilon, None if population.accountant is PURE else remaining.delta)
         else:
             price = Price(rho=remaining.rho)
         plan = plan_at(prepared, price)
     except (PlanError, ValueError):
         return None
-    return plan if Fraction(plan.cost) <= population.remaining else None
+    return plan if plan.cost <= population.remaining else None

@@ -147,6 +147,17 @@ def test_a_refusal_of_pure_epsilon_speaks_of_pure_epsilon(hospital: World) -> No
         assert quote["cost"]["pure_epsilon"] == pytest.approx(offered["price"]["epsilon"], rel=1e-6)
 
 
+def test_a_refusal_of_a_formula_offers_what_a_formula_can_be_paid_in(tmp_path: Path) -> None:
+    with open_world(tmp_path, limit=Price(epsilon=0.1, delta=1e-6)) as world:
+        request = body(calibration="classical", price={"epsilon": 2.0, "delta": 1e-6})
+        answer = world.api().post("/v1/datasets/cohort/releases", json=request, key="formula")
+        refusal = problem(answer, "budget-exceeded", 409)
+        assert "rho" not in refusal["detail"].split("largest")[1]
+        assert (refusal["largest"]["mu"], refusal["largest"]["rho"]) == (None, None)
+        price = {name: refusal["largest"][name] for name in ("epsilon", "delta")}
+        assert world.api().post("/v1/datasets/cohort/quotes", json=request | {"price": price}).json()["affordable"]
+
+
 def test_a_delta_of_zero_is_none(hospital: World) -> None:
     request = body(mechanism="laplace", price={"epsilon": 0.01, "delta": 0})
     quote = hospital.api().post("/v1/datasets/pure/quotes", json=request)

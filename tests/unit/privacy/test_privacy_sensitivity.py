@@ -38,11 +38,11 @@ from neighbours import (
 
 from curator_service.privacy import planning, sensitivity
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.conversions import root_up
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, center_and_scale, to_stored
 from curator_service.privacy.parts import GaussianPart, Statistic
 from curator_service.privacy.rows import Box, Unit
-from curator_service.privacy.sensitivity import _root_up
 from curator_service.privacy.statistics import ROW_CAPACITY_MAX
 
 ALL = "xtx xty yty lambda_min"
@@ -378,10 +378,10 @@ WRONG_FUNCTIONS = [
     ("xtx_norm_l1", lambda r, g, h, a: Fraction(r * g, 2), PAIR, XTX, L1, ADD_REMOVE),
     ("xtx_norm_l1", lambda r, g, h, a: Fraction(r * (g + 1), 2), PAIR, XTX, L1, REPLACE_ONE),
     ("xtx_norm_l1", lambda r, g, h, a: Fraction(r * (g + 1), 2), CODES, XTX, L1, REPLACE_ONE),
-    ("xtx_norm_l1", lambda r, g, h, a: _root_up(Fraction(r**2 * g * (g + 3), 4)), SIX, XTX, L1, REPLACE_ONE),
-    ("xty_l1", lambda r, g, a: _root_up(Fraction(r * SQUARE)), Case("nnn"), XTY, L1, ADD_REMOVE),
-    ("xty_l1", lambda r, g, a: _root_up(Fraction(g * r * SQUARE)), Case("nnn"), XTY, L1, REPLACE_ONE),
-    ("xty_l1", lambda r, g, a: _root_up(Fraction(4 * r * SQUARE)), PAIR, XTY, L1, REPLACE_ONE),
+    ("xtx_norm_l1", lambda r, g, h, a: root_up(Fraction(r**2 * g * (g + 3), 4)), SIX, XTX, L1, REPLACE_ONE),
+    ("xty_l1", lambda r, g, a: root_up(Fraction(r * SQUARE)), Case("nnn"), XTY, L1, ADD_REMOVE),
+    ("xty_l1", lambda r, g, a: root_up(Fraction(g * r * SQUARE)), Case("nnn"), XTY, L1, REPLACE_ONE),
+    ("xty_l1", lambda r, g, a: root_up(Fraction(4 * r * SQUARE)), PAIR, XTY, L1, REPLACE_ONE),
     ("yty", lambda: Fraction(SQUARE, 2), Case("nn", 1.2), YTY, L2_SQUARED, REPLACE_ONE),
     ("yty", lambda: Fraction(SQUARE, 2), Case("n", "unit_xy"), YTY, L1, ADD_REMOVE),
     ("lambda_min", lambda r, e, m: Fraction(r // 2 + 2 * e + 1), Case("n"), LAMBDA_MIN, L2_SQUARED, REPLACE_ONE),
