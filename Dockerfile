@@ -22,16 +22,19 @@ RUN /opt/curator/bin/python -m hatchling build --target wheel --directory /tmp/w
 FROM python:3.11-slim-bookworm
 RUN groupadd --system --gid 10001 curator \
  && useradd --system --uid 10001 --gid curator --home-dir /data --no-create-home --shell /usr/sbin/nologin curator \
- && install --directory --mode 0700 --owner curator --group curator /data
+ && install --directory --mode 0700 --owner curator --group curator /data /keys /anchor
 COPY --from=build /opt/curator /opt/curator
 ENV PATH=/opt/curator/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
     OPENBLAS_NUM_THREADS=1 \
-    CURATOR_DATA_DIR=/data
+    CURATOR_DATA_DIR=/data \
+    CURATOR_KEYS_DIR=/keys \
+    CURATOR_ANCHOR_DIR=/anchor
 USER 10001:10001
 WORKDIR /data
-VOLUME /data
+# Three, because they must not be lost, copied or wound back together: see docs/ledger.md.
+VOLUME ["/data", "/keys", "/anchor"]
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
   CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=3)"]

@@ -5,6 +5,7 @@
 [0.3]
 """
 
+from analyst_client._ledger import Checkpoint, LedgerPosition
 from analyst_client.client import CuratorClient
 from analyst_client.columns import Column, Term
 from analyst_client.errors import (
@@ -15,16 +16,30 @@ from analyst_client.errors import (
     DatasetNotFoundError,
     EstimationError,
     EstimationWarning,
+    JobEndedError,
+    JobError,
+    JobRunningError,
+    JobVoidedError,
+    KeyUntrustedError,
+    LedgerError,
+    LedgerForkedError,
+    LedgerMemoryError,
+    LedgerRestoredWarning,
+    LedgerSealedError,
     PermissionDeniedError,
+    ReceiptInvalidError,
     RequestFault,
     RequestInvalidError,
+    ReservationEndedError,
+    ReservationNotFoundError,
     ServiceError,
     ServiceUnavailableError,
     TransportError,
 )
 from analyst_client.estimators import OLS, SSP, AdaSSP, Ridge
+from analyst_client.jobs import Job
 from analyst_client.release import Release
-from analyst_client.values import Amount, Budget, Cost, Dataset, Noise, Quote, ReleaseSummary
+from analyst_client.values import Amount, Budget, Cost, Dataset, Noise, Quote, ReleaseSummary, Reservation
 from analyst_client.verify import Verification
 
 __all__ = [
@@ -35,6 +50,7 @@ __all__ = [
     "AuthenticationError",
     "Budget",
     "BudgetExceededError",
+    "Checkpoint",
     "Column",
     "Cost",
     "CuratorClient",
@@ -44,13 +60,29 @@ __all__ = [
     "DatasetNotFoundError",
     "EstimationError",
     "EstimationWarning",
+    "Job",
+    "JobEndedError",
+    "JobError",
+    "JobRunningError",
+    "JobVoidedError",
+    "KeyUntrustedError",
+    "LedgerError",
+    "LedgerForkedError",
+    "LedgerMemoryError",
+    "LedgerPosition",
+    "LedgerRestoredWarning",
+    "LedgerSealedError",
     "Noise",
     "PermissionDeniedError",
     "Quote",
+    "ReceiptInvalidError",
     "Release",
     "ReleaseSummary",
     "RequestFault",
     "RequestInvalidError",
+    "Reservation",
+    "ReservationEndedError",
+    "ReservationNotFoundError",
     "Ridge",
     "ServiceError",
     "ServiceUnavailableError",

@@ -1,20 +1,52 @@
 """Refusals of the curator (RFC 9457 problem documents) as errors."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from analyst_client._wire import Fields, parse_json
 from analyst_client.errors import (
-    CLASS_OF_SLUG,
+    AuthenticationError,
     BudgetExceededError,
     CuratorError,
+    DatasetClosedError,
+    DatasetNotFoundError,
+    JobEndedError,
+    LedgerSealedError,
     PermissionDeniedError,
     RequestFault,
     RequestInvalidError,
+    ReservationEndedError,
+    ReservationNotFoundError,
     ServiceError,
     ServiceUnavailableError,
     TransportError,
 )
 from analyst_client.values import Amount
+
+CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
+    "authentication-required": AuthenticationError,
+    "permission-denied": PermissionDeniedError,
+    "dataset-not-found": DatasetNotFoundError,
+    "not-found": RequestInvalidError,
+    "idempotency-key-missing": RequestInvalidError,
+    "body-malformed": RequestInvalidError,
+    "method-not-allowed": RequestInvalidError,
+    "body-too-large": RequestInvalidError,
+    "media-type-unsupported": RequestInvalidError,
+    "too-many-requests": RequestInvalidError,
+    "request-invalid": RequestInvalidError,
+    "idempotency-key-reused": RequestInvalidError,
+    "release-in-progress": ServiceUnavailableError,
+    "busy": ServiceUnavailableError,
+    "ledger-unverified": LedgerSealedError,
+    "checkpoint-invalid": RequestInvalidError,
+    "reservation-not-found": ReservationNotFoundError,
+    "reservation-ended": ReservationEndedError,
+    "job-ended": JobEndedError,
+    "dataset-closed": DatasetClosedError,
+    "budget-exceeded": BudgetExceededError,
+    "internal-error": ServiceError,
+}
 
 
 def read_problem(status: int, text: str, idempotency_key: str | None) -> CuratorError:
@@ -24,7 +56,11 @@ def read_problem(status: int, text: str, idempotency_key: str | None) -> Curator
         fields = Fields(parse_json(text))
         slug = fields.text("type").removeprefix("/problems/")
     except ServiceError:  # not the curator's words: a proxy on the way
-        by_status = {502: TransportError, 503: ServiceUnavailableError, 504: TransportError}
+        by_status: dict[int, type[CuratorError]] = {
+            502: TransportError,
+            503: ServiceUnavailableError,
+            504: TransportError,
+        }
         return by_status.get(status, ServiceError)(f"HTTP {status} without a problem document", **answer)
     answer |= {"slug": slug, "request_id": fields.members.get("instance")}
     said = [str(fields.members[name]) for name in ("title", "detail") if fields.has(name)]
@@ -43,6 +79,8 @@ def read_problem(status: int, text: str, idempotency_key: str | None) -> Curator
             names = ("requested", "remaining", "largest")
             amounts = {n: Amount.read(fields.object(n)) if fields.has(n) else None for n in names}
             return BudgetExceededError(message, **amounts, **answer)
+        if error is ServiceUnavailableError:
+            return ServiceUnavailableError(message, job=fields.optional("job", fields.text), **answer)
     except ServiceError:  # the refusal stands, whatever is wrong with its details
         pass
     return error(message, **answer)

@@ -3,28 +3,51 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 Rows: TypeAlias = str | Mapping[str, Any]
+
+
+class ReleaseOptions(TypedDict, total=False):
+    """What may be asked of a release beside its features; `CuratorClient.release` explains each."""
+
+    target: str | None
+    targets: Sequence[str] | None
+    epsilon: float | None
+    delta: float | None
+    mu: float | None
+    rho: float | None
+    intercept: bool
+    rows: Rows | None
+    norm: float | None
+    statistics: Sequence[str] | None
+    shares: Mapping[str, float] | None
+    mechanism: str | None
+    calibration: str | None
+    fresh: bool
+    project: str | None
+    reservation: str | None
 
 
 def release_body(
     features: Sequence[str],
     *,
-    target: str | None,
-    targets: Sequence[str] | None,
-    epsilon: float | None,
-    delta: float | None,
-    mu: float | None,
-    rho: float | None,
-    intercept: bool,
-    rows: Rows | None,
-    norm: float | None,
-    statistics: Sequence[str] | None,
-    shares: Mapping[str, float] | None,
-    mechanism: str | None,
-    calibration: str | None,
-    fresh: bool,
+    target: str | None = None,
+    targets: Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    rho: float | None = None,
+    intercept: bool = True,
+    rows: Rows | None = None,
+    norm: float | None = None,
+    statistics: Sequence[str] | None = None,
+    shares: Mapping[str, float] | None = None,
+    mechanism: str | None = None,
+    calibration: str | None = None,
+    fresh: bool = False,
+    project: str | None = None,
+    reservation: str | None = None,
 ) -> bytes:
     """Write a request, with what the caller set and nothing else. Raise `ValueError` on a contradiction."""
     if target is not None and targets is not None:
@@ -41,11 +64,32 @@ def release_body(
         body["statistics"] = as_names(statistics, "statistics")
     if shares is not None:
         body["shares"] = {name: float(share) for name, share in shares.items()}
-    for name, chosen in (("mechanism", mechanism), ("calibration", calibration)):
-        if chosen is not None:
-            body[name] = chosen
+    chosen = {"mechanism": mechanism, "calibration": calibration, "project": project, "reservation": reservation}
+    body |= {name: value for name, value in chosen.items() if value is not None}
     if fresh:
         body["fresh"] = True
+    return as_json(body)
+
+
+def reservation_body(
+    epsilon: float | None,
+    delta: float | None,
+    mu: float | None,
+    rho: float | None,
+    *,
+    expires_in_s: int,
+    project: str | None,
+) -> bytes:
+    """Write a reservation. Raise `ValueError` on a contradiction."""
+    if isinstance(expires_in_s, bool) or not isinstance(expires_in_s, int):
+        raise ValueError("expires_in_s must be a whole number of seconds")  # noqa: TRY004 -- one kind of error for arguments
+    # Epsilon alone is the currency of some populations; the curator knows of which.
+    body: dict[str, Any] = {"price": price(epsilon, delta, mu, rho, pure=True), "expires_in_s": expires_in_s}
+    return as_json(body if project is None else body | {"project": project})
+
+
+def as_json(body: dict[str, Any]) -> bytes:
+    """Write a body."""
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 

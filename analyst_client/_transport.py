@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import httpx
 
 from analyst_client._problems import read_problem
-from analyst_client.errors import CuratorError, TransportError
+from analyst_client.errors import CuratorError, LedgerSealedError, ServiceUnavailableError, TransportError
 
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 FIRST_DELAY_S, LONGEST_DELAY_S, LONGEST_RETRY_AFTER_S = 0.25, 8.0, 60.0
@@ -39,6 +39,8 @@ class Transport:
         Let the token travel in clear to another host.
     sleep : callable
         Waits so many seconds.
+    clock : callable
+        Tells seconds that only grow.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Transport:
         transport: httpx.BaseTransport | None = None,
         allow_http: bool = False,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = check_url(url, allow_http)
         if not token or not token.isascii() or not token.isprintable() or " " in token:
@@ -59,7 +62,8 @@ class Transport:
             raise ValueError("max_attempts must be at least 1 and timeout_s positive")
         self._token = token
         self._max_attempts = max_attempts
-        self._sleep = sleep
+        self.sleep = sleep
+        self.clock = clock
         self._http = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
@@ -84,6 +88,7 @@ class Transport:
         params: Mapping[str, str] | None = None,
         content: bytes | None = None,
         idempotency_key: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """Send a request until it is answered; return an answer of success.
 
@@ -92,13 +97,15 @@ class Transport:
         CuratorError
             The curator's refusal, or `TransportError` when no attempt was answered.
         """
-        headers = {} if content is None else {"Content-Type": "application/json"}
+        sent = dict(headers or {})
+        if content is not None:
+            sent["Content-Type"] = "application/json"
         if idempotency_key is not None:
-            headers["Idempotency-Key"] = idempotency_key
+            sent["Idempotency-Key"] = idempotency_key
         attempt = 1
         while True:
             try:
-                answer = self._http.request(method, path, params=params, content=content, headers=headers)
+                answer = self._http.request(method, path, params=params, content=content, headers=sent)
             except httpx.RequestError as error:
                 failure: CuratorError = self._no_answer(error, attempt, idempotency_key)
                 retry_after_s, again = None, not isinstance(error, httpx.UnsupportedProtocol)
@@ -109,7 +116,7 @@ class Transport:
                 retry_after_s, again = read_retry_after(answer), is_retried(failure)
             if not again or attempt >= self._max_attempts:
                 raise failure
-            self._sleep(delay_before(attempt + 1, retry_after_s))
+            self.sleep(delay_before(attempt + 1, retry_after_s))
             attempt += 1
 
     def _no_answer(self, error: httpx.RequestError, attempt: int, idempotency_key: str | None) -> TransportError:
@@ -123,9 +130,10 @@ class Transport:
 def is_retried(failure: CuratorError) -> bool:
     """Tell whether the same request may fare better in a moment.
 
-    A sealed ledger waits for an admin, so asking again at once would only add load.
+    A sealed ledger waits for an admin, so asking again at once would only add load. A request that a job works on is
+    answered when the job is done: that is what to ask for.
     """
-    if failure.slug == "ledger-unverified":
+    if isinstance(failure, LedgerSealedError) or (isinstance(failure, ServiceUnavailableError) and failure.job):
         return False
     return failure.status in RETRIED_STATUSES or failure.slug == "release-in-progress"
 

@@ -4,22 +4,28 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from urllib.parse import quote as quote_path
+from typing import Unpack
 
 import httpx
 
-from analyst_client._request import Rows, release_body
+from analyst_client._memory import Memory, MemoryPlace
+from analyst_client._orders import Orders
+from analyst_client._request import ReleaseOptions, Rows, release_body, reservation_body
+from analyst_client._session import Session, dataset_path, path_segment
 from analyst_client._transport import Transport
-from analyst_client._wire import Fields, parse_json
-from analyst_client.errors import CuratorError, ServiceError
+from analyst_client.errors import CuratorError, ReservationEndedError, ServiceError
+from analyst_client.jobs import Job
 from analyst_client.release import Release
-from analyst_client.values import Budget, Dataset, Quote, ReleaseSummary
+from analyst_client.values import Budget, Dataset, Quote, ReleaseSummary, Reservation
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class CuratorClient:
     """Ask a curator for datasets, prices, budgets and releases.
+
+    What the curator signs of its ledger is checked and remembered: one that was wound back, or that shows another
+    history than before, raises `LedgerForkedError`. Threads may share a client.
 
     Parameters
     ----------
@@ -36,6 +42,20 @@ class CuratorClient:
         What carries the requests, for tests.
     allow_http : bool
         Let the token travel in clear to another host.
+    memory : pathlib.Path, "default" or None
+        File that remembers what was seen of the ledger; clients may share it. ``"default"`` is one for each curator
+        in the user's state folder. None remembers for as long as this client lives. It never holds the token.
+    key : str, optional
+        The curator's public key in base64, or its id, learned by another way than this address; give the oldest whose
+        releases are to be read, as later keys follow from it by endorsement. Without it the keys that are remembered
+        are trusted, and if there are none, the first that is seen.
+
+    Raises
+    ------
+    ValueError
+        When an argument is wrong.
+    LedgerMemoryError
+        When the memory cannot be read.
 
     Examples
     --------
@@ -58,10 +78,14 @@ class CuratorClient:
         max_attempts: int = 5,
         transport: httpx.BaseTransport | None = None,
         allow_http: bool = False,
+        memory: MemoryPlace = "default",
+        key: str | None = None,
     ) -> None:
         self._transport = Transport(
             url, token, timeout_s=timeout_s, max_attempts=max_attempts, transport=transport, allow_http=allow_http
         )
+        self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
+        self._orders = Orders(self._session)
 
     def __repr__(self) -> str:
         """Show the address, never the token."""
@@ -83,56 +107,27 @@ class CuratorClient:
 
     def datasets(self) -> tuple[Dataset, ...]:
         """List the datasets that this token may see."""
-        return self._get("/v1/datasets").each("datasets", Dataset.read)
+        listed = self._session.ask("GET", "/v1/datasets").body.each("datasets", Dataset.read)
+        for dataset in listed:
+            self._session.guard.hear(dataset.name, dataset.population)
+        return listed
 
     def dataset(self, name: str) -> Dataset:
         """Return the public description of a dataset. Raise `DatasetNotFoundError` when it is not visible."""
-        return Dataset.read(self._get(dataset_path(name)))
+        dataset = Dataset.read(self._session.ask("GET", dataset_path(name), dataset=name).body)
+        self._session.guard.hear(dataset.name, dataset.population)
+        return dataset
 
     def budget(self, name: str) -> Budget:
-        """Return the budget of a dataset's population."""
-        return Budget.read(self._get(dataset_path(name) + "/budget"))
+        """Return the budget of a dataset's population, with the signed head of its ledger, checked."""
+        path = dataset_path(name) + "/budget"
+        return self._session.keep_budget(self._session.ask("GET", path, dataset=name), name)
 
-    def quote(
-        self,
-        dataset: str,
-        features: Sequence[str],
-        *,
-        target: str | None = None,
-        targets: Sequence[str] | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        mu: float | None = None,
-        rho: float | None = None,
-        intercept: bool = True,
-        rows: Rows | None = None,
-        norm: float | None = None,
-        statistics: Sequence[str] | None = None,
-        shares: Mapping[str, float] | None = None,
-        mechanism: str | None = None,
-        calibration: str | None = None,
-        fresh: bool = False,
-    ) -> Quote:
+    def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
-        body = release_body(
-            features,
-            target=target,
-            targets=targets,
-            epsilon=epsilon,
-            delta=delta,
-            mu=mu,
-            rho=rho,
-            intercept=intercept,
-            rows=rows,
-            norm=norm,
-            statistics=statistics,
-            shares=shares,
-            mechanism=mechanism,
-            calibration=calibration,
-            fresh=fresh,
-        )
-        answer = self._transport.request("POST", dataset_path(dataset) + "/quotes", content=body)
-        return Quote.read(read_body(answer))
+        body = release_body(features, **options)
+        path = dataset_path(dataset) + "/quotes"
+        return Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body)
 
     def release(
         self,
@@ -153,7 +148,11 @@ class CuratorClient:
         mechanism: str | None = None,
         calibration: str | None = None,
         fresh: bool = False,
+        project: str | None = None,
+        reservation: str | None = None,
         idempotency_key: str | None = None,
+        respond_async: bool = False,
+        wait_s: float | None = None,
     ) -> Release:
         """Buy noisy sufficient statistics; a request that was answered before costs nothing.
 
@@ -185,8 +184,16 @@ class CuratorClient:
             (Laplace).
         fresh : bool
             Draw new noise, and pay again, even if the same request was answered before.
+        project : str, optional
+            Label under which the charge is counted.
+        reservation : str, optional
+            Id of the reservation that pays.
         idempotency_key : str, optional
             Key of an earlier attempt whose answer was lost. Default a new random key.
+        respond_async : bool
+            Ask for a job wherever a pass over the rows is needed; it is waited for either way.
+        wait_s : float, optional
+            Longest wait for a job, in seconds. Default until it ends.
 
         Returns
         -------
@@ -198,11 +205,9 @@ class CuratorClient:
             When the arguments contradict each other; nothing was sent.
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent: the same call with it
-            fetches an answer that was charged but lost.
+            fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
         """
-        key = secrets.token_urlsafe(24) if idempotency_key is None else idempotency_key
-        if not KEY_PATTERN.fullmatch(key):
-            raise ValueError("idempotency_key must have 1 to 128 characters of A-Z, a-z, 0-9, _ and -")
+        key = choose_key(idempotency_key)
         body = release_body(
             features,
             target=target,
@@ -219,13 +224,106 @@ class CuratorClient:
             mechanism=mechanism,
             calibration=calibration,
             fresh=fresh,
+            project=project,
+            reservation=reservation,
         )
-        path = dataset_path(dataset) + "/releases"
+        return self._orders.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s)
+
+    def submit_release(
+        self,
+        dataset: str,
+        features: Sequence[str],
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[ReleaseOptions],
+    ) -> Job:
+        """Ask for a release without waiting for it; the arguments are those of `release`.
+
+        Returns
+        -------
+        Job
+            To be given to `wait`. It is done already where no pass over the rows was needed.
+        """
+        return self._orders.submit(dataset, release_body(features, **options), choose_key(idempotency_key))
+
+    def job(self, job: Job | str) -> Job:
+        """Return a job as it is now; a job is given as itself or by its id."""
+        return self._orders.look(job)[0]
+
+    def wait(self, job: Job | str, *, wait_s: float | None = None) -> Release:
+        """Wait for a job, and return its release.
+
+        Parameters
+        ----------
+        job : Job or str
+        wait_s : float, optional
+            Longest wait, in seconds. Default until it ends.
+
+        Raises
+        ------
+        JobRunningError
+            When it goes on after that time; it may be waited for again.
+        JobVoidedError
+            When it ended without a release: nothing was charged.
+        """
+        return self._orders.wait(job, wait_s)
+
+    def cancel(self, job: Job | str) -> Job:
+        """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
+        return self._orders.cancel(job)
+
+    def reserve(
+        self,
+        dataset: str,
+        *,
+        expires_in_s: int,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        mu: float | None = None,
+        rho: float | None = None,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Reservation:
+        """Hold a part of the budget for a study; releases with ``reservation=`` are paid from it.
+
+        Parameters
+        ----------
+        dataset : str
+        expires_in_s : int
+            After so many seconds the rest goes back to the budget.
+        epsilon, delta, mu, rho : float, optional
+            The amount, stated as the price of a release.
+        project : str, optional
+            Label under which it is counted.
+        idempotency_key : str, optional
+            Key of an earlier attempt whose answer was lost. Default a new random key.
+
+        Returns
+        -------
+        Reservation
+        """
+        key = choose_key(idempotency_key)
+        body = reservation_body(epsilon, delta, mu, rho, expires_in_s=expires_in_s, project=project)
+        path = dataset_path(dataset) + "/reservations"
         try:
-            answer = self._transport.request("POST", path, content=body, idempotency_key=key)
-            return read_release(answer)
+            answered = self._session.ask("POST", path, dataset=dataset, content=body, idempotency_key=key)
+            return self._session.keep_reservation(answered)
         except CuratorError as error:
             error.idempotency_key = key
+            raise
+
+    def reservation(self, reservation_id: str) -> Reservation:
+        """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst."""
+        return self._session.keep_reservation(self._session.ask("GET", reservation_path(reservation_id)))
+
+    def close_reservation(self, reservation_id: str) -> Reservation:
+        """Close a reservation: the rest goes back to the budget."""
+        try:
+            return self._session.keep_reservation(self._session.ask("DELETE", reservation_path(reservation_id)))
+        except ReservationEndedError:
+            reservation = self.reservation(reservation_id)
+            if reservation.state == "closed":  # by an attempt whose answer was lost
+                return reservation
             raise
 
     def releases(self, dataset: str) -> tuple[ReleaseSummary, ...]:
@@ -233,7 +331,8 @@ class CuratorClient:
         found: list[ReleaseSummary] = []
         params: dict[str, str] = {}
         while True:
-            page = self._get(dataset_path(dataset) + "/releases", params)
+            path = dataset_path(dataset) + "/releases"
+            page = self._session.ask("GET", path, dataset=dataset, params=params).body
             found += page.each("releases", ReleaseSummary.read)
             after = page.optional("next", page.text)
             if after is None:
@@ -243,38 +342,18 @@ class CuratorClient:
             params = {"after": after}
 
     def fetch_release(self, release_id: str) -> Release:
-        """Return a stored release by its id, byte for byte as it was published."""
-        return read_release(self._transport.request("GET", f"/v1/releases/{path_segment(release_id)}"))
-
-    def _get(self, path: str, params: Mapping[str, str] | None = None) -> Fields:
-        return read_body(self._transport.request("GET", path, params=params))
+        """Return a stored release by its id, byte for byte as it was published, and checked."""
+        return self._session.fetch_release(release_id)
 
 
-def dataset_path(name: str) -> str:
-    """Return the path of a dataset."""
-    return f"/v1/datasets/{path_segment(name)}"
+def choose_key(idempotency_key: str | None) -> str:
+    """Return a key for a charging request. Raise `ValueError` when the given one is none."""
+    key = secrets.token_urlsafe(24) if idempotency_key is None else idempotency_key
+    if not KEY_PATTERN.fullmatch(key):
+        raise ValueError("idempotency_key must have 1 to 128 characters of A-Z, a-z, 0-9, _ and -")
+    return key
 
 
-def path_segment(name: str) -> str:
-    """Return a name as one segment of a path, whatever it holds."""
-    if name in {"", ".", ".."}:
-        raise ValueError(f"{name!r} names nothing")
-    return quote_path(name, safe="")
-
-
-def read_text(answer: httpx.Response) -> str:
-    """Return the exact text of an answer."""
-    try:
-        return answer.content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ServiceError("malformed answer: not text in UTF-8", status=answer.status_code) from None
-
-
-def read_body(answer: httpx.Response) -> Fields:
-    """Return the object of an answer."""
-    return Fields(parse_json(read_text(answer)))
-
-
-def read_release(answer: httpx.Response) -> Release:
-    """Return the release of an answer."""
-    return Release.from_text(read_text(answer), answer.headers.get("Curator-Answer"))
+def reservation_path(reservation_id: str) -> str:
+    """Return the path of a reservation."""
+    return f"/v1/reservations/{path_segment(reservation_id)}"

@@ -6,25 +6,41 @@
     ├── AuthenticationError        the token is missing, wrong or out of date
     ├── PermissionDeniedError      the token may not do this: `needed_role`
     ├── DatasetNotFoundError       no such dataset, or not visible to this token
+    ├── ReservationNotFoundError   no such reservation, or not this analyst's
     ├── RequestInvalidError        the curator refused the request: `errors`
     ├── BudgetExceededError        the budget does not suffice: `requested`, `remaining`, `largest`
+    ├── ReservationEndedError      the reservation is closed or its time is over
     ├── DatasetClosedError         the dataset takes no more requests
+    ├── JobError                   a job did not go as asked: `job`
+    │   ├── JobRunningError        it goes on after the time to wait
+    │   ├── JobVoidedError         it ended without a release, and nothing was charged
+    │   └── JobEndedError          it was charged or had ended: it cannot be cancelled
     ├── ServiceUnavailableError    the curator makes no release now: ask again later
+    │   └── LedgerSealedError      the curator's ledger does not verify: its admin must reconcile it
+    ├── LedgerError                what the curator says of its ledger does not hold: `release`, if one was paid
+    │   ├── LedgerForkedError      it contradicts what was seen before: `remembered`, `received`
+    │   ├── ReceiptInvalidError    a hash, a digest or a signature is wrong: `reasons`
+    │   ├── KeyUntrustedError      signed by a key that no trusted key vouches for: `key_id`
+    │   └── LedgerMemoryError      the file of what was seen cannot be used: `path`
     ├── ServiceError               the curator failed, or its answer is malformed
     ├── TransportError             no answer, perhaps charged: ask again with the same `idempotency_key`
     └── EstimationError            local mathematics: the released statistics do not determine the fit
 
     UserWarning
-    └── EstimationWarning          a fit was made of statistics that hardly determine it
+    ├── EstimationWarning          a fit was made of statistics that hardly determine it
+    └── LedgerRestoredWarning      the curator was restored from a backup: `remembered`, `received`
 
 A wrong argument is a `ValueError`, raised before anything is sent.
 """
 
-from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from analyst_client.values import Amount
+    from analyst_client._ledger import LedgerPosition
+    from analyst_client.jobs import Job
+    from analyst_client.release import Release
+    from analyst_client.values import Amount, Reservation
 
 
 class CuratorError(Exception):
@@ -76,6 +92,10 @@ class DatasetNotFoundError(CuratorError):
     """There is no such dataset, or this token may not see it: the curator does not tell which."""
 
 
+class ReservationNotFoundError(CuratorError):
+    """There is no such reservation, or it is another analyst's: the curator does not tell which."""
+
+
 class RequestFault(NamedTuple):
     """One fault of a refused request.
 
@@ -125,12 +145,128 @@ class BudgetExceededError(CuratorError):
         self.largest = largest
 
 
+class ReservationEndedError(CuratorError):
+    """The reservation is closed or its time is over: what was left of it is back in the budget."""
+
+
 class DatasetClosedError(CuratorError):
     """The dataset takes no more requests; its stored releases can still be read."""
 
 
+class JobError(CuratorError):
+    """A job did not go as asked; `job` (Job or None) is how it was last seen."""
+
+    def __init__(self, message: str = "", *, job: "Job | None" = None, **answer: Any) -> None:
+        super().__init__(message, **answer)
+        self.job = job
+
+
+class JobRunningError(JobError):
+    """The job was still running when the time to wait was over; `job` (Job) can be waited for again."""
+
+
+class JobVoidedError(JobError):
+    """The job ended without a release, voided or cancelled, and nothing was charged; `job` (Job) says why.
+
+    The same call with the same `idempotency_key` may be repeated.
+    """
+
+
+class JobEndedError(JobError):
+    """The job was charged or had ended before: it cannot be cancelled any more."""
+
+
 class ServiceUnavailableError(CuratorError):
-    """The curator makes no release now; ask again later with the same `idempotency_key`."""
+    """The curator makes no release now; ask again later with the same `idempotency_key`.
+
+    Attributes
+    ----------
+    job : str or None
+        Id of the job that already works on the same request.
+    """
+
+    def __init__(self, message: str = "", *, job: str | None = None, **answer: Any) -> None:
+        super().__init__(message, **answer)
+        self.job = job
+
+
+class LedgerSealedError(ServiceUnavailableError):
+    """The curator found that its own ledger does not verify, and releases nothing until an admin reconciles it.
+
+    Nothing was charged. Asking again at once does not help.
+    """
+
+
+class LedgerError(CuratorError):
+    """What the curator says of its ledger does not hold, or cannot be held against what was seen before.
+
+    Attributes
+    ----------
+    release : Release or None
+    reservation : Reservation or None
+        What came with it, if anything: it may have been paid, so it is not lost.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        release: "Release | None" = None,
+        reservation: "Reservation | None" = None,
+        **answer: Any,
+    ) -> None:
+        super().__init__(message, **answer)
+        self.release = release
+        self.reservation = reservation
+
+
+class LedgerForkedError(LedgerError):
+    """The curator contradicts what it signed before: its ledger was wound back, or it shows several.
+
+    Keep `release` and the file of what was seen, and show both positions to whoever answers for the curator: each was
+    signed by it.
+
+    Attributes
+    ----------
+    remembered, received : LedgerPosition or None
+        What was seen before, and what contradicts it; a `Checkpoint`, with its signature, where the whole is known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        remembered: "LedgerPosition | None" = None,
+        received: "LedgerPosition | None" = None,
+        **answer: Any,
+    ) -> None:
+        super().__init__(message, **answer)
+        self.remembered = remembered
+        self.received = received
+
+
+class ReceiptInvalidError(LedgerError):
+    """A receipt or a checkpoint does not hold; `reasons` (tuple of str) says what is wrong."""
+
+    def __init__(self, message: str = "", *, reasons: tuple[str, ...] = (), **answer: Any) -> None:
+        super().__init__(message or "; ".join(reasons), **answer)
+        self.reasons = reasons
+
+
+class KeyUntrustedError(LedgerError):
+    """The ledger is signed by the key `key_id` (str), which is not trusted and which no trusted key endorsed."""
+
+    def __init__(self, message: str = "", *, key_id: str | None = None, **answer: Any) -> None:
+        super().__init__(message, **answer)
+        self.key_id = key_id
+
+
+class LedgerMemoryError(LedgerError):
+    """The file of what was seen of the ledger, `path` (Path), cannot be read, written or understood."""
+
+    def __init__(self, message: str = "", *, path: Path | None = None, **answer: Any) -> None:
+        super().__init__(message, **answer)
+        self.path = path
 
 
 class ServiceError(CuratorError):
@@ -149,22 +285,28 @@ class EstimationWarning(UserWarning):
     """A fit was made of statistics that hardly determine it."""
 
 
-CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
-    "authentication-required": AuthenticationError,
-    "permission-denied": PermissionDeniedError,
-    "dataset-not-found": DatasetNotFoundError,
-    "not-found": RequestInvalidError,
-    "idempotency-key-missing": RequestInvalidError,
-    "body-malformed": RequestInvalidError,
-    "method-not-allowed": RequestInvalidError,
-    "body-too-large": RequestInvalidError,
-    "media-type-unsupported": RequestInvalidError,
-    "too-many-requests": RequestInvalidError,
-    "request-invalid": RequestInvalidError,
-    "idempotency-key-reused": RequestInvalidError,
-    "release-in-progress": ServiceUnavailableError,
-    "ledger-unverified": ServiceUnavailableError,
-    "dataset-closed": DatasetClosedError,
-    "budget-exceeded": BudgetExceededError,
-    "internal-error": ServiceError,
-}
+class LedgerRestoredWarning(UserWarning):
+    """The curator was restored from a backup and reconciled: its ledger is in a higher epoch than was seen before.
+
+    Charges between the backup and the loss may be missing from it; the curator's admin can tell.
+
+    Attributes
+    ----------
+    remembered, received : LedgerPosition or None
+    release : Release or None
+    reservation : Reservation or None
+        What came with it, for those who turn warnings into errors.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        remembered: "LedgerPosition | None" = None,
+        received: "LedgerPosition | None" = None,
+    ) -> None:
+        super().__init__(message)
+        self.remembered = remembered
+        self.received = received
+        self.release: Release | None = None
+        self.reservation: Reservation | None = None

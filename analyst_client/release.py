@@ -1,21 +1,21 @@
 """A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client._files import replace_file
 from analyst_client._offline import write_release
 from analyst_client._wire import Fields, as_float, parse_json
 from analyst_client.columns import Column, Term
 from analyst_client.errors import ServiceError
 from analyst_client.values import Cost, Noise
-from analyst_client.verify import Verification, verify_text
+from analyst_client.verify import Verification, read_trusted_keys, verify_text
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -50,7 +50,9 @@ class Release:
     receipt : dict or None
         The ledger entry of the charge. None when the release was made of arrays.
     answer : str or None
-        How the curator answered: ``"new"``, ``"replayed"`` (same idempotency key) or ``"stored"`` (free).
+        How the curator answered: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
+        ``"derived"`` (computed, free, from the stored release `derived_from`).
+    derived_from : str or None
 
     Examples
     --------
@@ -76,7 +78,8 @@ class Release:
     noise: Noise
     cost: Cost | None
     receipt: dict[str, Any] | None
-    answer: str | None = field(default=None)
+    answer: str | None = None
+    derived_from: str | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -122,15 +125,20 @@ class Release:
         """Pickle the text alone: read anew, the arrays are read-only again."""
         return Release.from_text, (self.text, self.answer)
 
-    def verify(self) -> Verification:
+    def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
         """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
+
+        Parameters
+        ----------
+        *keys : str or path-like
+            The curator's public keys, as `curator-verify --key` takes them. Without any the signature is not checked.
 
         Returns
         -------
         Verification
-            True in a condition exactly when the verdict is ``"consistent"``.
+            True in a condition exactly when nothing was found to be wrong.
         """
-        return verify_text(self.text)
+        return verify_text(self.text, read_trusted_keys(keys) if keys else None)
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write the exact text to a file, whole or not at all.
@@ -140,17 +148,7 @@ class Release:
         path : path-like
             Replaced if it exists.
         """
-        target = Path(path)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.text.encode("utf-8"))
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(Path(path), self.text.encode("utf-8"))
 
     @classmethod
     def load(cls, path: "str | os.PathLike[str]") -> "Release":
@@ -204,6 +202,7 @@ class Release:
             cost=Cost.read(body.object("cost")) if body.has("cost") else None,
             receipt=body.object("receipt").members if body.has("receipt") else None,
             answer=answer,
+            derived_from=body.optional("derived_from", body.text),
         )
 
     @classmethod

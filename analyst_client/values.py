@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from analyst_client._ledger import Checkpoint
 from analyst_client._wire import Fields
 from analyst_client.columns import Column, Term
 
@@ -79,6 +80,8 @@ class Budget:
         The guarantee, what was spent, what is reserved by releases under way, what is left.
     share_spent : float
         Part of the limit that is spent, in the account's own unit, 0 to 1.
+    checkpoint : Checkpoint
+        The head of the population's ledger, signed by the curator.
     """
 
     dataset: str
@@ -91,6 +94,7 @@ class Budget:
     pending: Amount
     remaining: Amount
     share_spent: float
+    checkpoint: Checkpoint
 
     @classmethod
     def read(cls, fields: Fields) -> "Budget":
@@ -106,6 +110,64 @@ class Budget:
             pending=Amount.read(fields.object("pending")),
             remaining=Amount.read(fields.object("remaining")),
             share_spent=fields.number("share_spent"),
+            checkpoint=read_checkpoint(fields),
+        )
+
+
+def read_checkpoint(fields: Fields) -> Checkpoint:
+    """Read the member ``checkpoint``."""
+    try:
+        return Checkpoint.read(fields.object("checkpoint").members)
+    except ValueError as error:
+        raise fields.fault("checkpoint", f"a checkpoint ({error})") from None
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A part of a budget that is held for a study.
+
+    Attributes
+    ----------
+    id : str
+        What to give as ``reservation=`` to `CuratorClient.release`.
+    dataset, population : str
+    state : str
+        ``"open"``, or ``"closed"`` when the rest went back to the budget.
+    reserved, drawn, remaining : Amount
+        What was held, what releases took of it, what they can still take.
+    created_at, expires_at : str
+    project : str or None
+    receipt : dict
+        The ledger entry of the reservation.
+    """
+
+    id: str
+    dataset: str
+    population: str
+    state: str
+    reserved: Amount
+    drawn: Amount
+    remaining: Amount
+    created_at: str
+    expires_at: str
+    project: str | None
+    receipt: dict[str, Any]
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Reservation":
+        """Read from an answer."""
+        return cls(
+            id=fields.text("id"),
+            dataset=fields.text("dataset"),
+            population=fields.text("population"),
+            state=fields.text("state"),
+            reserved=Amount.read(fields.object("reserved")),
+            drawn=Amount.read(fields.object("drawn")),
+            remaining=Amount.read(fields.object("remaining")),
+            created_at=fields.text("created_at"),
+            expires_at=fields.text("expires_at"),
+            project=fields.optional("project", fields.text),
+            receipt=fields.object("receipt").members,
         )
 
 

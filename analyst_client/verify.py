@@ -1,29 +1,37 @@
-"""Check a saved release against the ledger entry that it carries, offline.
+"""Check saved releases against the ledger entries that they carry, offline.
 
-What this proves: the file is whole. Its body has the digest that its receipt states, and the receipt has the hash that
-it states, so nobody changed one without the other. Receipts are not signed yet, so somebody who rewrites the body *and*
-the receipt passes this check. Comparing `sequence` and `entry_hash` with the curator's ledger, read from the curator or
-from an auditor, proves the rest: an entry of the ledger cannot be changed without changing every hash after it.
+What this proves. Without a key: the file is whole. Its body has the digest that its receipt states, and the receipt has
+the hash that it states, so nobody changed one without the other; but whoever rewrites both passes. With the curator's
+public key: the curator signed this entry, and the account as it stood there. Several files are also held against each
+other: a curator that signed two entries for one place of its ledger, or two that do not follow from each other, is
+caught by those who compare. That the entry still stands in the ledger today, only the ledger can tell.
 """
 
 import argparse
-import hashlib
 import json
+import os
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from analyst_client._ledger import CuratorKey, TrustedKeys, extend_trust, parse_key, read_listing
+from analyst_client._receipt import (
+    check_agreement,
+    check_answer_digest,
+    check_entry,
+    check_shape,
+    check_signature,
+    is_known,
+)
 from analyst_client._wire import parse_json
 from analyst_client.errors import ServiceError
 
-RECEIPT_MEMBER = ',"receipt":'
-ENTRY_PREFIX = b"curator-ledger-entry:1\n"
-EXIT_CODES = {"consistent": 0, "inconsistent": 1, "unverifiable": 2}
+EXIT_CODES = {"verified": 0, "consistent": 0, "inconsistent": 1, "unverifiable": 2}
 CAVEAT = (
-    "Receipts are not signed yet: `consistent` means that a file agrees with the ledger entry it carries. "
-    "Compare sequence and entry hash with the curator's ledger to know that the entry is the curator's."
+    "No signature was checked: `consistent` means that a file agrees with the entry that it carries, and nobody "
+    "vouches for that entry. Give the curator's public key with --key."
 )
 
 
@@ -34,34 +42,42 @@ class Verification:
     Attributes
     ----------
     verdict : str
-        ``"consistent"``, ``"inconsistent"`` or ``"unverifiable"`` (no receipt that this version can check).
+        ``"verified"`` (signed by a given key), ``"consistent"`` (no key was given, so nobody vouches for it),
+        ``"inconsistent"`` or ``"unverifiable"`` (no receipt that this version, or no key that was given, can check).
     reasons : tuple of str
         What failed, or why nothing could be checked.
     checked : tuple of str
         What was recomputed and found right.
-    population, sequence, entry_hash
-        The ledger entry that the receipt names, to compare with the curator's ledger.
+    population, epoch, sequence, entry_hash, previous_hash
+        The ledger entry that the receipt names, and the hash of the one before.
+    key_id : str or None
+        The key that the receipt says signed it.
     """
 
     verdict: str
     reasons: tuple[str, ...] = ()
     checked: tuple[str, ...] = ()
     population: str | None = None
+    epoch: int | None = None
     sequence: int | None = None
     entry_hash: str | None = None
+    previous_hash: str | None = None
+    key_id: str | None = None
 
     def __bool__(self) -> bool:
-        """Tell whether the verdict is ``"consistent"``."""
-        return self.verdict == "consistent"
+        """Tell whether nothing was found to be wrong."""
+        return EXIT_CODES[self.verdict] == 0
 
 
-def verify_text(text: str) -> Verification:
+def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
     """Check the text of a release, or of a receipt alone.
 
     Parameters
     ----------
     text : str
         The exact text that the curator sent: its digest covers every character.
+    keys : mapping of str to bytes, optional
+        The curator's public keys by their ids, from `read_trusted_keys`. None: the signature is not checked.
 
     Returns
     -------
@@ -74,115 +90,167 @@ def verify_text(text: str) -> Verification:
     """
     try:
         body = parse_json(text)
+        if not isinstance(body, dict):
+            return Verification("unverifiable", ("not a release: the file holds no JSON object",))
+        return verify_body(text, body, keys)
     except ServiceError as error:
         return Verification("unverifiable", (str(error),))
-    if not isinstance(body, dict):
-        return Verification("unverifiable", ("not a release: the file holds no JSON object",))
+    except RecursionError:
+        return Verification("unverifiable", ("not a release: it is nested too deeply",))
+
+
+def verify_body(text: str, body: dict[str, Any], keys: TrustedKeys | None) -> Verification:
+    """Check an object, given with its text."""
     alone = "receipt" not in body and "entry_hash" in body
     receipt = body if alone else body.get("receipt")
     if not isinstance(receipt, dict):
         return Verification("unverifiable", ("the release carries no receipt",))
-    if receipt.get("format") != 1:
+    if not is_known(receipt):
         return Verification("unverifiable", (f"receipts of format {receipt.get('format')!r} are unknown",))
-    failed, checked = check_entry_hash(receipt), ["entry_hash"]
+    malformed = check_shape(receipt)
+    names = ("population", "epoch", "sequence", "entry_hash", "previous_hash", "key_id")
+    place = {} if malformed else {name: receipt[name] for name in names}
+    failed, checked = check_entry(receipt) + malformed, ["entry_hash"]
     if not alone:
         failed += check_answer_digest(text, receipt) + check_agreement(body, receipt)
         checked += ["answer_digest", "release, dataset and cost"]
-    sequence = receipt.get("sequence")
-    return Verification(
-        "inconsistent" if failed else "consistent",
-        tuple(failed),
-        () if failed else tuple(checked),
-        str(receipt.get("population")),
-        sequence if isinstance(sequence, int) else None,
-        str(receipt.get("entry_hash")),
-    )
+    is_key_given = keys is not None and place.get("key_id") in keys
+    if keys is not None and is_key_given and not failed:
+        failed, checked = check_signature(receipt, keys), [*checked, "signature"]
+    if failed:
+        return Verification("inconsistent", tuple(failed), **place)
+    if keys is None or is_key_given:
+        return Verification("consistent" if keys is None else "verified", (), tuple(checked), **place)
+    reason = f"signed by {place['key_id']}, which is not among the given keys and which none of them endorsed"
+    return Verification("unverifiable", (reason,), tuple(checked), **place)
 
 
-def check_entry_hash(receipt: dict[str, Any]) -> list[str]:
-    """Recompute the hash of the ledger entry; return what is wrong."""
-    entry = {name: value for name, value in receipt.items() if name != "entry_hash"}
-    if holds_floats(entry):
-        return ["the receipt holds a number that is not an integer: its canonical form is not defined"]
-    canonical = json.dumps(entry, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    expected = hashlib.sha256(ENTRY_PREFIX + encode(canonical)).hexdigest()
-    return [] if receipt.get("entry_hash") == expected else ["entry_hash: the receipt was changed"]
+def compare(outcomes: Iterable[Verification]) -> tuple[Verification, ...]:
+    """Hold outcomes against each other: those that contradict another become ``"inconsistent"``.
+
+    Two entries of one population, epoch and sequence must be the same one, and an entry states the hash of the one
+    before. Only what is right by itself is compared. Across epochs the entry before may be another one: what a curator
+    wrote after the backup from which it was restored is lost.
+    """
+    found = list(outcomes)
+    hashes: dict[tuple[object, object, object], set[str | None]] = {}
+    for outcome in filter(None, found):
+        hashes.setdefault((outcome.population, outcome.epoch, outcome.sequence), set()).add(outcome.entry_hash)
+    for i, outcome in enumerate(found):
+        if not outcome or outcome.sequence is None:
+            continue
+        reasons = []
+        if len(hashes[outcome.population, outcome.epoch, outcome.sequence]) > 1:
+            reasons.append("fork: another file has another entry at the same population, epoch and sequence")
+        before = hashes.get((outcome.population, outcome.epoch, outcome.sequence - 1), {outcome.previous_hash})
+        if before != {outcome.previous_hash}:
+            reasons.append("fork: another file has another entry at the sequence before than this one states")
+        if reasons:
+            found[i] = replace(outcome, verdict="inconsistent", reasons=tuple(reasons))
+    return tuple(found)
 
 
-def check_answer_digest(text: str, receipt: dict[str, Any]) -> list[str]:
-    """Recompute the digest of the body without its receipt; return what is wrong."""
-    head, found, tail = text.rpartition(RECEIPT_MEMBER)
-    # What follows the cut is outside the digest, so it must be the receipt and nothing else.
-    try:
-        closed = bool(found) and text.endswith("}") and parse_json(tail[:-1]) == receipt
-    except ServiceError:
-        closed = False
-    if not closed:
-        return ["answer_digest: the receipt is not the last member of the body, as the curator writes it"]
-    expected = hashlib.sha256(encode(head + "}")).hexdigest()
-    return [] if receipt.get("answer_digest") == expected else ["answer_digest: the body was changed"]
-
-
-def check_agreement(body: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
-    """Compare what body and receipt both state; return what is wrong."""
-    cost = body.get("cost")
-    pairs = {
-        "release": (body.get("id"), receipt.get("release")),
-        "dataset": (body.get("dataset"), receipt.get("dataset")),
-        "cost": (cost.get("units") if isinstance(cost, dict) else None, receipt.get("units")),
-    }
-    return [f"{name}: the body states {a!r}, the receipt {b!r}" for name, (a, b) in pairs.items() if a != b]
-
-
-def holds_floats(value: Any) -> bool:
-    """Tell whether a JSON value holds a number with a fraction or an exponent."""
-    if isinstance(value, dict):
-        return any(map(holds_floats, value.values()))
-    if isinstance(value, list):
-        return any(map(holds_floats, value))
-    return isinstance(value, float)
-
-
-def encode(text: str) -> bytes:
-    """Encode as UTF-8; a lone surrogate, which UTF-8 cannot say, becomes bytes that match no digest."""
-    return text.encode("utf-8", errors="surrogatepass")
-
-
-def verify_file(path: Path) -> Verification:
+def verify_file(path: Path, keys: TrustedKeys | None = None) -> Verification:
     """Check one file; one that cannot be read is unverifiable."""
     try:
-        return verify_text(path.read_bytes().decode("utf-8"))
+        return verify_text(path.read_bytes().decode("utf-8"), keys)
     except OSError as error:
         return Verification("unverifiable", (f"cannot be read: {error.strerror}",))
     except UnicodeDecodeError:
         return Verification("unverifiable", ("not text in UTF-8",))
 
 
+def read_trusted_keys(arguments: "Iterable[str | os.PathLike[str]]") -> dict[str, bytes]:
+    """Read the keys to trust.
+
+    Parameters
+    ----------
+    arguments : iterable of str or path-like
+        Each a public key in base64, its id, or a file with one of these or with the JSON of ``GET /v1/keys``. A
+        listing adds what follows by endorsement from the keys that were stated; if none was, from its own first key.
+
+    Returns
+    -------
+    dict of str to bytes
+        Public keys by their ids.
+
+    Raises
+    ------
+    ValueError
+        If an argument is none of these, or names a key that no listing holds.
+    """
+    stated: dict[str, bytes | None] = {}
+    listed: list[CuratorKey] = []
+    first: dict[str, bytes | None] = {}
+    for argument in arguments:
+        keys = read_key_argument(argument)
+        if isinstance(keys, dict):
+            stated |= keys
+        else:
+            listed += keys
+            first[keys[0].key_id] = keys[0].public_key
+    known = {key.key_id: key.public_key for key in listed}
+    roots = {key_id: public_key or known.get(key_id) for key_id, public_key in (stated or first).items()}
+    missing = [key_id for key_id, public_key in roots.items() if public_key is None]
+    if missing:
+        raise ValueError(f"{missing[0]} is an id alone: give the JSON of /v1/keys beside it")
+    return extend_trust({key_id: key for key_id, key in roots.items() if key is not None}, listed)
+
+
+def read_key_argument(argument: "str | os.PathLike[str]") -> dict[str, bytes | None] | tuple[CuratorKey, ...]:
+    """Read one argument: a key by its id, or the keys of a listing. Raise `ValueError` when it is neither."""
+    try:
+        return dict([parse_key(str(argument))])
+    except ValueError:
+        pass
+    try:
+        text = Path(argument).read_bytes().decode("utf-8").strip()
+        return read_listing(parse_json(text)) if text.startswith("{") else dict([parse_key(text)])
+    except (OSError, ValueError, ServiceError) as error:
+        said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ValueError(f"{argument} is no public key, and no file with one: {said}") from None
+
+
 def describe(path: str, outcome: Verification) -> str:
     """Return the verdict as lines for a person."""
     lines = [f"{path}: {outcome.verdict}", *(f"  {reason}" for reason in outcome.reasons)]
     if outcome.checked:
-        lines.append(f"  recomputed: {', '.join(outcome.checked)}")
+        lines.append(f"  found right: {', '.join(outcome.checked)}")
     if outcome.sequence is not None:
-        lines.append(f"  population {outcome.population}, sequence {outcome.sequence}, entry hash {outcome.entry_hash}")
+        place = f"population {outcome.population}, epoch {outcome.epoch}, sequence {outcome.sequence}"
+        lines.append(f"  {place}, entry hash {outcome.entry_hash}, key {outcome.key_id}")
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `curator-verify`; return 0 when all files are consistent, 1 when one is not, 2 when one cannot be checked."""
+    """Run `curator-verify`; return 0 when nothing is wrong, 1 when a file is, 2 when one cannot be checked."""
     parser = argparse.ArgumentParser(
         prog="curator-verify",
-        description="Check saved releases or receipts offline, each against the ledger entry that it carries.",
-        epilog=CAVEAT + " Exit status: 0 all consistent, 1 one is inconsistent, 2 one could not be checked.",
+        description="Check saved releases or receipts offline: each against the ledger entry that it carries and "
+        "against the curator's key, and all against each other.",
+        epilog="Exit status: 0 all verified (or consistent, without --key), 1 one is inconsistent, 2 one could not be "
+        "checked.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="a saved release, or a receipt alone")
+    parser.add_argument(
+        "--key",
+        action="append",
+        metavar="KEY",
+        help="the curator's public key in base64, its id, or a file with one of these or with the JSON of /v1/keys, "
+        "whose endorsements lead from the keys that are stated (or from its first key, if none is) to later ones; "
+        "may be given several times",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON array, an object for each file")
     options = parser.parse_args(arguments)
-    outcomes = [(name, verify_file(Path(name))) for name in options.files]
+    try:
+        keys = None if options.key is None else read_trusted_keys(options.key)
+    except ValueError as error:
+        parser.error(str(error))
+    outcomes = list(zip(options.files, compare(verify_file(Path(name), keys) for name in options.files), strict=True))
     if options.json:
         lines = [json.dumps([{"file": name, **asdict(outcome)} for name, outcome in outcomes], indent=2)]
     else:
-        lines = [*(describe(name, outcome) for name, outcome in outcomes), CAVEAT]
+        lines = [*(describe(name, outcome) for name, outcome in outcomes), *([CAVEAT] if keys is None else [])]
     sys.stdout.write("\n".join(lines) + "\n")
     codes = {EXIT_CODES[outcome.verdict] for _, outcome in outcomes}
     return 1 if 1 in codes else max(codes)

@@ -15,7 +15,9 @@ PAGE = "docs/audit.md"
 AUDITED = (
     "audit",
     "curator_service/datasets/storage.py",
+    "curator_service/ledger/book.py",
     "curator_service/ledger/repository.py",
+    "curator_service/ledger/reservations.py",
     "curator_service/ledger/service.py",
     "curator_service/privacy",
     "curator_service/releases",

@@ -67,7 +67,7 @@ _GAUSSIAN_BOX, _LAPLACE_BOX = "gaussian box, add_remove", "laplace box, add_remo
 _LATER = """        with self.database.begin() as later:
             later.exec_driver_sql(
                 "UPDATE populations SET posted_units = posted_units + :cost WHERE name = :name",
-                {"cost": plan.cost, "name": dataset.population},
+                {"cost": prepared.plan.cost, "name": prepared.dataset.population},
             )
 """
 
@@ -330,10 +330,10 @@ MUTANTS = (
     ),
     _mutant(
         "half of the cost booked",
-        "curator_service/ledger/service.py",
+        "curator_service/ledger/book.py",
         (
-            "repository.charge(self.connection, population, cost)",
-            "repository.charge(self.connection, population, cost // 2)",
+            "payer.shares, posted=cost, pending=0)",
+            "payer.shares, posted=cost // 2, pending=0)",
         ),
         cells=(_GAUSSIAN_BOX,),
         tests=(LEDGER,),
@@ -342,25 +342,24 @@ MUTANTS = (
         "nothing booked",
         "curator_service/ledger/repository.py",
         (
-            'posted_units=PopulationRow.posted_units + bindparam("cost"), head',
-            "posted_units=PopulationRow.posted_units, head",
+            "posted_units=PopulationRow.posted_units + _POSTED,\n        pending",
+            "posted_units=PopulationRow.posted_units,\n        pending",
         ),
         cells=(SHARING,),
         tests=(LEDGER,),
     ),
     _mutant(
         "booked after the answer is durable",
-        "curator_service/releases/service.py",
+        "curator_service/releases/till.py",
         (
-            "            charge = ledger.charge(dataset.population, plan.cost)\n",
-            "            from curator_service.ledger import repository as accounts\n"
-            "            from curator_service.ledger.service import Charge\n\n"
-            "            head = accounts.advance(connection, dataset.population)\n"
-            "            charge = Charge(dataset.population, *head, plan.cost)\n",
+            "            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)\n",
+            "            head = ledger.next(prepared.dataset.population)\n",
         ),
         (
-            "        return release  # the unit of work is committed",
-            _LATER + "        return release  # the unit of work is committed",
+            "            return self._publish(ledger, purchase, population, release_id, noisy, head)\n\n"
+            "        return self._decide(work, purchase)\n",
+            "            return self._publish(ledger, purchase, population, release_id, noisy, head)\n\n"
+            "        release = self._decide(work, purchase)\n" + _LATER + "        return release\n",
         ),
         tests=(FAILURES, LEDGER),
     ),

@@ -56,7 +56,7 @@ def main() -> None:
         scores = []
         with (
             serve(partial(set_up, wide=wide)) as server,
-            CuratorClient(f"http://127.0.0.1:{server.port}", server.analyst("flchain")) as client,
+            CuratorClient(f"http://127.0.0.1:{server.port}", server.analyst("flchain"), memory=None) as client,
         ):
             for _ in range(count):
                 release = client.release("flchain", FEATURES, target=TARGET, epsilon=1.0, delta=1e-6, fresh=True)

@@ -60,9 +60,13 @@ class Server:
     def analyst(self, dataset: str, name: str = "bench") -> str:
         """Return the token of an analyst who may use a dataset."""
         token = self.curator.identity.create_token(name, Role.ANALYST)
+        self.grant(name, dataset)
+        return token.text
+
+    def grant(self, name: str, dataset: str) -> None:
+        """Let an analyst use another dataset."""
         found = next(d for d in self.curator.datasets.list_all() if d.name == dataset)
         self.curator.identity.add_grant(name, found.id)
-        return token.text
 
 
 def _children(pid: int) -> list[int]:
@@ -70,20 +74,31 @@ def _children(pid: int) -> list[int]:
 
 
 @contextmanager
-def serve(set_up: Callable[[Curator, Path], None], *, workers: int = 1) -> Iterator[Server]:
-    """Start a curator on embedded SQLite in a temporary folder on disk; stop it and remove the folder at the end."""
+def serve(
+    set_up: Callable[[Curator, Path], None],
+    *,
+    workers: int = 1,
+    url: str | None = None,
+    app: str = "bench.serving:create_bench_app",
+) -> Iterator[Server]:
+    """Start a curator in a temporary folder on disk; stop it and remove the folder at the end.
+
+    Without a URL it is on embedded SQLite.
+    """
     with tempfile.TemporaryDirectory(prefix="curator-bench-", dir=os.environ.get("BENCH_DIR")) as folder:
         data_dir = Path(folder) / "data"
-        curator = make_curator(Settings(data_dir=data_dir))
+        curator = make_curator(Settings(data_dir=data_dir, database_url=url))
         curator.database.upgrade()
         set_up(curator, Path(folder))
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        command = [sys.executable, "-m", "uvicorn", "bench.serving:create_bench_app", "--factory", "--no-access-log"]
+        command = [sys.executable, "-m", "uvicorn", app, "--factory", "--no-access-log"]
         process = subprocess.Popen(
             [*command, "--port", str(port), "--workers", str(workers), "--log-level", "warning"],
             cwd=ROOT,
-            env=os.environ | {"CURATOR_DATA_DIR": str(data_dir), "OPENBLAS_NUM_THREADS": "1"},
+            env=os.environ
+            | {"CURATOR_DATA_DIR": str(data_dir), "OPENBLAS_NUM_THREADS": "1"}
+            | ({} if url is None else {"CURATOR_DATABASE_URL": url}),
         )
         try:
             server = Server(port, process, curator)

@@ -115,7 +115,7 @@ def main() -> None:
             for epsilon in EPSILONS:
                 found: dict[str, list[float]] = {"SSP": [], "AdaSSP": []}
                 for k, token in clients.items():
-                    with CuratorClient(f"http://127.0.0.1:{server.port}", token) as client:
+                    with CuratorClient(f"http://127.0.0.1:{server.port}", token, memory=None) as client:
                         release = client.release(f"{name}-{k}", features, target="y", epsilon=epsilon, delta=DELTA)
                     for estimator in (SSP(), AdaSSP()):
                         found[type(estimator).__name__].append(score(estimator, release, data[mask[:, k]]))

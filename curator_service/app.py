@@ -11,16 +11,17 @@ from starlette.exceptions import HTTPException
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
+from curator_service.clock import Clock, utc_now
 from curator_service.curator import make_curator
 from curator_service.datasets import routes as dataset_routes
 from curator_service.http import RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.ledger import routes as ledger_routes
-from curator_service.ledger.service import Clock, utc_now
+from curator_service.ledger.schemas import LimitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
 from curator_service.problems import PROBLEM_SCHEMA, Problem
 from curator_service.releases import routes as release_routes
-from curator_service.releases.schemas import ReleaseRequest
+from curator_service.releases.schemas import ReleaseRequest, StudyRequest
 from curator_service.settings import Settings
 
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
@@ -47,12 +48,14 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
             run_self_test()
+            curator.ledger.guard.start()
+            curator.workshop.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()
             yield
             gc.unfreeze()
-        curator.database.dispose()
+        curator.close()
 
     app = FastAPIOffline(
         title="Curator for private regression",
@@ -80,14 +83,18 @@ def _add_health(app: FastAPI) -> None:
     async def healthz() -> Response:
         return json_response({"status": "alive"})
 
-    @app.get("/readyz", tags=["health"], summary="The database answers and its schema is current")
+    @app.get(
+        "/readyz", tags=["health"], summary="The database answers, its schema is current, and the ledger is not sealed"
+    )
     def readyz() -> Response:
+        curator = app.state.curator
         try:
-            current, head = app.state.curator.database.revisions()
+            current, head = curator.database.revisions()
+            sealed = current == head and bool(curator.ledger.guard.reason())
         except Exception:
-            current, head = None, ""
-        ready = current == head
-        return json_response({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
+            current, head, sealed = None, "", False
+        status = "sealed" if sealed else "ready" if current == head else "not ready"
+        return json_response({"status": status}, 200 if status == "ready" else 503)
 
 
 def _add_request_schemas(app: FastAPI) -> None:
@@ -96,13 +103,13 @@ def _add_request_schemas(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         document = generate()
-        schema = ReleaseRequest.model_json_schema(ref_template="#/components/schemas/{model}")
-        parts = schema.pop("$defs", {})
+        parts: dict[str, Any] = {}
+        for model in (ReleaseRequest, StudyRequest, LimitRequest):
+            schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts |= schema.pop("$defs", {}) | {model.__name__: schema}
         document.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]
-        document.setdefault("components", {}).setdefault("schemas", {}).update(
-            parts | {"ReleaseRequest": schema, "Problem": PROBLEM_SCHEMA}
-        )
+        document.setdefault("components", {}).setdefault("schemas", {}).update(parts | {"Problem": PROBLEM_SCHEMA})
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]

@@ -2,13 +2,23 @@
 
 from dataclasses import dataclass
 
+from curator_service.clock import Clock, utc_now
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.storage import Storage
 from curator_service.db import Database
 from curator_service.identity.service import IdentityService
-from curator_service.ledger.service import Clock, LedgerService, utc_now
+from curator_service.ledger.anchor import Anchor
+from curator_service.ledger.book import Trust, announce_key
+from curator_service.ledger.guard import Guard, holds_receipt
+from curator_service.ledger.limits import LimitService
+from curator_service.ledger.service import LedgerService
+from curator_service.ledger.signing import KeyRing
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
+from curator_service.releases.jobs import Workshop
+from curator_service.releases.pace import Pace
 from curator_service.releases.service import ReleaseService
+from curator_service.releases.studies import StudyService
+from curator_service.releases.till import Till
 from curator_service.settings import Settings
 
 
@@ -17,13 +27,26 @@ class Curator:
     """Every service on one database and one data folder."""
 
     database: Database
+    keys: KeyRing
     ledger: LedgerService
+    limits: LimitService
     identity: IdentityService
     datasets: DatasetService
+    workshop: Workshop
     releases: ReleaseService
+    studies: StudyService
+
+    def close(self) -> None:
+        """Give up what this process works on, and close its connections."""
+        try:
+            self.workshop.stop()
+        finally:
+            self.database.dispose()
 
 
-def make_curator(settings: Settings, *, noise: NoiseSource | None = None, now: Clock = utc_now) -> Curator:
+def make_curator(
+    settings: Settings, *, noise: NoiseSource | None = None, now: Clock = utc_now, pace: Pace | None = None
+) -> Curator:
     """Wire the services.
 
     Parameters
@@ -33,19 +56,41 @@ def make_curator(settings: Settings, *, noise: NoiseSource | None = None, now: C
         A test double; there is no setting for it.
     now : callable
         The clock.
+    pace : Pace, optional
+        For measurements of something else than time; there is no setting for it.
     """
     database = Database(settings.url)
-    datasets = DatasetService(database, Storage(settings.data_dir / "datasets"), now)
+    storage = Storage(settings.data_dir / "datasets")
+    anchor = Anchor(settings.anchor_folder)
+    trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
+    keys = KeyRing(database, settings.keys_folder, announce_key(trust))
+    ledger = LedgerService(database, Guard(database, keys, trust, now), now)
+    datasets = DatasetService(database, ledger, storage, now)
+    ledger.guard.checks.append(datasets.find_fault)
+    workshop = Workshop(database, ledger, lease_s=settings.lease_s, waiting_max=settings.jobs_waiting_max, now=now)
+    till = Till(
+        database,
+        ledger,
+        datasets,
+        SystemNoise() if noise is None else noise,
+        workshop,
+        pace=Pace() if pace is None else pace,
+        now=now,
+    )
     return Curator(
         database=database,
-        ledger=LedgerService(database, now),
+        keys=keys,
+        ledger=ledger,
+        limits=LimitService(database, ledger, now),
         identity=IdentityService(database, now),
         datasets=datasets,
+        workshop=workshop,
         releases=ReleaseService(
             database,
-            datasets,
-            SystemNoise() if noise is None else noise,
+            ledger,
+            till,
             synchronous_row_capacity=settings.synchronous_row_capacity,
             now=now,
         ),
+        studies=StudyService(database, ledger, now),
     )

@@ -1,11 +1,13 @@
 """The database: two engines on one URL, units of work, and the migrations' head."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -13,11 +15,21 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import ClauseElement, Connection, Dialect, Engine, MetaData, create_engine, event, insert, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase
 
 BUSY_TIMEOUT_MS = 30_000
 CONNECTIONS_PER_POOL = 8
 """Connections to PostgreSQL of each of a worker's two pools."""
+
+
+DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
+"""What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
+    return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
 
 
 class Base(DeclarativeBase):
@@ -69,7 +81,7 @@ class Database:
                 event.listen(engine, "connect", _configure_sqlite)
             event.listen(self._writer, "begin", _begin_immediate)
         else:
-            event.listen(self._writer, "connect", _require_durable_commits)
+            event.listen(self._writer, "connect", _configure_postgres)
 
     @property
     def is_sqlite(self) -> bool:
@@ -133,15 +145,23 @@ class Database:
             with self._writer.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
                 yield connection
 
-    def upgrade(self) -> None:
-        """Bring the schema to the head of the migrations."""
+    def upgrade(self, revision: str = "head") -> None:
+        """Bring the schema to a revision of the migrations."""
         with self._writer.connect() as connection:
             config = _migration_config()
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, revision)
             connection.commit()
         if self.is_sqlite and self.url.database:
             Path(self.url.database).chmod(0o600)
+
+    def downgrade(self, revision: str) -> None:
+        """Bring the schema back to an earlier revision."""
+        with self._writer.connect() as connection:
+            config = _migration_config()
+            config.attributes["connection"] = connection
+            command.downgrade(config, revision)
+            connection.commit()
 
     def revisions(self) -> tuple[str | None, str | None]:
         """Return the schema's revision and the migrations' head."""
@@ -248,9 +268,14 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     cursor.close()
 
 
-def _require_durable_commits(connection: Any, _record: Any) -> None:
-    """Undo a server's default of ``off``, and leave any stronger one: nothing leaves before it is durable."""
+def _configure_postgres(connection: Any, _record: Any) -> None:
+    """Commit durably, and bound how long a worker that hangs may keep others waiting.
+
+    A server's default of ``off`` is undone, and any stronger one left: nothing leaves before it is durable.
+    """
     cursor = connection.cursor()
+    cursor.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute(f"SET idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}")
     cursor.execute("SHOW synchronous_commit")
     if cursor.fetchone()[0] == "off":
         cursor.execute("SET synchronous_commit = on")

@@ -46,7 +46,9 @@ class Visit:
         """
         if not NAME.fullmatch(name):
             raise DatasetNotFound("There is no dataset of this name among those that you were granted.")
-        return self.curator.datasets.get_visible(self.principal, self.objects, name)
+        dataset = self.curator.datasets.get_visible(self.principal, self.objects, name)
+        self.curator.ledger.guard.receive(self.call.checkpoint, dataset.population)
+        return dataset
 
 
 def page_parameters(of_what: str) -> dict[str, Any]:
@@ -59,6 +61,12 @@ def page_parameters(of_what: str) -> dict[str, Any]:
             {"name": "limit", "in": "query", "schema": limit, "description": f"How many {of_what} to show."},
         ]
     }
+
+
+def request_body(model: str, example: dict[str, Any]) -> dict[str, Any]:
+    """Describe a body that the route itself parses, for the OpenAPI document."""
+    content = {"schema": {"$ref": f"#/components/schemas/{model}"}, "example": example}
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
 
 
 def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:

@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from curator_service.db import DATABASE_ERRORS
 from curator_service.problems import (
     MEDIA_TYPE,
     BodyMalformed,
@@ -23,6 +24,7 @@ from curator_service.problems import (
     NotFound,
     Problem,
     RequestInvalid,
+    Unavailable,
 )
 
 log = logging.getLogger("curator_service")
@@ -93,12 +95,21 @@ class RequestGuard:
             if isinstance(error, _TooLarge):
                 problem: Problem = BodyTooLarge(f"A body may have at most {self.body_bytes_max} bytes.")
             else:
-                _log_without_data(instance, error)
-                problem = InternalError(
+                log_without_data(instance, error)
+                problem = _of_database(error) or InternalError(
                     "The request failed; the log has its id. Nothing was charged unless a "
                     "repeat with the same Idempotency-Key returns an answer."
                 )
             await render_problem(problem, instance)(scope, receive, guarded_send)
+
+
+def _of_database(error: Exception) -> Problem | None:
+    if not isinstance(error, DATABASE_ERRORS):
+        return None
+    return Unavailable(
+        "The database is busy, or does not answer. Send the request again with the same Idempotency-Key: what was "
+        "charged is answered from storage, and nothing is charged twice."
+    )
 
 
 def _check_length(length: int, limit: int) -> None:
@@ -113,7 +124,7 @@ def _declared_length(scope: Scope) -> int:
     return 0
 
 
-def _log_without_data(instance: str, error: BaseException) -> None:
+def log_without_data(instance: str, error: BaseException) -> None:
     """Log where and what kind, never the message: it may hold a row."""
     frames = traceback.extract_tb(error.__traceback__)
     places = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames[-12:]))
@@ -153,6 +164,8 @@ class Call:
         self.query = query
         self.authorization = headers.get("authorization")
         self.idempotency_key = headers.get("idempotency-key")
+        self.checkpoint = headers.get("curator-checkpoint")
+        self.prefers_async = "respond-async" in headers.get("prefer", "").replace(";", ",").replace(" ", "").split(",")
         self.content_type = headers.get("content-type", "")
 
     def count(self, name: str, default: int, lowest: int, highest: int) -> int:

@@ -46,7 +46,11 @@ PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {
         "description": "A problem (RFC 9457): what was asked, which rule refuses it, and what would have worked",
         "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
+    },
+    503: {
+        "description": "A problem: the service cannot answer now, or is sealed",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    },
 }
 """What every route of the interface may answer beside success, for the OpenAPI document."""
 
@@ -119,6 +123,15 @@ class RequestInvalid(Problem):
     def at(cls, pointer: str, detail: str) -> "RequestInvalid":
         """Return the problem for one place of the body."""
         return cls(detail, errors=[{"pointer": pointer, "detail": detail}])
+
+
+class Unavailable(Problem):
+    """Something that the service needs does not answer, or is busy; the same request may be sent again."""
+
+    slug = "busy"
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    title = "The service cannot answer now"
+    headers: ClassVar = {"Retry-After": "1"}
 
 
 class InternalError(Problem):

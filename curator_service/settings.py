@@ -18,14 +18,26 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CURATOR_", frozen=True, extra="forbid")
 
     data_dir: Path = Field(Path("curator-data"), description="Folder of the embedded database and the stored rows.")
+    keys_dir: Path | None = Field(
+        None, description="Folder of the private signing keys; `keys` in the data folder if not set."
+    )
+    anchor_dir: Path | None = Field(
+        None,
+        description="Folder of the ledger's anchor, never backed up and restored with the database; beside the data "
+        "folder if not set.",
+    )
     database_url: str | None = Field(None, description="SQLAlchemy URL; the embedded SQLite file if not set.")
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     workers: int = Field(1, ge=1, le=64)
     body_bytes_max: int = Field(64 * 1024, ge=1024, description="Largest request body.")
     synchronous_row_capacity: int = Field(
-        20_000_000, ge=1, description="Datasets declared larger than this refuse requests that need a pass over rows."
+        20_000_000, ge=1, description="A pass over the rows of a dataset declared larger than this runs as a job."
     )
+    lease_s: float = Field(
+        15.0, ge=0.1, le=3600, description="How long a worker may be silent before its jobs are given up, in seconds."
+    )
+    jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait.")
 
     @classmethod
     def settings_customise_sources(
@@ -44,6 +56,17 @@ class Settings(BaseSettings):
         if not Path(path).is_file():
             raise FileNotFoundError(f"{CONFIG_VARIABLE} names a file that does not exist: {path}")
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
+
+    @property
+    def keys_folder(self) -> Path:
+        """Where the private signing keys are."""
+        return self.keys_dir or self.data_dir.absolute() / "keys"
+
+    @property
+    def anchor_folder(self) -> Path:
+        """Where the anchor is."""
+        data_dir = self.data_dir.absolute()
+        return self.anchor_dir or data_dir.with_name(f"{data_dir.name}-anchor")
 
     @property
     def url(self) -> str:

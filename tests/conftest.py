@@ -1,14 +1,11 @@
 """Fixtures of the server's tests. Nothing here touches a database that it did not create."""
 
 import os
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
-from support import Api, World, ZeroNoise, open_world
+from support import Api, World, ZeroNoise, fresh_database, open_world
 
 POSTGRES_VARIABLE = "CURATOR_TEST_POSTGRES_URL"
 FORBID_SKIPS_VARIABLE = "CURATOR_TEST_FORBID_SKIPS"
@@ -39,19 +36,6 @@ def postgres_server() -> str:
     if not url:
         pytest.skip(f"PostgreSQL is NOT tested: set {POSTGRES_VARIABLE}=postgresql://user@host/postgres")
     return url
-
-
-@contextmanager
-def fresh_database(server: str) -> Iterator[str]:
-    """Create an empty database, and drop it afterwards."""
-    name = f"curator_test_{secrets.token_hex(8)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    try:
-        yield server.rpartition("/")[0] + f"/{name}"
-    finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 from fastapi import FastAPI
 
 from curator_service.app import create_app
@@ -26,6 +28,7 @@ from curator_service.ledger.repository import Population
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
+from curator_service.releases.backing import find_unbacked
 from curator_service.settings import Settings
 
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -231,6 +234,10 @@ class World:
         """Return a chain."""
         return self.curator.ledger.list_entries(population, count=1000)
 
+    def unbacked(self, population: str = "town") -> list[str]:
+        """Return what is stored and is not what a chain says of it."""
+        return find_unbacked(self.curator.database, self.curator.datasets, population)
+
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run raw SQL in one transaction; return the rows of the last statement."""
         with self.curator.database.begin() as connection:
@@ -256,12 +263,12 @@ class World:
         return self.tokens[who]
 
     def close(self) -> None:
-        """Close connections and loops."""
+        """Give up jobs, close connections and loops."""
         for api in self.apis:
             api.close()
         for app in self.apps:
-            app.state.curator.database.dispose()
-        self.curator.database.dispose()
+            app.state.curator.close()
+        self.curator.close()
 
 
 @cache
@@ -329,7 +336,8 @@ def open_world(
             yield made
         return
     original, tokens = _prepared_world(limit, adjacency, analysts)
-    shutil.copytree(original / "data", folder / "data")
+    for part in ("data", "data-anchor"):
+        shutil.copytree(original / part, folder / part)
     chosen = Settings(data_dir=folder / "data", **settings)
     world = World(chosen, make_curator(chosen, noise=source, now=clock), clock, folder, source, dict(tokens))
     try:
@@ -356,3 +364,16 @@ def cost_of(world: World, request: Mapping[str, Any]) -> int:
     answer = world.api().post("/v1/datasets/cohort/quotes", json=dict(request))
     assert answer.status_code == 200, answer.text
     return int(answer.json()["cost"]["units"])
+
+
+@contextmanager
+def fresh_database(server: str) -> Iterator[str]:
+    """Create an empty database, and drop it afterwards."""
+    name = f"curator_test_{secrets.token_hex(8)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    try:
+        yield server.rpartition("/")[0] + f"/{name}"
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

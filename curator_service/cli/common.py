@@ -15,12 +15,16 @@ from rich.table import Table
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
 from threadpoolctl import threadpool_limits
 
+from curator_service.backup import BackupError
 from curator_service.curator import Curator, make_curator
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.storage import IngestError
 from curator_service.identity.service import IdentityError
+from curator_service.ledger.anchor import AnchorError
+from curator_service.ledger.recovery import ReconciliationError
 from curator_service.ledger.service import PopulationError
+from curator_service.ledger.signing import SigningError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
 from curator_service.problems import Problem
 from curator_service.settings import Settings
@@ -28,7 +32,18 @@ from curator_service.settings import Settings
 out = Console()
 err = Console(stderr=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-_ERRORS = (ManifestError, IngestError, RegistrationError, IdentityError, PopulationError, FileNotFoundError)
+_ERRORS = (
+    ManifestError,
+    IngestError,
+    RegistrationError,
+    IdentityError,
+    PopulationError,
+    SigningError,
+    AnchorError,
+    BackupError,
+    ReconciliationError,
+    FileNotFoundError,
+)
 
 
 class SchemaError(ValueError):
@@ -74,8 +89,11 @@ def check_schema(curator: Curator) -> None:
 
 
 @contextmanager
-def open_curator(*, current_schema: bool = True) -> Iterator[Curator]:
-    """Open the curator of the settings, and turn what goes wrong into one clear line."""
+def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iterator[Curator]:
+    """Open the curator of the settings, and turn what goes wrong into one clear line.
+
+    With `to_write` the ledger is verified first: a chain that was wound back must not grow.
+    """
     try:
         curator = make_curator(read_settings())
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError):
@@ -85,6 +103,8 @@ def open_curator(*, current_schema: bool = True) -> Iterator[Curator]:
     try:
         if current_schema:
             check_schema(curator)
+        if to_write and (reason := curator.ledger.guard.start()):
+            fail(f"the curator is sealed: {reason}. Nothing is written until `curator restore --reconcile`")
         yield curator
     except (*_ERRORS, SchemaError) as error:
         fail(str(error))

@@ -21,7 +21,7 @@ def add(manifest: _File, data: _File, as_json: AsJson = False) -> None:
     """Validate, ingest and register a dataset: all of it or nothing."""
     check_machine()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with open_curator() as curator, Progress(*columns, console=err, transient=True) as bar:
+    with open_curator(to_write=True) as curator, Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task(f"reading {data.name}", total=1.0)
         dataset = curator.datasets.register(
             manifest, data, actor=actor(), progress=lambda share: bar.update(task, completed=share)

@@ -3,15 +3,17 @@
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from curator_service.cli.common import AsJson, actor, emit, fail, open_curator, out
+from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator, out
 from curator_service.curator import Curator
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_budget
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
+from curator_service.releases.backing import find_unbacked
 
 populations = typer.Typer(help="Populations: the people whom one budget protects.", no_args_is_help=True)
 app = typer.Typer(help="The ledger: what was spent, and whether its history holds.", no_args_is_help=True)
@@ -43,7 +45,7 @@ def create(
         price = Price(epsilon, delta if epsilon is not None else None, mu, rho)
     except ValueError:
         fail("delta must be at least 1e-15 and below 1")
-    with open_curator() as curator:
+    with open_curator(to_write=True) as curator:
         population = curator.ledger.create_population(
             name,
             adjacency=adjacency,
@@ -82,6 +84,27 @@ def show(
     out.print(_entries_table(account, entries, names))
 
 
+@app.command("status")
+def status(as_json: AsJson = False) -> None:
+    """Say whether the curator is sealed, and why."""
+    with open_curator() as curator:
+        reason, since = curator.ledger.guard.status()
+    shown = f"[red]sealed[/red]: {escape(reason)}" if reason else "[green]open[/green]: nothing is sealed"
+    emit({"sealed": bool(reason), "reason": reason, "since": since or None}, as_json=as_json, table=shown)
+    if reason:
+        raise typer.Exit(1)
+
+
+@app.command("begin-anchor")
+def begin_anchor(as_json: AsJson = False) -> None:
+    """Begin this machine's anchor: on a further host, or where it is lost and the database was not restored."""
+    with open_curator() as curator:
+        curator.ledger.guard.begin_anchor()
+        folder = curator.ledger.guard.anchor.folder
+    text = f"the anchor in {folder} begins with the ledger as it stands; what left before is not in it"
+    emit({"anchor": str(folder)}, as_json=as_json, table=text)
+
+
 @app.command("verify")
 def verify(
     population: Annotated[str | None, typer.Argument(help="One population; all if not named.")] = None,
@@ -91,18 +114,21 @@ def verify(
     with open_curator() as curator:
         known = [p.name for p in curator.ledger.list_populations()]
         results = [_verify_one(curator, name) for name in (known if population is None else [population])]
+        behind = curator.ledger.guard.find_contradiction()
     table = Table("population", "entries", "verdict", title="Ledger verification")
     for result in results:
         verdict = "[green]holds[/green]" if result["ok"] else f"[red]broken[/red] at {result['reason']}"
         table.add_row(result["population"], str(result["entries"]), verdict)
     emit(results, as_json=as_json, table=table)
-    if not all(result["ok"] for result in results):
+    if behind:
+        err.print(f"[red]error:[/red] {escape(behind)}, which the anchor holds", soft_wrap=True)
+    if behind or not all(result["ok"] for result in results):
         raise typer.Exit(1)
 
 
 def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
     chain = curator.ledger.verify(name)
-    unbacked = curator.releases.find_unbacked(name) if chain.ok else []
+    unbacked = find_unbacked(curator.database, curator.datasets, name) if chain.ok else []
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
     if unbacked:
         reason = f"the chain and what is stored disagree on {', '.join(unbacked[:5])}"
@@ -129,7 +155,7 @@ def _budget_table(found: list[Population]) -> Table:
             f"{(p.posted + p.pending) / p.limit:.1%}",
             f"{limit.epsilon:.4g}",
             f"{posted.epsilon:.4g}",
-            f"{p.view_remaining().epsilon:.4g}",
+            f"{p.view_left(p.remaining).epsilon:.4g}",
             f"{p.delta:g}",
         )
     return table

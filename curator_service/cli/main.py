@@ -2,7 +2,7 @@
 
 import typer
 
-from curator_service.cli import datasets, identity, ledger, server
+from curator_service.cli import datasets, identity, ledger, limits, recovery, server
 
 app = typer.Typer(
     name="curator",
@@ -17,7 +17,11 @@ app.add_typer(datasets.app, name="datasets")
 app.add_typer(identity.tokens, name="tokens")
 app.add_typer(identity.grants, name="grants")
 app.add_typer(ledger.app, name="ledger")
+app.add_typer(limits.app, name="limits")
+app.add_typer(recovery.keys, name="keys")
 app.add_typer(server.database, name="db")
+app.command("backup")(recovery.backup)
+app.command("restore")(recovery.restore)
 app.command("serve")(server.serve)
 
 if __name__ == "__main__":

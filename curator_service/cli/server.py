@@ -4,8 +4,9 @@ import os
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from curator_service.cli.common import AsJson, check_machine, emit, fail, open_curator, read_settings
+from curator_service.cli.common import AsJson, check_machine, emit, err, fail, open_curator, read_settings
 
 database = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
@@ -21,7 +22,10 @@ def serve(
 
     settings = read_settings()
     with open_curator() as curator:
-        curator.ledger.list_populations()  # the database answers, and its schema is current
+        reason = curator.ledger.guard.start()  # the database answers, and its ledger holds
+    if reason:
+        err.print(f"[red]sealed:[/red] {escape(reason)}", highlight=False, soft_wrap=True)
+        err.print("No release leaves until an admin runs `curator restore --reconcile`; reads are served.")
     check_machine()  # here once, before a worker that cannot start is started again and again
     # Workers are new processes: they read the same environment, and must not start BLAS threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

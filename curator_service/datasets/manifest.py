@@ -4,7 +4,7 @@ import hashlib
 import tomllib
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -97,6 +97,9 @@ class Manifest(BaseModel):
     row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
     subject: Header | None = None
     rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
+    library: Literal["shared", "own"] = Field(
+        "shared", description="Whether stored releases serve every analyst with access, or whoever bought them."
+    )
     columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
 
     @model_validator(mode="after")

@@ -1,5 +1,6 @@
 """Queries of datasets."""
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -31,6 +32,7 @@ class Dataset:
     row_count: int = field(repr=False)
     commitment: str
     created_at: str
+    manifest_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ def _dataset(row: tuple[Any, ...]) -> Dataset:
         row_count,
         commitment,
         created_at,
+        hashlib.sha256(manifest.encode()).hexdigest(),
     )
 
 

@@ -5,6 +5,9 @@ import secrets
 from http import HTTPStatus
 from pathlib import Path
 
+from pydantic_core import from_json
+
+from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets import repository
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.repository import Dataset, NewDataset
@@ -12,8 +15,8 @@ from curator_service.datasets.storage import Progress, Snapshot, Storage
 from curator_service.db import Database
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
-from curator_service.ledger.repository import find_population
-from curator_service.ledger.service import Clock, Ledger, timestamp, utc_now
+from curator_service.ledger.repository import find_population, iterate_kind, list_populations
+from curator_service.ledger.service import LedgerService
 from curator_service.privacy.design import Design
 from curator_service.privacy.rows import RowMap
 from curator_service.privacy.statistics import SufficientStatistics, split_gram
@@ -38,13 +41,15 @@ class DatasetService:
     Parameters
     ----------
     database : Database
+    ledger : LedgerService
     storage : Storage
     now : callable
         The clock.
     """
 
-    def __init__(self, database: Database, storage: Storage, now: Clock = utc_now) -> None:
+    def __init__(self, database: Database, ledger: LedgerService, storage: Storage, now: Clock = utc_now) -> None:
         self.database = database
+        self.ledger = ledger
         self.storage = storage
         self.now = now
 
@@ -72,6 +77,7 @@ class DatasetService:
             Naming file, place and rule.
         """
         manifest = load_manifest(manifest_path)
+        self.ledger.guard.check_open()
         self._check_registrable(manifest)
         dataset_id = f"ds_{secrets.token_hex(12)}"
         snapshot = self.storage.ingest(dataset_id, manifest, source, progress)
@@ -95,10 +101,11 @@ class DatasetService:
         nonce, moment = secrets.token_hex(32), timestamp(self.now())
         # It hides: without the nonce a digest of rows would let anyone test guesses of the last one.
         commitment = hashlib.sha256(bytes.fromhex(nonce + snapshot.lattice_digest)).hexdigest()
-        with self.database.begin() as connection:
+        with self.ledger.unit() as ledger:
+            connection = ledger.connection
             facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": commitment}
             facts |= {"actor": actor, "time": moment}
-            Ledger(connection).note(manifest.population, "dataset", facts)
+            receipt = ledger.note(manifest.population, "dataset", facts)
             for digest in (snapshot.source_digest, snapshot.values_digest):
                 owner = repository.claim_snapshot(connection, digest, manifest.population)
                 if owner != manifest.population:
@@ -122,7 +129,26 @@ class DatasetService:
             if not repository.insert_dataset(connection, NewDataset(dataset, snapshot.lattice_digest, nonce)):
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")
             self.storage.publish(dataset_id, snapshot)
+        self.ledger.guard.let_out(receipt, just_written=True)
         return dataset
+
+    def find_fault(self) -> str:
+        """Return which dataset is not as the ledger registered it, or what rows lie beside no ledger; or nothing."""
+        registered: set[tuple[str, str, str, str]] = set()
+        with self.database.snapshot() as connection:
+            populations = list_populations(connection)
+            for population in populations:
+                for entry in iterate_kind(connection, population.name, "dataset"):
+                    facts = from_json(entry.payload)
+                    names = ("population", "dataset", "manifest_digest", "snapshot")
+                    registered.add(tuple(facts[name] for name in names))
+            datasets = repository.list_datasets(connection, granted_to=None)
+        if not populations and self.storage.has_rows():
+            return "the ledger is empty, and beside it are stored rows of one that was not"
+        for dataset in datasets:
+            if (dataset.population, dataset.name, dataset.manifest_digest, dataset.commitment) not in registered:
+                return f"the dataset {dataset.name!r} is not the one that the ledger registered"
+        return ""
 
     def get_visible(self, principal: Principal, objects: Objects, name: str) -> Dataset:
         """Return a dataset that a principal may see.

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from curator_service.datasets.manifest import Manifest
+from curator_service.files import sync
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, cached_design, code_rows
 from curator_service.privacy.lattice import MISSING, IntArray, RowArray, StoredArray, to_stored
 from curator_service.privacy.rows import Box, RowMap
@@ -112,7 +113,15 @@ class Storage:
     def publish(self, dataset_id: str, snapshot: Snapshot) -> None:
         """Give a whole snapshot its name, durably."""
         snapshot.path.rename(self.root / dataset_id)
-        _sync(self.root)
+        sync(self.root)
+
+    def has_rows(self) -> bool:
+        """Tell whether any dataset is stored here."""
+        return self.root.is_dir() and any(path.name.startswith("ds_") for path in self.root.iterdir())
+
+    def files(self, dataset_id: str) -> list[Path]:
+        """Return the files of a dataset."""
+        return sorted((self.root / dataset_id).iterdir())
 
     def discard(self, dataset_id: str) -> None:
         """Remove what a failed registration left."""
@@ -182,8 +191,8 @@ def _write_snapshot(staging: Path, manifest: Manifest, source: Path, progress: P
     np.save(staging / "gram.npy", gram, allow_pickle=False)
     for path in staging.iterdir():
         path.chmod(0o600)
-        _sync(path)
-    _sync(staging)
+        sync(path)
+    sync(staging)
     with source.open("rb") as file:
         source_digest = hashlib.file_digest(file, "sha256").hexdigest()
     # The same rows under another rule of which count, or with columns in another order or under other names, are still
@@ -404,11 +413,3 @@ def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[_Batch]:
                 },
                 batch.num_rows,
             )
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

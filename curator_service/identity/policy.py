@@ -19,7 +19,12 @@ class Action(StrEnum):
     READ_RELEASE = "read release"
     QUOTE = "quote"
     BUY_RELEASE = "buy release"
+    READ_JOB = "read job"
+    RESERVE = "reserve"
+    END_RESERVATION = "end reservation"
+    READ_KEYS = "read keys"
     READ_LEDGER = "read ledger"
+    SET_LIMIT = "set limit"
 
 
 class Objects(StrEnum):
@@ -35,6 +40,11 @@ POLICY: dict[tuple[Role, Action], Objects] = {
     (Role.ANALYST, Action.READ_RELEASE): Objects.GRANTED,
     (Role.ANALYST, Action.QUOTE): Objects.GRANTED,
     (Role.ANALYST, Action.BUY_RELEASE): Objects.GRANTED,
+    (Role.ANALYST, Action.READ_JOB): Objects.GRANTED,
+    (Role.ANALYST, Action.RESERVE): Objects.GRANTED,
+    (Role.ANALYST, Action.END_RESERVATION): Objects.GRANTED,
+    (Role.ANALYST, Action.READ_KEYS): Objects.ALL,
+    (Role.AUDITOR, Action.READ_KEYS): Objects.ALL,
     (Role.AUDITOR, Action.READ_DATASET): Objects.ALL,
     (Role.AUDITOR, Action.READ_BUDGET): Objects.ALL,
     (Role.AUDITOR, Action.READ_LEDGER): Objects.ALL,
@@ -42,7 +52,11 @@ POLICY: dict[tuple[Role, Action], Objects] = {
     (Role.ADMIN, Action.READ_BUDGET): Objects.ALL,
     (Role.ADMIN, Action.READ_RELEASE): Objects.ALL,
     (Role.ADMIN, Action.QUOTE): Objects.ALL,
+    (Role.ADMIN, Action.READ_JOB): Objects.ALL,
+    (Role.ADMIN, Action.END_RESERVATION): Objects.ALL,
+    (Role.ADMIN, Action.READ_KEYS): Objects.ALL,
     (Role.ADMIN, Action.READ_LEDGER): Objects.ALL,
+    (Role.ADMIN, Action.SET_LIMIT): Objects.ALL,
 }
 
 

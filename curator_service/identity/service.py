@@ -5,12 +5,12 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import ClassVar
 
+from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.db import Database
 from curator_service.identity import repository
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import Principal, TokenRecord
 from curator_service.identity.tokens import Token, make_token, parse_token
-from curator_service.ledger.service import Clock, timestamp, utc_now
 from curator_service.names import NAME, NAME_RULE
 from curator_service.problems import Problem
 

@@ -1,76 +1,61 @@
-"""Entries, their hashes, and the verification of a chain. Pure functions over the stored text."""
+"""The verification of a chain: pure functions of its stored text."""
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
-FORMAT = 1
-GENESIS = "0" * 64
+from pydantic_core import from_json
+
+from curator_service.ledger.entries import (
+    EPOCH_FIRST,
+    GENESIS,
+    UNSIGNED_FORMAT,
+    Checkpoint,
+    StoredEntry,
+    entry_hash,
+)
+
+UNCHARGED_KINDS = frozenset({"dataset", "derive", "key"})
 _OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
-_DOMAIN = f"curator-ledger-entry:{FORMAT}\n".encode()
 
 
-def canonical(payload: Mapping[str, Any]) -> str:
-    """Return the canonical JSON (RFC 8785) of an object of strings and integers alone.
+@dataclass(slots=True)
+class Share:
+    """What one analyst, or one project, has of an account; without a limit of its own it is bound by the account's."""
 
-    Examples
-    --------
-    >>> canonical({"b": "x", "a": 1})
-    '{"a":1,"b":"x"}'
-    """
-    return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    limit: int | None = None
+    posted: int = 0
+    pending: int = 0
 
 
-def entry_hash(payload: str) -> str:
-    """Hash an entry's canonical text, in hexadecimal SHA-256."""
-    return hashlib.sha256(_DOMAIN + payload.encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
-    """A row of the log: its place, its text, its hash."""
-
-    sequence: int
-    payload: str
-    entry_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """An entry as the holder of a release keeps it: everything the entry says, and its hash."""
-
-    payload: str
-    entry_hash: str
-
-    @property
-    def text(self) -> str:
-        """The receipt as a JSON object."""
-        return f'{self.payload[:-1]},"entry_hash":"{self.entry_hash}"}}'
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AccountState:
-    """An account as its row states it, or as its chain implies it.
+    """An account as its rows state it, or as its chain implies it.
 
     Attributes
     ----------
     limit, posted, pending : int
         Units.
-    sequence : int
+    sequence, epoch : int
     head : str
         The hash of the last entry.
     terms : tuple of str
         Adjacency, accountant, delta and time of creation, which the opening entry fixes for good.
+    shares : dict
+        By scope and label.
+    reservations : dict of str to int
+        What is left of each open reservation.
     """
 
     limit: int = 0
     posted: int = 0
     pending: int = 0
     sequence: int = 0
+    epoch: int = EPOCH_FIRST
     head: str = GENESIS
     terms: tuple[str, ...] = ()
+    shares: dict[tuple[str, str], Share] = field(default_factory=dict)
+    reservations: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +69,14 @@ class Verification:
     bad_sequence : int or None
         The first sequence at which the chain does not hold.
     reason : str
+    state : AccountState
+        What the entries up to there imply.
     """
 
     entries: int
-    bad_sequence: int | None = None
-    reason: str = ""
+    bad_sequence: int | None
+    reason: str
+    state: AccountState
 
     @property
     def ok(self) -> bool:
@@ -96,8 +84,25 @@ class Verification:
         return self.bad_sequence is None
 
 
-def verify_chain(population: str, entries: Iterable[StoredEntry], account: AccountState) -> Verification:
-    """Check every entry's hash, link, place and meaning, and the account's row against their sum.
+_UNSIGNED = "the signature is not one of this curator's on this entry"
+
+
+class _Bad(Exception):
+    """An entry that does not hold."""
+
+
+SignatureCheck = Callable[[Checkpoint, str], bool]
+
+
+def verify_chain(
+    population: str,
+    entries: Iterable[StoredEntry],
+    account: AccountState,
+    holds: SignatureCheck,
+    *,
+    every_signature: bool = True,
+) -> Verification:
+    """Check every entry's hash, link, place and meaning, its signature, and the account's rows against their sum.
 
     Parameters
     ----------
@@ -105,62 +110,201 @@ def verify_chain(population: str, entries: Iterable[StoredEntry], account: Accou
     entries : iterable of StoredEntry
         In the order of their sequence.
     account : AccountState
-        What the account's row says.
+        What the account's rows say.
+    holds : callable
+        Whether a signature on a checkpoint is one of the curator's.
+    every_signature : bool
+        Otherwise the last one alone, which covers the hashes of all entries before.
 
     Returns
     -------
     Verification
     """
-    state, count = AccountState(), 0
+    state, count, last = AccountState(), 0, None
     for entry in entries:
         count += 1
         expected = state.sequence + 1
-        reason, state = _check_entry(population, entry, state)
-        if reason:
-            return Verification(count, expected, reason)
+        try:
+            last = _apply(population, entry, state)
+        except _Bad as bad:
+            return Verification(count, expected, str(bad), state)
+        if every_signature and last is not None and not holds(last, entry.signature):
+            return Verification(count, expected, _UNSIGNED, state)
+        signature = entry.signature
+    if last is None:
+        reason = "the last entry is not signed" if count else "there are no entries, not even the opening one"
+        return Verification(count, max(state.sequence, 1), reason, state)
+    if not every_signature and not holds(last, signature):
+        return Verification(count, state.sequence, _UNSIGNED, state)
     if state != account:
-        return Verification(count, state.sequence + 1, _disagreement(state, account))
-    return Verification(count)
+        return Verification(count, state.sequence + 1, _disagreement(state, account), state)
+    return Verification(count, None, "", state)
 
 
-def _check_entry(population: str, entry: StoredEntry, state: AccountState) -> tuple[str, AccountState]:
-    expected = state.sequence + 1
-    if entry.sequence != expected:
-        return f"sequence {entry.sequence} stands where {expected} belongs", state
-    if entry_hash(entry.payload) != entry.entry_hash:
-        return "the hash does not match the entry's text", state
+def _apply(population: str, entry: StoredEntry, state: AccountState) -> Checkpoint | None:
+    """Add an entry to the state; return its checkpoint, or None where it is of the format without."""
     try:
-        payload = json.loads(entry.payload)
+        payload = from_json(entry.payload)
+        version = payload["format"]
+        if entry_hash(entry.payload, version) != entry.entry_hash:
+            raise _Bad("the hash does not match the entry's text")
+        _check_place(population, entry, payload, state)
         units = int(payload["units"])
-        kind, link = payload["kind"], payload["previous_hash"]
-        place = payload["format"], payload["population"], payload["sequence"]
-        terms = tuple(str(payload[name]) for name in _OPENING_TERMS) if kind == "open" else state.terms
+        _count(payload, units, state)
+        state.sequence, state.head = entry.sequence, entry.entry_hash
+        if version == UNSIGNED_FORMAT:
+            if entry.signature or state.epoch != EPOCH_FIRST:
+                raise _Bad("the entry is of a format without a signature, and has one")
+            return None
+        checkpoint = Checkpoint(
+            population,
+            entry.sequence,
+            entry.entry_hash,
+            state.epoch,
+            state.limit,
+            state.posted,
+            state.pending,
+            payload["key_id"],
+        )
+        stated = payload["epoch"], payload["limit"], payload["posted"], payload["pending"]
     except (ValueError, KeyError, TypeError):
-        return "the entry's text is not an entry", state
-    if place != (FORMAT, population, expected):
-        return "format, population or sequence inside the entry do not match its place", state
-    if link != state.head:
-        return "the entry does not follow the one before", state
-    limit, posted = state.limit, state.posted
-    if kind == "open" and expected == 1:
-        limit = units
+        raise _Bad("the entry's text is not an entry") from None
+    if stated != (state.epoch, str(state.limit), str(state.posted), str(state.pending)):
+        raise _Bad("the entry states another account than the entries up to it add up to")
+    return checkpoint
+
+
+def _check_place(population: str, entry: StoredEntry, payload: dict[str, Any], state: AccountState) -> None:
+    expected = state.sequence + 1
+    if payload["kind"] == "reconcile":
+        expected = max(expected, int(payload["sequence"]))  # it leaves out the sequences that were lost
+    if entry.sequence != expected:
+        raise _Bad(f"sequence {entry.sequence} stands where {expected} belongs")
+    if (payload["population"], payload["sequence"]) != (population, expected):
+        raise _Bad("population or sequence inside the entry do not match its place")
+    if payload["previous_hash"] != state.head:
+        raise _Bad("the entry does not follow the one before")
+
+
+def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    """Move the account as an entry says."""
+    kind = payload["kind"]
+    if units < 0 or (kind == "open") is not (state.sequence == 0):
+        raise _Bad(f"an entry of kind {kind!r} does not belong here")
+    if kind == "open":
+        state.limit = units
+        state.terms = tuple(str(payload[name]) for name in _OPENING_TERMS)
     elif kind == "charge" and units > 0:
-        posted += units
-    elif kind != "dataset" or units != 0:
-        return f"an entry of kind {kind!r} with {units} units does not belong here", state
-    if posted > limit:
-        return "the charges exceed the limit", state
-    return "", AccountState(limit, posted, 0, expected, entry.entry_hash, terms)
+        _count_charge(payload, units, state)
+    elif kind == "reserve" and units > 0:
+        _count_reserve(payload, units, state)
+    elif kind == "void":
+        _count_void(payload, units, state)
+    elif kind == "limit":
+        _count_limit(payload, units, state)
+    elif kind == "reconcile":
+        _count_reconciliation(payload, units, state)
+    elif kind not in UNCHARGED_KINDS or units != 0:
+        raise _Bad(f"an entry of kind {kind!r} with {units} units does not belong here")
+    if state.posted + state.pending > state.limit:
+        raise _Bad("the charges exceed the limit")
+
+
+def _shares(payload: dict[str, Any], state: AccountState) -> list[Share]:
+    """Return the shares that an entry touches: its analyst's, and its project's if it names one."""
+    names = [
+        (scope, payload[member])
+        for scope, member in (("analyst", "actor"), ("project", "project"))
+        if member in payload
+    ]
+    return [state.shares.setdefault(name, Share()) for name in names]
+
+
+def _count_charge(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    reservation = payload.get("reservation")
+    if reservation is not None:
+        _take(state, reservation, units, whole=reservation.startswith("job_"))
+        state.pending -= units
+    state.posted += units
+    for share in _shares(payload, state):
+        share.posted += units
+        share.pending -= 0 if reservation is None else units
+        _check_share(share)
+
+
+def _count_reserve(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    reservation, study = payload["reservation"], payload.get("from")
+    if reservation in state.reservations:
+        raise _Bad("the reservation is open already")
+    if study is not None:
+        _take(state, study, units)
+    else:
+        state.pending += units
+        for share in _shares(payload, state):
+            share.pending += units
+            _check_share(share)
+    state.reservations[reservation] = units
+
+
+def _count_void(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    reservation, study = payload["reservation"], payload.get("to")
+    if state.reservations.pop(reservation, None) != units:
+        raise _Bad("the entry gives back another amount than was left of the reservation")
+    if study is not None:
+        if study not in state.reservations:
+            raise _Bad("the entry gives back to a reservation that is not open")
+        state.reservations[study] += units
+        return
+    state.pending -= units
+    for share in _shares(payload | {"actor": payload["holder"]}, state):
+        share.pending -= units
+
+
+def _count_limit(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    if "scope" not in payload:
+        raised = units > state.limit
+        state.limit = units
+    else:
+        share = state.shares.setdefault((payload["scope"], payload["label"]), Share())
+        raised = share.limit is not None and units > share.limit
+        share.limit = units
+        _check_share(share)
+    if raised and payload["actor"] == payload["approved_by"]:
+        raise _Bad("a limit was raised without a second admin")
+
+
+def _count_reconciliation(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    if payload["voided"] != {name: str(left) for name, left in state.reservations.items()}:
+        raise _Bad("the entry closes other reservations than were open")
+    state.reservations.clear()
+    for share in state.shares.values():
+        share.pending = 0
+    state.pending = 0
+    if payload["epoch"] <= state.epoch:
+        raise _Bad("the entry begins an epoch that is not a new one")
+    state.epoch = payload["epoch"]
+    state.posted += units
+    state.limit = int(payload["limit"])
+
+
+def _take(state: AccountState, reservation: str, units: int, *, whole: bool = False) -> None:
+    left = state.reservations.get(reservation, -1) - units
+    if left < 0 or (whole and left):
+        raise _Bad("the entry takes another amount than was left of the reservation")
+    state.reservations[reservation] = left
+    if whole:
+        del state.reservations[reservation]
+
+
+def _check_share(share: Share) -> None:
+    if share.limit is not None and share.posted + share.pending > share.limit:
+        raise _Bad("the charges exceed the limit of an analyst or a project")
 
 
 def _disagreement(chain: AccountState, account: AccountState) -> str:
-    if account.sequence > chain.sequence:
-        return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: entries are missing"
-    if account.sequence < chain.sequence:
-        return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: entries were added"
-    fields = [
-        name
-        for name in ("limit", "posted", "pending", "head", "terms")
-        if getattr(chain, name) != getattr(account, name)
-    ]
+    if account.sequence != chain.sequence:
+        verdict = "entries are missing" if account.sequence > chain.sequence else "entries were added"
+        return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: {verdict}"
+    names = ("limit", "posted", "pending", "epoch", "head", "terms", "shares", "reservations")
+    fields = [name for name in names if getattr(chain, name) != getattr(account, name)]
     return f"the account's row and the log disagree on {', '.join(fields)}"

@@ -1,6 +1,6 @@
 """Tables of the ledger."""
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, String, Text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.db import Base
@@ -25,6 +25,24 @@ class PopulationRow(Base):
     head_sequence: Mapped[int] = mapped_column(BigInteger, default=0)
     head_hash: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[str] = mapped_column(String(32))
+    epoch: Mapped[int] = mapped_column(Integer, default=1, server_default="1")
+
+
+class ShareRow(Base):
+    """What one analyst, or one project, has of an account; it is locked after the account, in the order of its key."""
+
+    __tablename__ = "shares"
+    __table_args__ = (
+        CheckConstraint("posted_units >= 0 AND pending_units >= 0", name="amounts_not_negative"),
+        CheckConstraint("limit_units IS NULL OR posted_units + pending_units <= limit_units", name="within_limit"),
+    )
+
+    population: Mapped[str] = mapped_column(ForeignKey("populations.name"), primary_key=True)
+    scope: Mapped[str] = mapped_column(String(16), primary_key=True)
+    label: Mapped[str] = mapped_column(String(63), primary_key=True)
+    limit_units: Mapped[int | None] = mapped_column(BigInteger)
+    posted_units: Mapped[int] = mapped_column(BigInteger, default=0)
+    pending_units: Mapped[int] = mapped_column(BigInteger, default=0)
 
 
 class LedgerEntryRow(Base):
@@ -36,3 +54,81 @@ class LedgerEntryRow(Base):
     sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True)
     payload: Mapped[str] = mapped_column(Text)
     entry_hash: Mapped[str] = mapped_column(String(64))
+    signature: Mapped[str] = mapped_column(String(88), server_default="")
+
+
+class SigningKeyRow(Base):
+    """A public key of the curator, endorsed by the one before; there is one first, and one after each."""
+
+    __tablename__ = "signing_keys"
+
+    key_id: Mapped[str] = mapped_column(String(40), primary_key=True)
+    public_key: Mapped[str] = mapped_column(String(44))
+    created_at: Mapped[str] = mapped_column(String(32))
+    previous: Mapped[str] = mapped_column(String(40), unique=True)
+    endorsement: Mapped[str] = mapped_column(String(88))
+
+
+class SealRow(Base):
+    """The one row that says whether releases are refused, and why: an empty reason means that they are not."""
+
+    __tablename__ = "seal"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    reason: Mapped[str] = mapped_column(Text)
+    sealed_at: Mapped[str] = mapped_column(String(32))
+
+
+class ReservationRow(Base):
+    """An amount that is held: for a job until it posts, or for a study until its time is over.
+
+    `state` is ``open`` or ``closed``; a closed one never opens again, so its id is the fence of whoever works on it.
+    """
+
+    __tablename__ = "reservations"
+    __table_args__ = (CheckConstraint("drawn_units >= 0 AND drawn_units <= units", name="drawn_within"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    population: Mapped[str] = mapped_column(ForeignKey("populations.name"))
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"))
+    principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"))
+    project: Mapped[str] = mapped_column(String(63))
+    study_id: Mapped[str | None] = mapped_column(ForeignKey("reservations.id"))
+    units: Mapped[int] = mapped_column(BigInteger)
+    drawn_units: Mapped[int] = mapped_column(BigInteger)
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    outcome: Mapped[str] = mapped_column(String(16))
+    request_digest: Mapped[str] = mapped_column(String(64), index=True)
+    details: Mapped[str] = mapped_column(Text)
+    owner: Mapped[str] = mapped_column(String(32))
+    created_at: Mapped[str] = mapped_column(String(32))
+    expires_at: Mapped[str] = mapped_column(String(32))
+    sequence: Mapped[int] = mapped_column(BigInteger)
+
+
+class WorkerRow(Base):
+    """A process that works on jobs; its beat grows while it lives."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    beat: Mapped[int] = mapped_column(BigInteger)
+
+
+class ProposalRow(Base):
+    """A raised limit that waits for the approval of a second admin."""
+
+    __tablename__ = "proposals"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    population: Mapped[str] = mapped_column(ForeignKey("populations.name"))
+    scope: Mapped[str] = mapped_column(String(16))
+    label: Mapped[str] = mapped_column(String(63))
+    limit_units: Mapped[int] = mapped_column(BigInteger)
+    from_units: Mapped[int] = mapped_column(BigInteger)
+    reason: Mapped[str] = mapped_column(Text)
+    proposed_by: Mapped[str] = mapped_column(ForeignKey("principals.id"))
+    proposed_at: Mapped[str] = mapped_column(String(32))
+    state: Mapped[str] = mapped_column(String(16))
+    decided_by: Mapped[str | None] = mapped_column(ForeignKey("principals.id"))
+    decided_at: Mapped[str | None] = mapped_column(String(32))

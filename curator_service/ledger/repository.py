@@ -1,23 +1,30 @@
-"""Queries of the ledger."""
+"""Queries of the ledger: accounts, entries, keys and the seal."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, insert, select, update
+from pydantic_core import from_json
+from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, insert, literal, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.db import InsertIfAbsent, Statement
-from curator_service.ledger.chain import StoredEntry
-from curator_service.ledger.models import LedgerEntryRow, PopulationRow
+from curator_service.ledger.chain import Share
+from curator_service.ledger.entries import StoredEntry
+from curator_service.ledger.models import LedgerEntryRow, PopulationRow, SealRow, ShareRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
 
 _PAGE = 1000
+SEAL_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """A population with its account, as read at one instant."""
+    """A population with its account, as read at one instant.
+
+    `sealed` is the reason why the curator refuses releases; empty while it does not.
+    """
 
     name: str
     adjacency: Adjacency
@@ -29,6 +36,8 @@ class Population:
     sequence: int
     head: str
     created_at: str
+    epoch: int
+    sealed: str
 
     @property
     def remaining(self) -> int:
@@ -39,11 +48,25 @@ class Population:
         """View units that were or would be spent in every notion, at the account's δ."""
         return self.accountant.spent(units, self.delta)
 
-    def view_remaining(self) -> Amount:
-        """View what remains: each notion, used as a price, fits."""
-        return self.accountant.affordable(self.remaining, self.delta)
+    def view_left(self, units: int) -> Amount:
+        """View what may still be spent: each notion, used as a price, fits."""
+        return self.accountant.affordable(units, self.delta)
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A locked account inside a unit of work: the place of the next entry, and the account after it."""
+
+    population: str
+    sequence: int
+    previous_hash: str
+    epoch: int
+    limit: int
+    posted: int
+    pending: int
+
+
+_SEALED = select(SealRow.reason).where(SealRow.id == SEAL_ID).scalar_subquery()
 _SELECT = select(
     PopulationRow.name,
     PopulationRow.adjacency,
@@ -55,36 +78,128 @@ _SELECT = select(
     PopulationRow.head_sequence,
     PopulationRow.head_hash,
     PopulationRow.created_at,
+    PopulationRow.epoch,
+    _SEALED,
 )
 _FIND = Statement(_SELECT.where(PopulationRow.name == bindparam("population")))
 _LIST = Statement(_SELECT.order_by(PopulationRow.name))
 _INSERT = InsertIfAbsent(PopulationRow)
-# I1 in one statement: the database decides, under its own lock, whether the cost still fits.
-_CHARGE = Statement(
+_THIS = PopulationRow.name == bindparam("population")
+_HEAD = (
+    PopulationRow.head_sequence,
+    PopulationRow.head_hash,
+    PopulationRow.epoch,
+    PopulationRow.limit_units,
+    PopulationRow.posted_units,
+    PopulationRow.pending_units,
+)
+_POSTED, _PENDING = (bindparam(name, type_=BigInteger) for name in ("posted", "pending"))
+# I1 in one statement: the database decides, under its own lock, whether amounts still fit, and nothing is sealed.
+_MOVE = Statement(
     update(PopulationRow)
     .where(
-        PopulationRow.name == bindparam("population"),
-        bindparam("cost", type_=BigInteger) > 0,
-        PopulationRow.posted_units + PopulationRow.pending_units + bindparam("cost") <= PopulationRow.limit_units,
+        _THIS,
+        _SEALED == "",
+        PopulationRow.posted_units + PopulationRow.pending_units + _POSTED + _PENDING <= PopulationRow.limit_units,
     )
-    .values(posted_units=PopulationRow.posted_units + bindparam("cost"), head_sequence=PopulationRow.head_sequence + 1)
-    .returning(PopulationRow.head_sequence, PopulationRow.head_hash)
+    .values(
+        posted_units=PopulationRow.posted_units + _POSTED,
+        pending_units=PopulationRow.pending_units + _PENDING,
+        head_sequence=PopulationRow.head_sequence + 1,
+    )
+    .returning(*_HEAD)
 )
-_ADVANCE = Statement(
+_LOCK = Statement(
+    update(PopulationRow).where(_THIS).values(head_sequence=PopulationRow.head_sequence).returning(*_HEAD)
+)
+_SET_LIMIT = Statement(
     update(PopulationRow)
-    .where(PopulationRow.name == bindparam("population"))
-    .values(head_sequence=PopulationRow.head_sequence + 1)
-    .returning(PopulationRow.head_sequence, PopulationRow.head_hash)
+    .where(
+        _THIS,
+        _SEALED == "",
+        PopulationRow.limit_units == bindparam("was", type_=BigInteger),
+        PopulationRow.posted_units + PopulationRow.pending_units <= bindparam("units", type_=BigInteger),
+    )
+    .values(limit_units=bindparam("units"), head_sequence=PopulationRow.head_sequence + 1)
+    .returning(*_HEAD)
 )
-_SET_HEAD = Statement(
-    update(PopulationRow).where(PopulationRow.name == bindparam("population")).values(head_hash=bindparam("head"))
+_SET_ACCOUNT = Statement(
+    update(PopulationRow)
+    .where(_THIS)
+    .values(
+        pending_units=0,
+        limit_units=bindparam("limit", type_=BigInteger),
+        posted_units=_POSTED,
+        epoch=bindparam("next_epoch", type_=Integer),
+        head_sequence=bindparam("place", type_=BigInteger),
+    )
+    .returning(*_HEAD)
 )
+_SET_HEAD = Statement(update(PopulationRow).where(_THIS).values(head_hash=bindparam("head")))
+
+
+class _MoveShare(Statement):
+    """Add to what an analyst or a project has spent and holds, unless its own limit would be passed."""
+
+    def __init__(self) -> None:
+        super().__init__(insert(ShareRow))
+
+    def _build(self, dialect: Any) -> Any:
+        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(ShareRow)
+        posted = ShareRow.posted_units + insertion.excluded.posted_units
+        pending = ShareRow.pending_units + insertion.excluded.pending_units
+        # A first row must not be negative, so what gives back goes through an UPDATE.
+        return insertion.on_conflict_do_update(
+            index_elements=[ShareRow.population, ShareRow.scope, ShareRow.label],
+            set_={"posted_units": posted, "pending_units": pending},
+            where=or_(ShareRow.limit_units.is_(None), posted + pending <= ShareRow.limit_units),
+        )
+
+
+_MOVE_SHARE = _MoveShare()
+_THIS_SHARE = (_THIS_POPULATION := ShareRow.population == bindparam("population")) & (
+    (ShareRow.scope == bindparam("scope")) & (ShareRow.label == bindparam("label"))
+)
+_SETTLE_SHARE = Statement(
+    update(ShareRow)
+    .where(_THIS_SHARE)
+    .values(posted_units=ShareRow.posted_units + _POSTED, pending_units=ShareRow.pending_units + _PENDING)
+)
+_OPEN_SHARE = InsertIfAbsent(ShareRow)
+_LIMIT_SHARE = Statement(
+    update(ShareRow)
+    .where(
+        _THIS_SHARE,
+        func.coalesce(ShareRow.limit_units, -1) == bindparam("was", type_=BigInteger),
+        ShareRow.posted_units + ShareRow.pending_units <= bindparam("units", type_=BigInteger),
+    )
+    .values(limit_units=bindparam("units"))
+)
+_CLEAR_SHARES = Statement(update(ShareRow).where(_THIS_POPULATION).values(pending_units=literal(0)))
+_SHARES = Statement(
+    select(ShareRow.scope, ShareRow.label, ShareRow.limit_units, ShareRow.posted_units, ShareRow.pending_units)
+    .where(_THIS_POPULATION)
+    .order_by(ShareRow.scope, ShareRow.label)
+)
+_FIND_SHARE = Statement(select(ShareRow.limit_units, ShareRow.posted_units, ShareRow.pending_units).where(_THIS_SHARE))
 _INSERT_ENTRY = Statement(insert(LedgerEntryRow))
+_ENTRY = (LedgerEntryRow.sequence, LedgerEntryRow.payload, LedgerEntryRow.entry_hash, LedgerEntryRow.signature)
+_OF_CHAIN = LedgerEntryRow.population == bindparam("population")
 _ENTRIES = Statement(
-    select(LedgerEntryRow.sequence, LedgerEntryRow.payload, LedgerEntryRow.entry_hash)
-    .where(LedgerEntryRow.population == bindparam("population"), LedgerEntryRow.sequence > bindparam("after"))
+    select(*_ENTRY)
+    .where(_OF_CHAIN, LedgerEntryRow.sequence > bindparam("after"))
     .order_by(LedgerEntryRow.sequence)
     .limit(bindparam("count"))
+)
+_FIND_ENTRY = Statement(select(*_ENTRY).where(_OF_CHAIN, LedgerEntryRow.sequence == bindparam("sequence")))
+_FIND_HEAD = Statement(select(*_ENTRY).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
+_HEAD_AND_SEAL = Statement(select(*_ENTRY, _SEALED).where(_OF_CHAIN).order_by(LedgerEntryRow.sequence.desc()).limit(1))
+_HASHES = Statement(select(LedgerEntryRow.sequence, LedgerEntryRow.entry_hash).where(_OF_CHAIN))
+# Kinds stand first among an entry's members in no canonical order, so this reads the text; it is asked once in a while.
+_OF_KIND = Statement(
+    select(*_ENTRY)
+    .where(_OF_CHAIN, LedgerEntryRow.payload.like(bindparam("pattern")))
+    .order_by(LedgerEntryRow.sequence)
 )
 
 
@@ -102,6 +217,7 @@ def insert_population(connection: Connection, population: Population) -> bool:
         head_sequence=population.sequence,
         head_hash=population.head,
         created_at=population.created_at,
+        epoch=population.epoch,
     )
     return inserted == 1
 
@@ -117,23 +233,92 @@ def list_populations(connection: Connection) -> list[Population]:
     return [_population(row) for row in _LIST.all(connection)]
 
 
-def charge(connection: Connection, population: str, cost: int) -> tuple[int, str] | None:
-    """Charge a cost if it fits, and lock the account.
+def move(connection: Connection, population: str, *, posted: int, pending: int) -> Head | None:
+    """Add to what is posted and held, if it fits and nothing is sealed; lock the account.
 
     Returns
     -------
-    tuple of (int, str) or None
-        The new entry's sequence and the hash before it; None if the cost does not fit.
+    Head or None
+        The next entry's place; None if the amounts do not fit, or the curator is sealed.
     """
-    row = _CHARGE.first(connection, population=population, cost=cost)
-    return None if row is None else (row[0], row[1])
+    return _head(population, _MOVE.first(connection, population=population, posted=posted, pending=pending))
 
 
-def advance(connection: Connection, population: str) -> tuple[int, str]:
-    """Take the next sequence without a charge, and lock the account."""
-    row = _ADVANCE.first(connection, population=population)
-    assert row is not None
-    return row[0], row[1]
+def lock(connection: Connection, population: str) -> Head:
+    """Lock the account, and take no sequence: for units of work that read other rows first."""
+    head = _head(population, _LOCK.first(connection, population=population))
+    assert head is not None
+    return head
+
+
+def set_limit(connection: Connection, population: str, *, was: int, units: int) -> Head | None:
+    """Set a limit that is still what it was, unless it would fall below what is posted and held."""
+    return _head(population, _SET_LIMIT.first(connection, population=population, was=was, units=units))
+
+
+def set_account(connection: Connection, population: str, *, limit: int, posted: int, epoch: int, sequence: int) -> Head:
+    """Write an account as a reconciliation found it; nothing is held any more."""
+    row = _SET_ACCOUNT.first(
+        connection, population=population, limit=limit, posted=posted, next_epoch=epoch, place=sequence
+    )
+    head = _head(population, row)
+    assert head is not None
+    return head
+
+
+def move_share(connection: Connection, population: str, scope: str, label: str, *, posted: int, pending: int) -> bool:
+    """Add to what a share has posted and holds; False if its own limit forbids it. The account must be locked."""
+    moved = _MOVE_SHARE.changed(
+        connection,
+        population=population,
+        scope=scope,
+        label=label,
+        limit_units=None,
+        posted_units=posted,
+        pending_units=pending,
+    )
+    return moved == 1
+
+
+def settle_share(connection: Connection, population: str, scope: str, label: str, *, posted: int, pending: int) -> None:
+    """Move a share without asking its limit: what it held becomes posted, or is given back."""
+    _SETTLE_SHARE.execute(connection, population=population, scope=scope, label=label, posted=posted, pending=pending)
+
+
+def limit_share(
+    connection: Connection, population: str, scope: str, label: str, *, was: int | None, units: int
+) -> bool:
+    """Set a share's limit that is still what it was, unless it would fall below what is posted and held."""
+    _OPEN_SHARE.execute(
+        connection,
+        population=population,
+        scope=scope,
+        label=label,
+        limit_units=None,
+        posted_units=0,
+        pending_units=0,
+    )
+    known = -1 if was is None else was
+    changed = _LIMIT_SHARE.changed(connection, population=population, scope=scope, label=label, was=known, units=units)
+    return changed == 1
+
+
+def clear_pending(connection: Connection, population: str) -> None:
+    """Let no share hold anything any more."""
+    _CLEAR_SHARES.execute(connection, population=population)
+
+
+def find_share(connection: Connection, population: str, scope: str, label: str) -> Share | None:
+    """Return a share, or None where nothing was spent and no limit was set."""
+    row = _FIND_SHARE.first(connection, population=population, scope=scope, label=label)
+    return None if row is None else Share(*row)
+
+
+def list_shares(connection: Connection, population: str) -> dict[tuple[str, str], Share]:
+    """Return every share of an account, by scope and label."""
+    return {
+        (scope, label): Share(*amounts) for scope, label, *amounts in _SHARES.all(connection, population=population)
+    }
 
 
 def append_entry(connection: Connection, population: str, entry: StoredEntry) -> None:
@@ -144,8 +329,32 @@ def append_entry(connection: Connection, population: str, entry: StoredEntry) ->
         sequence=entry.sequence,
         payload=entry.payload,
         entry_hash=entry.entry_hash,
+        signature=entry.signature,
     )
     _SET_HEAD.execute(connection, population=population, head=entry.entry_hash)
+
+
+def find_entry(connection: Connection, population: str, sequence: int) -> StoredEntry | None:
+    """Return one entry, or None."""
+    row = _FIND_ENTRY.first(connection, population=population, sequence=sequence)
+    return None if row is None else StoredEntry(*row)
+
+
+def find_head(connection: Connection, population: str) -> StoredEntry | None:
+    """Return the last entry of a chain, or None."""
+    row = _FIND_HEAD.first(connection, population=population)
+    return None if row is None else StoredEntry(*row)
+
+
+def find_head_and_seal(connection: Connection, population: str) -> tuple[StoredEntry | None, str]:
+    """Return the last entry of a chain, and why the curator is sealed, as of now."""
+    row = _HEAD_AND_SEAL.first(connection, population=population)
+    return (None, "") if row is None else (StoredEntry(*row[:4]), row[4])
+
+
+def list_hashes(connection: Connection, population: str) -> dict[int, str]:
+    """Return the hash of every entry of a chain by its sequence."""
+    return dict(_HASHES.all(connection, population=population))
 
 
 def list_entries(connection: Connection, population: str, *, after: int, count: int) -> list[StoredEntry]:
@@ -161,6 +370,16 @@ def iterate_entries(connection: Connection, population: str) -> Iterator[StoredE
         after = page[-1].sequence
 
 
+def iterate_kind(connection: Connection, population: str, kind: str) -> list[StoredEntry]:
+    """Return every entry of one kind, in order."""
+    found = [StoredEntry(*row) for row in _OF_KIND.all(connection, population=population, pattern=f'%"kind":"{kind}"%')]
+    return [entry for entry in found if from_json(entry.payload)["kind"] == kind]
+
+
 def _population(row: tuple[Any, ...]) -> Population:
     name, adjacency, accountant, delta, *account = row
     return Population(name, Adjacency(adjacency), ACCOUNTANTS[accountant], float(delta), *account)
+
+
+def _head(population: str, row: tuple[Any, ...] | None) -> Head | None:
+    return None if row is None else Head(population, *row)

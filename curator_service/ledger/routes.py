@@ -2,10 +2,11 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.doors import Visit, door, page_parameters
+from curator_service.doors import Visit, door, page_parameters, request_body
 from curator_service.http import json_response
 from curator_service.identity.policy import Action
-from curator_service.ledger.schemas import render_budget
+from curator_service.ledger.repository import Population
+from curator_service.ledger.schemas import LIMIT_EXAMPLE, LimitRequest, render_budget, render_key, render_proposal
 from curator_service.names import NAME
 from curator_service.problems import PROBLEM_RESPONSES, NotFound
 
@@ -21,7 +22,8 @@ def get_budget(
     """Return the account of a dataset's population."""
     dataset = visit.dataset(name)
     population = visit.curator.ledger.get_population(dataset.population)
-    return json_response({"dataset": dataset.name, **render_budget(population)})
+    checkpoint = visit.curator.ledger.get_checkpoint(dataset.population)
+    return json_response({"dataset": dataset.name, **render_budget(population), "checkpoint": checkpoint.facts})
 
 
 @router.get(
@@ -35,9 +37,92 @@ def list_entries(
     population: str,
 ) -> Response:
     """Return a page of entries after a sequence, each with its hash."""
-    if not NAME.fullmatch(population):
-        raise NotFound("There is no population of this name.")
-    account = visit.curator.ledger.get_population(population)
+    account = _population(visit, population)
     after, count = visit.page()
     entries = visit.curator.ledger.list_entries(population, after=after, count=count)
     return json_response({**render_budget(account), "entries": entries})
+
+
+@router.get("/ledger/{population}/checkpoint", summary="The signed checkpoint of a chain's head (auditor)")
+@door(Action.READ_LEDGER)
+def get_checkpoint(
+    visit: Visit,
+    population: str,
+) -> Response:
+    """Return what is signed of the last entry: whoever keeps it can tell later whether the ledger was wound back."""
+    _population(visit, population)
+    return json_response({"checkpoint": visit.curator.ledger.get_checkpoint(population).facts})
+
+
+@router.get("/admin/seal", summary="Whether the curator is sealed, since when and why (auditor)")
+@door(Action.READ_LEDGER)
+def get_seal(
+    visit: Visit,
+) -> Response:
+    """Return why releases are refused; an empty reason means that they are not."""
+    reason, since = visit.curator.ledger.guard.status()
+    return json_response({"sealed": bool(reason), "reason": reason, "since": since or None})
+
+
+@router.get("/keys", summary="The curator's public keys, each endorsed by the one before")
+@door(Action.READ_KEYS)
+def list_keys(
+    visit: Visit,
+) -> Response:
+    """Return every key that ever signed a receipt, the oldest first."""
+    keys = visit.curator.keys.list_keys()
+    return json_response({"keys": [render_key(key) for key in keys], "active": keys[-1].key_id if keys else None})
+
+
+@router.post(
+    "/admin/populations/{population}/limits",
+    summary="Lower a limit, or propose to raise it (admin)",
+    status_code=200,
+    responses={202: {"description": "A raise, which waits for the approval of another admin"}},
+    openapi_extra=request_body("LimitRequest", LIMIT_EXAMPLE),
+)
+@door(Action.SET_LIMIT)
+def set_limit(
+    visit: Visit,
+    population: str,
+) -> Response:
+    """Set the limit of an account, of an analyst or of a project: lower at once, higher with a second admin."""
+    asked = visit.call.parse(LimitRequest)
+    limits = visit.curator.limits
+    proposal = limits.propose(population, asked.scope, asked.label, asked.limit.price, asked.reason, visit.principal)
+    return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
+
+
+@router.get("/admin/proposals", summary="Proposed limits, the newest first (admin)")
+@door(Action.SET_LIMIT)
+def list_proposals(
+    visit: Visit,
+) -> Response:
+    """Return what was proposed and decided."""
+    return json_response({"proposals": [render_proposal(p) for p in visit.curator.limits.list_proposals()]})
+
+
+@router.post("/admin/proposals/{proposal_id}/approve", summary="Approve a higher limit as the second admin")
+@door(Action.SET_LIMIT)
+def approve_proposal(
+    visit: Visit,
+    proposal_id: str,
+) -> Response:
+    """Approve what another admin proposed: the limit holds from now on, and the ledger names both."""
+    return json_response(render_proposal(visit.curator.limits.decide(proposal_id, visit.principal, approve=True)))
+
+
+@router.post("/admin/proposals/{proposal_id}/reject", summary="Reject a proposed limit, or take it back (admin)")
+@door(Action.SET_LIMIT)
+def reject_proposal(
+    visit: Visit,
+    proposal_id: str,
+) -> Response:
+    """Reject a proposal."""
+    return json_response(render_proposal(visit.curator.limits.decide(proposal_id, visit.principal, approve=False)))
+
+
+def _population(visit: Visit, name: str) -> Population:
+    if not NAME.fullmatch(name):
+        raise NotFound("There is no population of this name.")
+    return visit.curator.ledger.get_population(name)

@@ -1,10 +1,77 @@
 """Amounts and accounts as JSON: the account's integer first, its views beside it."""
 
 import math
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from curator_service.ledger.keys import PublicKey
+from curator_service.ledger.proposals import Proposal
 from curator_service.ledger.repository import Population
-from curator_service.privacy.accountant import Amount
+from curator_service.names import NAME_PATTERN
+from curator_service.privacy.accountant import Amount, Price
+from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX
+
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class PriceModel(BaseModel):
+    """The price that the analyst offers: (ε, δ), or µ, or ρ, or, for Laplace noise, ε alone."""
+
+    model_config = STRICT
+
+    epsilon: Annotated[Positive, Field(le=EPSILON_MAX)] | None = None
+    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
+    mu: Annotated[Positive, Field(le=1000)] | None = None
+    rho: Annotated[Positive, Field(le=500_000)] | None = None
+
+    @field_validator("delta", mode="after")
+    @classmethod
+    def _read_no_delta(cls, delta: float | None) -> float | None:
+        """Read a delta of 0, as accounts of pure epsilon state it, as none."""
+        if delta is not None and 0 < delta < float(DELTA_MIN):
+            raise ValueError("delta must be at least 1e-15, or left out where noise is Laplace")
+        return delta or None
+
+    @model_validator(mode="after")
+    def _check_one_notion(self) -> Self:
+        given = {name for name in ("epsilon", "delta", "mu", "rho") if getattr(self, name) is not None}
+        if given not in ({"epsilon", "delta"}, {"epsilon"}, {"mu"}, {"rho"}):
+            raise ValueError(
+                "state the price as epsilon with delta, or as mu, or as rho; for Laplace noise also as epsilon"
+            )
+        return self
+
+    @property
+    def price(self) -> Price:
+        """The price as the privacy core reads it."""
+        return Price(self.epsilon, self.delta, self.mu, self.rho)
+
+
+class LimitRequest(BaseModel):
+    """A limit to set: of the account, of an analyst or of a project."""
+
+    model_config = STRICT
+
+    limit: PriceModel
+    scope: Literal["", "analyst", "project"] = ""
+    label: Annotated[str, StringConstraints(pattern=NAME_PATTERN)] | Literal[""] = ""
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+    @model_validator(mode="after")
+    def _check_label(self) -> Self:
+        if bool(self.scope) is not bool(self.label):
+            raise ValueError("name an analyst or a project with scope and label together, or neither for the account")
+        return self
+
+
+LIMIT_EXAMPLE = {
+    "limit": {"epsilon": 1.0, "delta": 1e-06},
+    "scope": "analyst",
+    "label": "ada",
+    "reason": "a quarter of the budget each",
+}
 
 
 def render_amount(amount: Amount) -> dict[str, Any]:
@@ -28,6 +95,35 @@ def render_budget(population: Population) -> dict[str, Any]:
         "limit": render_amount(population.view(population.limit)),
         "posted": render_amount(population.view(population.posted)),
         "pending": render_amount(population.view(population.pending)),
-        "remaining": render_amount(population.view_remaining()),
+        "remaining": render_amount(population.view_left(population.remaining)),
         "share_spent": (population.posted + population.pending) / population.limit,
+    }
+
+
+def render_proposal(proposal: Proposal) -> dict[str, Any]:
+    """Return a proposed limit as JSON; amounts in the account's units."""
+    return {
+        "id": proposal.id,
+        "population": proposal.population,
+        "scope": proposal.scope,
+        "label": proposal.label,
+        "limit_units": str(proposal.limit),
+        "from_units": None if proposal.was < 0 else str(proposal.was),
+        "reason": proposal.reason,
+        "proposed_by": proposal.proposed_by,
+        "proposed_at": proposal.proposed_at,
+        "state": proposal.state,
+        "decided_by": proposal.decided_by,
+        "decided_at": proposal.decided_at,
+    }
+
+
+def render_key(key: PublicKey) -> dict[str, str | None]:
+    """Return a public key as JSON."""
+    return {
+        "key_id": key.key_id,
+        "public_key": key.public_key,
+        "created_at": key.created_at,
+        "previous": key.previous or None,
+        "endorsement": key.endorsement or None,
     }

@@ -1,45 +1,36 @@
-"""Rules of the ledger: opening a population, charging it, showing and verifying its chain."""
+"""Rules of the ledger: opening a population, charging it, reserving, showing and verifying its chain."""
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
 from sqlalchemy import Connection
 
+from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.db import Database
-from curator_service.ledger import repository
-from curator_service.ledger.chain import (
-    FORMAT,
+from curator_service.ledger import repository, reservations
+from curator_service.ledger.anchor import AnchorError
+from curator_service.ledger.book import Contradiction, Ledger, Payer, Refused
+from curator_service.ledger.chain import Verification
+from curator_service.ledger.entries import (
+    EPOCH_FIRST,
     GENESIS,
-    AccountState,
     Receipt,
-    StoredEntry,
-    Verification,
-    canonical,
-    entry_hash,
-    verify_chain,
+    SignedCheckpoint,
 )
+from curator_service.ledger.guard import Guard, unverified, verify_population
 from curator_service.ledger.repository import Population
 from curator_service.names import NAME, NAME_RULE
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import DELTA_MIN
-from curator_service.problems import NotFound, Problem
+from curator_service.problems import NotFound, Problem, Unavailable
 
-Clock = Callable[[], datetime]
-
-
-def utc_now() -> datetime:
-    """Return the time of now, in UTC."""
-    return datetime.now(UTC)
-
-
-def timestamp(moment: datetime) -> str:
-    """Format a moment as RFC 3339, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+log = logging.getLogger("curator_service")
 
 
 class BudgetExceeded(Problem):
@@ -51,20 +42,34 @@ class BudgetExceeded(Problem):
 
 
 class PopulationError(ValueError):
-    """A population cannot be created as asked; the message says why, for the admin."""
+    """A population cannot be created or changed as asked; the message says why, for the admin."""
 
 
 @dataclass(frozen=True, slots=True)
-class Charge:
-    """A charge inside an open unit of work: the account is locked, the entry not yet written."""
+class Room:
+    """How much one of the limits that bind a payer leaves.
 
-    population: str
-    sequence: int
-    previous_hash: str
-    units: int
+    Attributes
+    ----------
+    owner : str
+        Whose limit it is, for the text of a refusal.
+    limit, left : int
+        Units.
+    """
+
+    owner: str
+    limit: int
+    left: int
 
 
-def _units_of_limit(accountant: Accountant, limit: Price) -> int:
+def units_of_limit(accountant: Accountant, limit: Price) -> int:
+    """Return a limit in the account's units, rounded down.
+
+    Raises
+    ------
+    PopulationError
+        If it is not valid, or out of range.
+    """
     if limit.is_pure and accountant is not PURE:
         raise PopulationError("state delta beside epsilon: a budget of epsilon alone is for the accountant pure")
     try:
@@ -78,58 +83,70 @@ def _units_of_limit(accountant: Accountant, limit: Price) -> int:
     return units
 
 
-class Ledger:
-    """The ledger of one unit of work.
-
-    Parameters
-    ----------
-    connection : Connection
-        Inside `Database.begin`.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    def charge(self, population: str, cost: int) -> Charge | None:
-        """Charge a cost, decided by the database in one statement; None if it does not fit."""
-        head = repository.charge(self.connection, population, cost)
-        return None if head is None else Charge(population, *head, cost)
-
-    def record(self, charge: Charge, kind: str, facts: Mapping[str, Any]) -> Receipt:
-        """Append the entry of a charge to the chain."""
-        payload = canonical(
-            {
-                **facts,
-                "format": FORMAT,
-                "kind": kind,
-                "population": charge.population,
-                "sequence": charge.sequence,
-                "units": str(charge.units),
-                "previous_hash": charge.previous_hash,
-            }
-        )
-        entry = StoredEntry(charge.sequence, payload, entry_hash(payload))
-        repository.append_entry(self.connection, charge.population, entry)
-        return Receipt(payload, entry.entry_hash)
-
-    def note(self, population: str, kind: str, facts: Mapping[str, Any]) -> Receipt:
-        """Append an entry that charges nothing."""
-        return self.record(Charge(population, *repository.advance(self.connection, population), 0), kind, facts)
-
-
 class LedgerService:
-    """What admins and auditors do with the ledger.
+    """Units of work on the ledger, and what admins and auditors do with it.
 
     Parameters
     ----------
     database : Database
+    guard : Guard
     now : callable
         The clock.
     """
 
-    def __init__(self, database: Database, now: Clock = utc_now) -> None:
+    def __init__(self, database: Database, guard: Guard, now: Clock = utc_now) -> None:
         self.database = database
+        self.guard = guard
         self.now = now
+
+    @contextmanager
+    def unit(self) -> Iterator[Ledger]:
+        """Open a unit of work that writes the ledger: all of it durable, or nothing.
+
+        Raises
+        ------
+        LedgerUnverified
+            If the ledger was changed or wound back under this process: the curator seals itself.
+        Unavailable
+            If the anchor cannot be read.
+        """
+        if self.guard.doubt:
+            raise unverified()
+        signer = self.guard.signer()
+        try:
+            with self.database.begin() as connection:
+                yield Ledger(connection, signer, self.guard.trust)
+        except Contradiction as found:
+            self.guard.seal(str(found))
+            raise unverified() from None
+        except AnchorError as error:
+            log.error("%s", error)  # noqa: TRY400 -- the message says it all
+            raise Unavailable(
+                "The ledger's anchor cannot be read. Nothing was charged unless a repeat with the same "
+                "Idempotency-Key returns an answer."
+            ) from None
+
+    def end(self, reservation_id: str, outcome: str, *, actor: str) -> bool:
+        """Close a reservation and give back what is left; False if it had ended before, or there is none.
+
+        Decided by its state in the database, so that nothing is given back twice, or after it was charged.
+
+        Raises
+        ------
+        LedgerUnverified
+            If the curator is sealed.
+        """
+        with self.database.read() as connection:
+            reservation = reservations.find_reservation(connection, reservation_id)
+        if reservation is None or reservation.state != reservations.OPEN:
+            return False
+        try:
+            with self.unit() as ledger:
+                ledger.release(reservation, outcome, timestamp(self.now()), actor=actor)
+        except Refused:
+            self.guard.check_open()  # under a seal it is held until the ledger is reconciled
+            return False
+        return True
 
     def create_population(
         self, name: str, *, adjacency: Adjacency, accountant: str, limit: Price, delta: float, actor: str
@@ -153,6 +170,8 @@ class LedgerService:
         ------
         PopulationError
             If the name is taken, or a number is out of range.
+        LedgerUnverified
+            If the curator is sealed.
         """
         if not NAME.fullmatch(name):
             raise PopulationError(f"the name must be {NAME_RULE}")
@@ -163,17 +182,19 @@ class LedgerService:
             delta = 0.0
         elif not float(DELTA_MIN) <= delta < 1:
             raise PopulationError("delta must be at least 1e-15 and below 1")
-        units = _units_of_limit(counting, limit)
+        units = units_of_limit(counting, limit)
         moment = timestamp(self.now())
-        population = Population(name, adjacency, counting, delta, units, 0, 0, 0, GENESIS, moment)
-        with self.database.begin() as connection:
-            if not repository.insert_population(connection, population):
+        population = Population(name, adjacency, counting, delta, units, 0, 0, 0, GENESIS, moment, EPOCH_FIRST, "")
+        self.guard.check_open()
+        with self.unit() as ledger:
+            if not repository.insert_population(ledger.connection, population):
                 raise PopulationError(
                     f"the population {name!r} exists; a budget is given once, and never refilled by naming it again"
                 )
             facts = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
-            opening = Charge(name, *repository.advance(connection, name), units)
-            Ledger(connection).record(opening, "open", {**facts, "actor": actor, "time": moment})
+            head = ledger.next(name)
+            receipt = ledger.record(head, "open", units, {**facts, "actor": actor, "time": moment})
+        self.guard.let_out(receipt, just_written=True)
         return replace(population, sequence=1)
 
     def list_populations(self) -> list[Population]:
@@ -194,18 +215,50 @@ class LedgerService:
             raise NotFound("There is no population of this name.")
         return population
 
+    def get_checkpoint(self, population: str) -> SignedCheckpoint:
+        """Return the signed checkpoint of a chain's head, and move the anchor to it.
+
+        Raises
+        ------
+        NotFound
+        """
+        with self.database.read() as connection:
+            entry = repository.find_head(connection, population)
+        if entry is None:
+            raise NotFound("There is no population of this name.")
+        receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
+        self.guard.let_out(receipt)
+        return receipt.signed
+
     def list_entries(self, population: str, *, after: int = 0, count: int = 100) -> list[dict[str, Any]]:
-        """Return a page of a chain, each entry with its hash."""
+        """Return a page of a chain, each entry with its hash and signature."""
         with self.database.read() as connection:
             page = repository.list_entries(connection, population, after=after, count=count)
-        return [json.loads(entry.payload) | {"entry_hash": entry.entry_hash} for entry in page]
+        return [
+            json.loads(entry.payload) | {"entry_hash": entry.entry_hash, "signature": entry.signature} for entry in page
+        ]
 
     def verify(self, population: str) -> Verification:
-        """Verify a chain against its account, in one consistent read."""
+        """Verify a chain against its account, every signature included, in one consistent read."""
+        self.guard.keys.forget()
+        signer = self.guard.keys.verifier()
         with self.database.snapshot() as connection:
             row = repository.find_population(connection, population)
             if row is None:
                 raise NotFound("There is no population of this name.")
-            terms = (row.adjacency.value, row.accountant.name, repr(row.delta), row.created_at)
-            account = AccountState(row.limit, row.posted, row.pending, row.sequence, row.head, terms)
-            return verify_chain(population, repository.iterate_entries(connection, population), account)
+            return verify_population(connection, row, signer, every_signature=True)
+
+
+def find_rooms(connection: Connection, population: Population, payer: Payer) -> list[Room]:
+    """Return every limit that binds a payer, the tightest first."""
+    if payer.study_id is not None:
+        study = reservations.find_reservation(connection, payer.study_id)
+        if study is not None:
+            return [Room(f"the reservation {study.id!r}", study.units, study.left)]
+    rooms = [Room(f"the population {population.name!r}", population.limit, population.remaining)]
+    for scope, label in payer.shares:
+        share = repository.find_share(connection, population.name, scope, label)
+        if share is not None and share.limit is not None:
+            owner = "you" if scope == "analyst" else f"the project {label!r}"
+            rooms.append(Room(owner, share.limit, share.limit - share.posted - share.pending))
+    return sorted(rooms, key=lambda room: room.left)

@@ -29,12 +29,21 @@ class ReleaseRow(Base):
 
 
 class IdempotencyKeyRow(Base):
-    """A key that a principal used, the digest of what it asked, and the answer it got. Never pruned."""
+    """A key that a principal used, the digest of what it asked, and the answer that it got or waits for. Never pruned.
+
+    A key with an answer never changes; one whose reservation was voided is open to the same request.
+    """
 
     __tablename__ = "idempotency_keys"
-    __table_args__ = ({"sqlite_with_rowid": False},)
+    __table_args__ = (
+        Index("ix_idempotency_keys_reservation_id", "reservation_id"),
+        {"sqlite_with_rowid": False},
+    )
 
     principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"), primary_key=True)
     key: Mapped[str] = mapped_column(String(128), primary_key=True)
     fingerprint: Mapped[str] = mapped_column(String(80))
-    release_id: Mapped[str] = mapped_column(ForeignKey("releases.id", deferrable=True, initially="DEFERRED"))
+    release_id: Mapped[str | None] = mapped_column(ForeignKey("releases.id", deferrable=True, initially="DEFERRED"))
+    reservation_id: Mapped[str | None] = mapped_column(
+        ForeignKey("reservations.id", deferrable=True, initially="DEFERRED")
+    )

@@ -10,14 +10,19 @@ from curator_service.datasets.storage import needs_pass
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.calibration import PlanError
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
+from curator_service.privacy.mechanisms import noise_sd
+from curator_service.privacy.parts import Part, Statistic
 from curator_service.privacy.planning import GramPlan, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.problems import RequestInvalid
+from curator_service.releases.pace import public_duration_s
 from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
 
 TERMS_MAX = 1000
-PASS_WORK_MAX = 20_000_000_000
-"""Most multiplications of a pass within a request, by the declared row capacity: a few seconds of one core."""
+PASS_WORK_MAX = 1_000_000_000_000
+"""Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
+SYNCHRONOUS_WORK_MAX = 20_000_000_000
+"""Beyond so many it runs as a job: a request would wait for more than a minute."""
 
 _UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
@@ -41,12 +46,33 @@ class Prepared:
     canonical: dict[str, Any]
     features: tuple[Column, ...]
     plan: GramPlan
-
     request_digest: str
     fingerprint: str
 
+    @property
+    def is_immediate(self) -> bool:
+        """Whether no rows are passed over, and nothing takes a time that depends on them: decided by declarations."""
+        return public_duration_s(self.plan, self.dataset.manifest.row_capacity) == 0
 
-def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capacity: int) -> Prepared:
+    def is_long(self, synchronous_row_capacity: int) -> bool:
+        """Tell whether the request runs as a job, whatever the caller prefers: decided by declarations."""
+        capacity, design = self.dataset.manifest.row_capacity, self.plan.design
+        work = capacity * (len(design.terms) + len(design.targets)) ** 2
+        too_long = capacity > synchronous_row_capacity or work > SYNCHRONOUS_WORK_MAX
+        return too_long and needs_pass(design, self.plan.row_map)
+
+    @property
+    def duration_s(self) -> float:
+        """How long the computation is made to take, in seconds."""
+        return public_duration_s(self.plan, self.dataset.manifest.row_capacity)
+
+    @property
+    def noise_sd(self) -> dict[str, float]:
+        """Standard deviations of the noise in scaled units, as quotes and answers state them."""
+        return stated_noise(self.plan.parts)
+
+
+def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
     """Check a request against the dataset's declarations, fill in defaults, and plan it.
 
     Raises
@@ -66,12 +92,11 @@ def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capaci
         )
     row_map, rows = _row_map(request, design)
     capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
-    too_large = capacity > synchronous_row_capacity or capacity * width**2 > PASS_WORK_MAX
-    if needs_pass(design, row_map) and too_large:
+    if needs_pass(design, row_map) and capacity * width**2 > PASS_WORK_MAX:
         raise RequestInvalid.at(
             "/rows",
-            "the declared row capacity is too large for a pass over rows with so many terms within a request; ask "
-            "for fewer terms, or for the box map and columns that are not declared with missing = omit",
+            "the declared row capacity is too large for a pass over rows with so many terms; ask for fewer terms, or "
+            "for the box map and columns that are not declared with missing = omit",
         )
     shares = request.shares_of_price
     try:
@@ -92,6 +117,10 @@ def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capaci
         "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
     }
     request_digest = digest(canonical, dataset=dataset.id)
+    fingerprint = f"{request_digest}:{'fresh' if request.fresh else 'any'}"
+    if request.project or request.reservation:
+        payer = {"project": request.project or "", "reservation": request.reservation or ""}
+        fingerprint = f"{digest(canonical, fingerprint=fingerprint, **payer)}:paid"
     return Prepared(
         dataset=dataset,
         request=request,
@@ -99,7 +128,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest, *, synchronous_row_capaci
         features=features,
         plan=plan,
         request_digest=request_digest,
-        fingerprint=f"{request_digest}:{'fresh' if request.fresh else 'any'}",
+        fingerprint=fingerprint,
     )
 
 
@@ -122,6 +151,18 @@ def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str,
             "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
         )
     return Ball.of_norm(norm), {"map": "ball", "norm": norm}
+
+
+def stated_noise(parts: tuple[Part, ...]) -> dict[str, float]:
+    """Return standard deviations in scaled units under the names that quotes and answers use."""
+    sd: dict[str, float] = {}
+    for part in parts:
+        diagonal, offdiagonal = (noise_sd(part.distribution, scale) for scale in part.scales)
+        if part.statistic is Statistic.XTX:
+            sd |= {"xtx_diagonal": diagonal, "xtx_offdiagonal": offdiagonal}
+        else:
+            sd[part.statistic] = diagonal
+    return sd
 
 
 def plan_at(prepared: Prepared, price: Price) -> GramPlan:

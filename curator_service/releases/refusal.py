@@ -2,7 +2,7 @@
 
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
-from curator_service.ledger.service import BudgetExceeded
+from curator_service.ledger.service import BudgetExceeded, Room
 from curator_service.privacy.accountant import PURE, Amount, Price
 from curator_service.privacy.calibration import Calibration, PlanError
 from curator_service.privacy.conversions import UNITS_PER_ONE, exact, round_down
@@ -10,10 +10,10 @@ from curator_service.privacy.planning import GramPlan
 from curator_service.releases.preparation import Prepared, plan_at
 
 
-def budget_exceeded(prepared: Prepared, population: Population) -> BudgetExceeded:
-    """Build the refusal of a request whose cost does not fit."""
-    remaining, asked = population.view_remaining(), population.view(prepared.plan.cost)
-    largest = _largest_plan(prepared, population, remaining)
+def budget_exceeded(prepared: Prepared, population: Population, room: Room) -> BudgetExceeded:
+    """Build the refusal of a request whose cost does not fit into the tightest limit that binds it."""
+    remaining, asked = population.view_left(room.left), population.view(prepared.plan.cost)
+    largest = _largest_plan(prepared, population, room, remaining)
     members = None
     if largest is None:
         way_out = "No price that is left buys such a request: read a stored release, or ask an admin about the budget."
@@ -38,8 +38,7 @@ def budget_exceeded(prepared: Prepared, population: Population) -> BudgetExceede
     return BudgetExceeded(
         f"The request{_pure_price(prepared)} costs {prepared.plan.cost / UNITS_PER_ONE:.6g} of "
         f"{population.accountant.symbol} (epsilon = {asked.epsilon:g} at delta = {asked.delta!r}), and "
-        f"{population.remaining / UNITS_PER_ONE:.6g} of {population.limit / UNITS_PER_ONE:.6g} remain for the "
-        f"population {population.name!r}. {way_out}",
+        f"{room.left / UNITS_PER_ONE:.6g} of {room.limit / UNITS_PER_ONE:.6g} remain for {room.owner}. {way_out}",
         requested=render_amount(asked),
         remaining=render_amount(remaining),
         largest=members,
@@ -55,7 +54,20 @@ def _is_formula(prepared: Prepared) -> bool:
     return prepared.request.calibration in {Calibration.CLASSICAL, Calibration.WANG2018}
 
 
-def _largest_plan(prepared: Prepared, population: Population, remaining: Amount) -> GramPlan | None:
+def reservation_exceeded(units: int, population: Population, room: Room) -> BudgetExceeded:
+    """Build the refusal of a reservation that does not fit."""
+    asked, remaining = population.view(units), population.view_left(room.left)
+    return BudgetExceeded(
+        f"The reservation holds {units / UNITS_PER_ONE:.6g} of {population.accountant.symbol}, and "
+        f"{room.left / UNITS_PER_ONE:.6g} of {room.limit / UNITS_PER_ONE:.6g} remain for {room.owner}. Reserve less: "
+        f"`remaining` is the largest that would pass.",
+        requested=render_amount(asked),
+        remaining=render_amount(remaining),
+        largest=None,
+    )
+
+
+def _largest_plan(prepared: Prepared, population: Population, room: Room, remaining: Amount) -> GramPlan | None:
     """Plan the same request at the price of all that remains; None if that buys nothing."""
     try:
         if _is_formula(prepared) or remaining.rho is None:
@@ -65,4 +77,4 @@ def _largest_plan(prepared: Prepared, population: Population, remaining: Amount)
         plan = plan_at(prepared, price)
     except (PlanError, ValueError):
         return None
-    return plan if plan.cost <= population.remaining else None
+    return plan if plan.cost <= room.left else None

@@ -9,15 +9,15 @@ from typing import Any
 from pydantic_core import to_json
 
 from curator_service.datasets.schemas import render_column
-from curator_service.identity.repository import Principal
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.design import Column, Term, TermKind
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, noise_sd
+from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.preparation import Prepared
+from curator_service.releases.preparation import Prepared, stated_noise
+from curator_service.releases.repository import StoredRelease
 
 
 def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
@@ -54,28 +54,32 @@ def _render_term(term: Term, features: tuple[Column, ...]) -> dict[str, Any]:
 
 
 def _render_noise(parts: tuple[Part, ...]) -> dict[str, Any]:
-    sd: dict[str, float] = {}
-    for part in parts:
-        diagonal, offdiagonal = (noise_sd(part.distribution, scale) for scale in part.scales)
-        if part.statistic is Statistic.XTX:
-            sd |= {"xtx_diagonal": diagonal, "xtx_offdiagonal": offdiagonal}
-        else:
-            sd[part.statistic] = diagonal
-    return {"distribution": parts[0].distribution, "sd": sd}
+    return {"distribution": parts[0].distribution, "sd": stated_noise(parts)}
 
 
 def render_answer(
     release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics, moment: str
 ) -> str:
     """Return the answer as the text that is stored and sent, its receipt aside."""
+    values = {statistic.value: noisy.scaled(statistic) for statistic in noisy.values}
+    return _render(release_id, prepared, describe(prepared, population), values, moment, {})
+
+
+def _render(
+    release_id: str,
+    prepared: Prepared,
+    description: dict[str, Any],
+    values: Mapping[str, list[float]],
+    moment: str,
+    more: Mapping[str, str],
+) -> str:
     d, t = len(prepared.plan.design.terms), len(prepared.plan.design.targets)
-    shapes: Mapping[Statistic, tuple[list[int], str]] = {
+    shapes: Mapping[str, tuple[list[int], str]] = {
         Statistic.XTX: ([d, d], "upper"),
         Statistic.XTY: ([d, t], "full"),
         Statistic.YTY: ([t], "full"),
         Statistic.LAMBDA_MIN: ([], "full"),
     }
-    description = describe(prepared, population)
     answer = {
         "id": release_id,
         "dataset": prepared.dataset.name,
@@ -83,15 +87,16 @@ def render_answer(
         "created_at": moment,
         **{name: description[name] for name in ("request", "features", "terms", "targets")},
         "statistics": {
-            statistic.value: {
-                "shape": shapes[statistic][0],
-                "packing": shapes[statistic][1],
+            name: {
+                "shape": shapes[name][0],
+                "packing": shapes[name][1],
                 "step": 1 / STEP_DENOMINATOR,
-                "values": noisy.scaled(statistic),
+                "values": entries,
             }
-            for statistic in noisy.values
+            for name, entries in values.items()
         },
         **{name: description[name] for name in ("noise", "cost")},
+        **more,
     }
     return to_json(answer).decode()
 
@@ -101,17 +106,46 @@ def answer_digest(answer: str) -> str:
     return hashlib.sha256(answer.encode()).hexdigest()
 
 
-def charge_facts(release_id: str, prepared: Prepared, analyst: Principal, answer: str, moment: str) -> dict[str, Any]:
+def render_derived(
+    release_id: str,
+    prepared: Prepared,
+    population: Population,
+    source_id: str,
+    values: Mapping[str, list[float]],
+    sd: Mapping[str, float],
+    distribution: str,
+    moment: str,
+) -> str:
+    """Return an answer that was cut out of a stored one, as text, its receipt aside: it costs nothing."""
+    description = describe(prepared, population)
+    description["noise"] = {"distribution": distribution, "sd": dict(sd)}
+    description["cost"] = render_amount(population.view(0)) | {"share_of_budget": 0.0}
+    return _render(release_id, prepared, description, values, moment, {"derived_from": source_id})
+
+
+def derive_facts(
+    release_id: str, prepared: Prepared, source: StoredRelease, answer: str, moment: str
+) -> dict[str, Any]:
+    """Return what the entry of a derived answer says."""
+    return _facts(release_id, prepared, answer, moment) | {"source": source.id}
+
+
+def charge_facts(release_id: str, prepared: Prepared, answer: str, moment: str) -> dict[str, Any]:
     """Return what a charge's entry says: enough to account for it again from its integers."""
     return {
-        "actor": analyst.id,
+        **_facts(release_id, prepared, answer, moment),
+        "mechanism": [_part_facts(part) for part in prepared.plan.parts],
+        **({} if prepared.plan.curvature is None else {"curvature": str(prepared.plan.curvature)}),
+    }
+
+
+def _facts(release_id: str, prepared: Prepared, answer: str, moment: str) -> dict[str, Any]:
+    return {
         "dataset": prepared.dataset.name,
         "release": release_id,
         "request_digest": prepared.request_digest,
         "answer_digest": answer_digest(answer),
         "snapshot": prepared.dataset.commitment,
-        "mechanism": [_part_facts(part) for part in prepared.plan.parts],
-        **({} if prepared.plan.curvature is None else {"curvature": str(prepared.plan.curvature)}),
         "time": moment,
     }
 

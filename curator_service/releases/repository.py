@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, literal_column, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
-from curator_service.db import InsertIfAbsent, Statement
-from curator_service.ledger.chain import Receipt
-from curator_service.ledger.models import LedgerEntryRow
+from curator_service.db import Statement
+from curator_service.ledger.entries import Receipt
+from curator_service.ledger.models import LedgerEntryRow, ReservationRow
+from curator_service.ledger.reservations import ENDED, JOB
 from curator_service.releases.models import IdempotencyKeyRow, ReleaseRow
 
 
@@ -30,6 +32,15 @@ class StoredRelease:
         return f'{self.answer[:-1]},"receipt":{self.receipt.text}}}'.encode()
 
 
+@dataclass(frozen=True, slots=True)
+class KnownKey:
+    """What a key stands for: a request, and its answer, or the reservation that works on it."""
+
+    fingerprint: str
+    release_id: str | None
+    reservation_id: str | None
+
+
 _COLUMNS = (
     ReleaseRow.id,
     ReleaseRow.dataset_id,
@@ -39,23 +50,34 @@ _COLUMNS = (
     ReleaseRow.answer,
     LedgerEntryRow.payload,
     LedgerEntryRow.entry_hash,
+    LedgerEntryRow.signature,
 )
 _ENTRY = (LedgerEntryRow.population == ReleaseRow.population) & (LedgerEntryRow.sequence == ReleaseRow.sequence)
 _RELEASES = select(*_COLUMNS).join(LedgerEntryRow, _ENTRY)
 _BY_ID = Statement(_RELEASES.where(ReleaseRow.id == bindparam("id")))
-_BY_KEY = Statement(
-    select(IdempotencyKeyRow.fingerprint, *_COLUMNS)
-    .join(ReleaseRow, ReleaseRow.id == IdempotencyKeyRow.release_id)
-    .join(LedgerEntryRow, _ENTRY)
-    .where(IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key"))
+_KEY = Statement(
+    select(IdempotencyKeyRow.fingerprint, IdempotencyKeyRow.release_id, IdempotencyKeyRow.reservation_id).where(
+        IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key")
+    )
+)
+_OF_PRINCIPAL = exists().where(
+    IdempotencyKeyRow.release_id == ReleaseRow.id, IdempotencyKeyRow.principal_id == bindparam("reader")
 )
 _BY_REQUEST = Statement(
-    _RELEASES.where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.request_digest == bindparam("digest"))
+    _RELEASES.where(
+        ReleaseRow.dataset_id == bindparam("dataset"),
+        ReleaseRow.request_digest == bindparam("digest"),
+        or_(bindparam("reader") == "", _OF_PRINCIPAL),
+    )
     .order_by(ReleaseRow.sequence)
     .limit(1)
 )
 _PAGE_OF_DATASET = Statement(
-    _RELEASES.where(ReleaseRow.dataset_id == bindparam("dataset"), ReleaseRow.sequence > bindparam("after"))
+    _RELEASES.where(
+        ReleaseRow.dataset_id == bindparam("dataset"),
+        ReleaseRow.sequence > bindparam("after"),
+        or_(bindparam("reader") == "", _OF_PRINCIPAL),
+    )
     .order_by(ReleaseRow.sequence)
     .limit(bindparam("count"))
 )
@@ -64,13 +86,57 @@ _PAGE_OF_POPULATION = Statement(
     .order_by(ReleaseRow.sequence)
     .limit(100)
 )
+_OF_RESERVATION = Statement(
+    select(IdempotencyKeyRow.release_id)
+    .where(IdempotencyKeyRow.reservation_id == bindparam("reservation"), IdempotencyKeyRow.release_id.is_not(None))
+    .limit(1)
+)
+_MAY_READ = Statement(
+    select(IdempotencyKeyRow.key)
+    .where(IdempotencyKeyRow.release_id == bindparam("release"), IdempotencyKeyRow.principal_id == bindparam("reader"))
+    .limit(1)
+)
 _INSERT = Statement(insert(ReleaseRow))
-_CLAIM_KEY = InsertIfAbsent(IdempotencyKeyRow)
+
+
+class _ClaimKey(Statement):
+    """Insert a key, or take over one whose job was given up; a key with another request or an answer stays."""
+
+    def __init__(self) -> None:
+        super().__init__(insert(IdempotencyKeyRow))
+
+    def _build(self, dialect: Any) -> Any:
+        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(IdempotencyKeyRow)
+        # By its text: in this place SQLAlchemy correlates nothing, and the inner SELECT would be about every key.
+        of_this_key: ColumnElement[str] = literal_column("idempotency_keys.reservation_id")
+        given_up = exists().where(
+            ReservationRow.id == of_this_key,
+            ReservationRow.state == ENDED,
+            ReservationRow.id.startswith(JOB, autoescape=True),
+        )
+        return insertion.on_conflict_do_update(
+            index_elements=[IdempotencyKeyRow.principal_id, IdempotencyKeyRow.key],
+            set_={
+                "release_id": insertion.excluded.release_id,
+                "reservation_id": insertion.excluded.reservation_id,
+            },
+            where=(IdempotencyKeyRow.fingerprint == insertion.excluded.fingerprint)
+            & IdempotencyKeyRow.release_id.is_(None)
+            & given_up,
+        )
+
+
+_CLAIM_KEY = _ClaimKey()
+_ANSWER_KEYS = Statement(
+    update(IdempotencyKeyRow)
+    .where(IdempotencyKeyRow.reservation_id == bindparam("reservation"), IdempotencyKeyRow.release_id.is_(None))
+    .values(release_id=bindparam("release"))
+)
 
 
 def _release(row: tuple[Any, ...]) -> StoredRelease:
-    release_id, dataset_id, population, sequence, request_digest, answer, payload, entry_hash = row
-    receipt = Receipt(payload, entry_hash)
+    release_id, dataset_id, population, sequence, request_digest, answer, payload, entry_hash, signature = row
+    receipt = Receipt(payload, entry_hash, signature)
     return StoredRelease(release_id, dataset_id, population, sequence, request_digest, answer, receipt)
 
 
@@ -80,21 +146,39 @@ def find_release(connection: Connection, release_id: str) -> StoredRelease | Non
     return None if row is None else _release(row)
 
 
-def find_by_key(connection: Connection, principal_id: str, key: str) -> tuple[str, StoredRelease] | None:
-    """Return the fingerprint and the answer of a used key, or None."""
-    row = _BY_KEY.first(connection, principal=principal_id, key=key)
-    return None if row is None else (row[0], _release(row[1:]))
+def find_key(connection: Connection, principal_id: str, key: str) -> KnownKey | None:
+    """Return what a used key stands for, or None."""
+    row = _KEY.first(connection, principal=principal_id, key=key)
+    return None if row is None else KnownKey(*row)
 
 
-def find_by_request(connection: Connection, dataset_id: str, request_digest: str) -> StoredRelease | None:
-    """Return the first answer to the same canonical request on the same snapshot, or None."""
-    row = _BY_REQUEST.first(connection, dataset=dataset_id, digest=request_digest)
+def find_by_request(
+    connection: Connection, dataset_id: str, request_digest: str, *, reader: str
+) -> StoredRelease | None:
+    """Return the first answer to the same canonical request on the same snapshot, or None.
+
+    With `reader`, only one that this principal was given; with an empty one, anybody's.
+    """
+    row = _BY_REQUEST.first(connection, dataset=dataset_id, digest=request_digest, reader=reader)
     return None if row is None else _release(row)
 
 
-def list_releases(connection: Connection, dataset_id: str, *, after: int, count: int) -> list[StoredRelease]:
-    """Return up to `count` releases of a dataset after a sequence, in order."""
-    rows = _PAGE_OF_DATASET.all(connection, dataset=dataset_id, after=after, count=count)
+def find_release_of(connection: Connection, reservation_id: str) -> str | None:
+    """Return the id of the release that a job led to, or None."""
+    row = _OF_RESERVATION.first(connection, reservation=reservation_id)
+    return None if row is None else row[0]
+
+
+def was_given(connection: Connection, release_id: str, principal_id: str) -> bool:
+    """Tell whether a release answered a request of this principal."""
+    return _MAY_READ.first(connection, release=release_id, reader=principal_id) is not None
+
+
+def list_releases(
+    connection: Connection, dataset_id: str, *, after: int, count: int, reader: str = ""
+) -> list[StoredRelease]:
+    """Return up to `count` releases of a dataset after a sequence, in order; with `reader`, those it was given."""
+    rows = _PAGE_OF_DATASET.all(connection, dataset=dataset_id, after=after, count=count, reader=reader)
     return [_release(row) for row in rows]
 
 
@@ -121,12 +205,31 @@ def insert_release(connection: Connection, release: StoredRelease) -> None:
     )
 
 
-def claim_key(connection: Connection, principal_id: str, key: str, fingerprint: str, release_id: str) -> bool:
-    """Claim a key for a release of this unit of work; False if somebody has it.
+def claim_key(
+    connection: Connection,
+    principal_id: str,
+    key: str,
+    fingerprint: str,
+    *,
+    release_id: str | None = None,
+    reservation_id: str | None = None,
+) -> bool:
+    """Claim a key for an answer, or for the reservation that will lead to one; False if somebody has it.
 
-    Of two simultaneous claims the second waits for the first to commit or to be undone.
+    Of two simultaneous claims the second waits for the first to commit or to be undone. A key whose job was given up
+    is open to the same request.
     """
     claimed = _CLAIM_KEY.changed(
-        connection, principal_id=principal_id, key=key, fingerprint=fingerprint, release_id=release_id
+        connection,
+        principal_id=principal_id,
+        key=key,
+        fingerprint=fingerprint,
+        release_id=release_id,
+        reservation_id=reservation_id,
     )
     return claimed == 1
+
+
+def answer_keys(connection: Connection, reservation_id: str, release_id: str) -> None:
+    """Give every key that waits for a job its answer."""
+    _ANSWER_KEYS.execute(connection, reservation=reservation_id, release=release_id)

@@ -4,27 +4,21 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetNotFound
-from curator_service.doors import Visit, door, page_parameters
+from curator_service.doors import Visit, door, page_parameters, request_body
 from curator_service.http import json_response
-from curator_service.identity.policy import Action
+from curator_service.identity.policy import Action, Role
+from curator_service.ledger.proposals import OPEN
+from curator_service.ledger.reservations import Reservation
 from curator_service.problems import PROBLEM_RESPONSES
-from curator_service.releases.schemas import REQUEST_EXAMPLE, ReleaseRequest
-from curator_service.releases.service import AnswerKind, check_key, release_not_found
+from curator_service.releases.purchases import AnswerKind, check_key, release_not_found
+from curator_service.releases.schemas import REQUEST_EXAMPLE, STUDY_EXAMPLE, ReleaseRequest, StudyRequest
+from curator_service.releases.studies import job_not_found
 
 router = APIRouter(prefix="/v1", tags=["releases"], responses=PROBLEM_RESPONSES)
 
-_REQUEST_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {"$ref": "#/components/schemas/ReleaseRequest"},
-                "example": REQUEST_EXAMPLE,
-            }
-        },
-    }
-}
+_REQUEST_BODY = request_body("ReleaseRequest", REQUEST_EXAMPLE)
 _KEY_PARAMETER: dict[str, Any] = {
     "parameters": [
         {
@@ -33,9 +27,25 @@ _KEY_PARAMETER: dict[str, Any] = {
             "required": True,
             "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"},
             "description": "New for each request, the same for each retry of it.",
-        }
+        },
+        {
+            "name": "Prefer",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": "`respond-async`: answer with a job where the request needs a pass over rows.",
+        },
     ]
 }
+_CHECKPOINT = {
+    "name": "Curator-Checkpoint",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "The highest checkpoint of the population that the caller has seen, in base64url: it shows whether "
+    "the ledger was wound back.",
+}
+_KEY_PARAMETER["parameters"].append(_CHECKPOINT)
 
 
 @router.post(
@@ -49,14 +59,17 @@ def create_quote(
     """Return what a request would cost and how noisy it would be; reads no rows."""
     dataset = visit.dataset(name)
     releases = visit.curator.releases
-    return json_response(releases.quote(releases.prepare(dataset, visit.call.parse(ReleaseRequest))))
+    return json_response(releases.quote(releases.prepare(dataset, visit.call.parse(ReleaseRequest)), visit.principal))
 
 
 @router.post(
     "/datasets/{name}/releases",
     summary="Buy a release",
     status_code=201,
-    responses={200: {"description": "A stored answer to the same request, at no cost"}},
+    responses={
+        200: {"description": "A stored answer, or one that was cut out of a stored one, at no cost"},
+        202: {"description": "A job: its address is in `Location`"},
+    },
     openapi_extra=_REQUEST_BODY | _KEY_PARAMETER,
 )
 @door(Action.BUY_RELEASE)
@@ -68,10 +81,15 @@ def create_release(
     dataset = visit.dataset(name)
     key = check_key(visit.call.idempotency_key)
     releases = visit.curator.releases
-    release, kind = releases.release(releases.prepare(dataset, visit.call.parse(ReleaseRequest)), visit.principal, key)
+    prepared = releases.prepare(dataset, visit.call.parse(ReleaseRequest))
+    as_job = visit.call.prefers_async or prepared.is_long(releases.synchronous_row_capacity)
+    answer = (releases.submit if as_job else releases.release)(prepared, visit.principal, key)
+    if isinstance(answer, Reservation):
+        return _show_job(visit, answer, dataset, 202)
+    release, kind = answer
     return Response(
         release.body,
-        status_code=200 if kind is AnswerKind.STORED else 201,
+        status_code=200 if kind in {AnswerKind.STORED, AnswerKind.DERIVED} else 201,
         media_type="application/json",
         headers={"Curator-Answer": kind.value, "Location": f"/v1/releases/{release.id}"},
     )
@@ -90,7 +108,7 @@ def list_releases(
     """Return a page of releases, without their statistics."""
     dataset = visit.dataset(name)
     after, count = visit.page()
-    return json_response(visit.curator.releases.list_releases(dataset, after=after, count=count))
+    return json_response(visit.curator.releases.list_releases(dataset, visit.principal, after=after, count=count))
 
 
 @router.get("/releases/{release_id}", summary="One release, byte for byte as it was first sent")
@@ -102,7 +120,88 @@ def get_release(
     """Return a stored release."""
     release = visit.curator.releases.get_release(release_id)
     try:
-        visit.curator.datasets.get_visible_by_id(visit.principal, visit.objects, release.dataset_id)
+        dataset = visit.curator.datasets.get_visible_by_id(visit.principal, visit.objects, release.dataset_id)
     except DatasetNotFound:
         raise release_not_found() from None
+    visit.curator.releases.check_reader(release, dataset, visit.principal)
     return Response(release.body, media_type="application/json")
+
+
+@router.get("/jobs/{job_id}", summary="How a job stands")
+@door(Action.READ_JOB)
+def get_job(
+    visit: Visit,
+    job_id: str,
+) -> Response:
+    """Return a job; when it is done, the id of its release."""
+    job, dataset = _find_job(visit, job_id)
+    return _show_job(visit, job, dataset, 200)
+
+
+@router.delete("/jobs/{job_id}", summary="Cancel a job before it is charged")
+@door(Action.END_RESERVATION)
+def cancel_job(
+    visit: Visit,
+    job_id: str,
+) -> Response:
+    """Give a job up; what it held is back in the budget."""
+    job, dataset = _find_job(visit, job_id)
+    return _show_job(visit, visit.curator.studies.cancel(job, visit.principal), dataset, 200)
+
+
+def _find_job(visit: Visit, job_id: str) -> tuple[Reservation, Dataset]:
+    job = visit.curator.studies.get_job(job_id)
+    try:
+        dataset = visit.curator.datasets.get_visible_by_id(visit.principal, visit.objects, job.dataset_id)
+    except DatasetNotFound:
+        raise job_not_found() from None
+    hidden = dataset.manifest.library == "own" and visit.principal.role is Role.ANALYST
+    if hidden and visit.principal.id != job.principal_id:
+        raise job_not_found()
+    return job, dataset
+
+
+def _show_job(visit: Visit, job: Reservation, dataset: Dataset, status: int) -> Response:
+    answer = json_response(visit.curator.studies.render_job(job, dataset), status)
+    answer.headers["Location"] = f"/v1/jobs/{job.id}"
+    if job.state == OPEN:
+        answer.headers["Retry-After"] = "1"
+    return answer
+
+
+@router.post(
+    "/datasets/{name}/reservations",
+    summary="Hold an amount for a study",
+    status_code=201,
+    openapi_extra=request_body("StudyRequest", STUDY_EXAMPLE) | {"parameters": _KEY_PARAMETER["parameters"][:1]},
+)
+@door(Action.RESERVE)
+def create_reservation(
+    visit: Visit,
+    name: str,
+) -> Response:
+    """Reserve an amount for a stated time: releases are drawn from it, and the rest returns to the budget."""
+    dataset = visit.dataset(name)
+    key = check_key(visit.call.idempotency_key)
+    body, kind = visit.curator.studies.reserve(dataset, visit.call.parse(StudyRequest), visit.principal, key)
+    return Response(body, status_code=201, media_type="application/json", headers={"Curator-Answer": kind.value})
+
+
+@router.get("/reservations/{reservation_id}", summary="What is left of a reservation")
+@door(Action.END_RESERVATION)
+def get_reservation(
+    visit: Visit,
+    reservation_id: str,
+) -> Response:
+    """Return a reservation: one of the caller's own; an admin may see and end anybody's."""
+    return Response(visit.curator.studies.get_study(reservation_id, visit.principal), media_type="application/json")
+
+
+@router.delete("/reservations/{reservation_id}", summary="Give back what is left of a reservation")
+@door(Action.END_RESERVATION)
+def close_reservation(
+    visit: Visit,
+    reservation_id: str,
+) -> Response:
+    """Close a reservation: one of the caller's own, or, for an admin, anybody's."""
+    return Response(visit.curator.studies.close_study(reservation_id, visit.principal), media_type="application/json")

@@ -7,59 +7,25 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
 
 import rfc8785
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import BaseModel, Field, StringConstraints, model_validator
 
+from curator_service.ledger.schemas import STRICT, Positive, PriceModel
 from curator_service.names import NAME_PATTERN
-from curator_service.privacy.accountant import Price
 from curator_service.privacy.calibration import Calibration, Mechanism
-from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX, exact
+from curator_service.privacy.conversions import exact
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import default_shares
 
 ColumnName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+RESERVATION_PATTERN = r"^res_[0-9a-f]{24}$"
 # JSON has no enumerations of its own: strings become members.
 _Statistic = Annotated[Statistic, Field(strict=False)]
-
-
-class PriceModel(BaseModel):
-    """The price that the analyst offers: (ε, δ), or µ, or ρ, or, for Laplace noise, ε alone."""
-
-    model_config = _STRICT
-
-    epsilon: Annotated[_Positive, Field(le=EPSILON_MAX)] | None = None
-    delta: Annotated[float, Field(ge=0, lt=1)] | None = None
-    mu: Annotated[_Positive, Field(le=1000)] | None = None
-    rho: Annotated[_Positive, Field(le=500_000)] | None = None
-
-    @field_validator("delta", mode="after")
-    @classmethod
-    def _read_no_delta(cls, delta: float | None) -> float | None:
-        """Read a delta of 0, as accounts of pure epsilon state it, as none."""
-        if delta is not None and 0 < delta < float(DELTA_MIN):
-            raise ValueError("delta must be at least 1e-15, or left out where noise is Laplace")
-        return delta or None
-
-    @model_validator(mode="after")
-    def _check_one_notion(self) -> Self:
-        given = {name for name in ("epsilon", "delta", "mu", "rho") if getattr(self, name) is not None}
-        if given not in ({"epsilon", "delta"}, {"epsilon"}, {"mu"}, {"rho"}):
-            raise ValueError(
-                "state the price as epsilon with delta, or as mu, or as rho; for Laplace noise also as epsilon"
-            )
-        return self
-
-    @property
-    def price(self) -> Price:
-        """The price as the privacy core reads it."""
-        return Price(self.epsilon, self.delta, self.mu, self.rho)
 
 
 class BoxRows(BaseModel):
     """Rows as they are, bounded entry by entry."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     map: Literal["box"]
 
@@ -67,7 +33,7 @@ class BoxRows(BaseModel):
 class BallRows(BaseModel):
     """Rows shrunk into a ball; the norm is 1 + (terms beside the constant)/10, under a root, if not given."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     map: Literal["ball"]
     norm: Annotated[float, Field(ge=0.1, le=100)] | None = None
@@ -76,7 +42,7 @@ class BallRows(BaseModel):
 class UnitRows(BaseModel):
     """Terms beside the constant divided by their norm; `unit` leaves targets alone, `unit_xy` divides them too."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     map: Literal["unit", "unit_xy"]
 
@@ -84,7 +50,7 @@ class UnitRows(BaseModel):
 class ReleaseRequest(BaseModel):
     """A request for a ``gram`` release or for its quote."""
 
-    model_config = _STRICT
+    model_config = STRICT
 
     kind: Literal["gram"] = "gram"
     features: Annotated[list[ColumnName], Field(min_length=1, max_length=200)]
@@ -95,8 +61,10 @@ class ReleaseRequest(BaseModel):
     mechanism: Annotated[Mechanism, Field(strict=False)] = Mechanism.GAUSSIAN
     calibration: Annotated[Calibration, Field(strict=False)] = Calibration.ANALYTIC
     price: PriceModel
-    shares: dict[_Statistic, _Positive] | None = None
+    shares: dict[_Statistic, Positive] | None = None
     fresh: bool = False
+    project: ColumnName | None = None
+    reservation: Annotated[str, StringConstraints(pattern=RESERVATION_PATTERN)] | None = None
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -141,6 +109,17 @@ def digest(canonical_request: dict[str, Any], **context: str) -> str:
     return hashlib.sha256(rfc8785.dumps({**context, "request": canonical_request})).hexdigest()
 
 
+class StudyRequest(BaseModel):
+    """A request to hold an amount for a study: releases are drawn from it until its time is over."""
+
+    model_config = STRICT
+
+    price: PriceModel
+    expires_in_s: Annotated[int, Field(ge=60, le=31_536_000)]
+    project: ColumnName | None = None
+
+
+STUDY_EXAMPLE = {"price": {"epsilon": 0.5, "delta": 1e-06}, "expires_in_s": 604_800, "project": "kidney-2026"}
 REQUEST_EXAMPLE = {
     "kind": "gram",
     "features": ["age", "sex", "creatinine"],

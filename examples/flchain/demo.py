@@ -166,7 +166,7 @@ def main() -> None:
     token = json.loads(hospital.run("tokens", "create", "anna", "--role", "analyst", "--json"))["token"]
     console.print(hospital.run("grants", "add", "anna", "flchain"), end="")
 
-    with hospital.serve() as url, CuratorClient(url, token) as client:
+    with hospital.serve() as url, CuratorClient(url, token, memory=None) as client:
         step(2, "The analyst looks before paying")
         show_budget(client, "before")
         show_price(client)

@@ -1,5 +1,6 @@
 """Whatever is sent: a problem that names the rule, never a 5xx, and nothing charged, drawn or written."""
 
+import base64
 import json
 import re
 from collections.abc import Iterator
@@ -56,6 +57,26 @@ def named(name: str, number: str) -> Case:
     return raw(name, json.dumps(body(features=["@"])).replace('"@"', number))
 
 
+def encoded(text: bytes) -> str:
+    return base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def checkpoint(name: str, text: str) -> Case:
+    """Return a good request that states to have seen a ledger which the curator never signed."""
+    headers = {"Curator-Checkpoint": text}
+    return Case(f"checkpoint: {name}", "checkpoint-invalid", 400, TEMPLATE.encode(), headers)
+
+
+CHECKPOINT: dict[str, Any] = {
+    "entry_hash": "0" * 64,
+    "epoch": 1,
+    "key_id": "key_0000000000000000",
+    "limit": "1",
+    "pending": "0",
+    "population": "town",
+    "posted": "0",
+    "sequence": 99,
+}
 SHARES = {"xtx": 0.5, "xty": 0.4, "yty": 0.1}
 TEMPLATE = json.dumps(body())
 
@@ -163,6 +184,20 @@ CASES = [
     invalid("pure epsilon 0", mechanism="laplace", price={"epsilon": 0}),
     invalid("pure epsilon beyond the range", mechanism="laplace", price={"epsilon": 1001.0}),
     invalid("delta alone", price={"delta": 1e-6}),
+    invalid("project with a space", project="a b"),
+    invalid("project empty", project=""),
+    invalid("project a number", project=1),
+    invalid("project of 64 letters", project="a" * 64),
+    invalid("reservation of another form", reservation="res_0"),
+    invalid("a job as a reservation", reservation=f"job_{'0' * 24}"),
+    invalid("reservation with a newline", reservation=f"res_{'0' * 24}\n"),
+    invalid("reservation a number", reservation=0),
+    Case(
+        "reservation of nobody",
+        "reservation-not-found",
+        404,
+        json.dumps(body(reservation=f"res_{'0' * 24}")).encode(),
+    ),
     raw("price twice", TEMPLATE[:-1] + ', "price": {"mu": 0.01}}', "body-malformed", 400),
     raw("mu twice", TEMPLATE.replace('"mu": 0.05', '"mu": 0.05, "mu": 0.01'), "body-malformed", 400),
     raw("array", "[]"),
@@ -207,6 +242,26 @@ CASES = [
     Case("key with a dot", "idempotency-key-missing", 400, TEMPLATE.encode(), key="a.b", quotable=False),
     Case("key with NUL", "idempotency-key-missing", 400, TEMPLATE.encode(), key="a\x00b", quotable=False),
     Case("key with a newline", "idempotency-key-missing", 400, TEMPLATE.encode(), key="ab\n", quotable=False),
+    checkpoint("no base64", "%"),
+    checkpoint("base64 of nothing", ""),
+    checkpoint("base64 of no JSON", "AAAA"),
+    checkpoint("deep", encoded(b"[" * 3000)),
+    checkpoint("no object", encoded(b"[]")),
+    checkpoint("no members", encoded(b"{}")),
+    checkpoint("no signature", encoded(json.dumps(CHECKPOINT).encode())),
+    checkpoint("the signature of nobody", encoded(json.dumps(CHECKPOINT | {"signature": "A" * 88}).encode())),
+    checkpoint("a signature that is no text", encoded(json.dumps(CHECKPOINT | {"signature": 1}).encode())),
+    checkpoint("amounts as numbers", encoded(json.dumps(CHECKPOINT | {"posted": 0, "signature": "A"}).encode())),
+    checkpoint(
+        "a sequence that is true", encoded(json.dumps(CHECKPOINT | {"sequence": True, "signature": "A"}).encode())
+    ),
+    checkpoint(
+        "amounts of 5000 digits", encoded(json.dumps(CHECKPOINT | {"limit": "1" * 5000, "signature": "A"}).encode())
+    ),
+    checkpoint(
+        "another population", encoded(json.dumps(CHECKPOINT | {"population": "valley", "signature": "A"}).encode())
+    ),
+    checkpoint("a lone surrogate", encoded(b'{"population": "\\ud800"}')),
     Case("unknown dataset", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/nothing/releases"),
     Case(
         "dataset that was not granted", "dataset-not-found", 404, TEMPLATE.encode(), url="/v1/datasets/hidden/releases"
@@ -251,7 +306,9 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, 
 
 def written(world: World) -> list[Any]:
     """Return all that a release might write, and how often noise was drawn."""
-    tables = ("populations", "ledger_entries", "releases", "idempotency_keys")
+    tables = (
+        "populations", "shares", "reservations", "proposals", "seal", "ledger_entries", "releases", "idempotency_keys",
+    )  # fmt: skip
     return [sorted(world.sql(f"SELECT * FROM {table}")) for table in tables] + [world.noise.calls]
 
 
@@ -409,6 +466,8 @@ _fields = {
     ),
     "shares": st.one_of(st.none(), st.dictionaries(_names, _numbers, max_size=4), _anything),
     "fresh": st.one_of(st.booleans(), _anything),
+    "project": st.one_of(st.sampled_from(["kidney", "Kidney", ""]), _anything),
+    "reservation": st.one_of(st.sampled_from([f"res_{'0' * 24}", "res_0"]), _anything),
     "extra": _anything,
 }
 _requests = st.one_of(
@@ -439,7 +498,48 @@ def test_no_body_leads_to_a_5xx(attacked: tuple[World, Api], request: Any) -> No
             assert written(world) == before
         elif url == QUOTES:
             assert written(world) == before
-        assert world.account().posted <= world.account().limit
+        account = world.account()
+        assert account.pending == 0
+        assert account.posted <= account.limit
+
+
+_studies = st.one_of(
+    st.fixed_dictionaries(
+        {"price": _fields["price"], "expires_in_s": st.one_of(st.integers(59, 10**8), _anything)},
+        optional={"project": _fields["project"], "extra": _anything},
+    ),
+    _anything,
+)
+_limits = st.one_of(
+    st.fixed_dictionaries(
+        {"limit": _fields["price"], "reason": st.one_of(st.just("why"), _anything)},
+        optional={
+            "scope": st.one_of(st.sampled_from(["", "analyst", "project"]), _anything),
+            "label": st.one_of(st.sampled_from(["", "ada", "audra", "kidney"]), _anything),
+        },
+    ),
+    _anything,
+)
+
+
+@given(study=_studies, limit=_limits)
+@settings(
+    max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_no_reservation_and_no_limit_leads_to_a_5xx_or_breaks_the_chain(world: World, study: Any, limit: Any) -> None:
+    api = world.apis[0] if world.apis else world.api()
+    for url, who, sent in (
+        ("/v1/datasets/cohort/reservations", "ada", study),
+        ("/v1/admin/populations/town/limits", "root", limit),
+    ):
+        before, content = written(world), json.dumps(sent).encode()
+        answer = api.post(url, content=content, headers=JSON, key=f"fuzz{abs(hash(content))}", token=world.tokens[who])
+        assert answer.status_code < 500, (url, content)
+        if answer.status_code >= 400:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert written(world) == before
+        found = world.curator.ledger.verify("town")
+        assert found.ok, (content, found.reason)
 
 
 @given(content=st.binary(max_size=60))

@@ -58,7 +58,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, st
 def client(served: tuple[World, str]) -> Iterator[CuratorClient]:
     """Return ada's client."""
     world, url = served
-    with CuratorClient(url, world.tokens["ada"]) as client:
+    with CuratorClient(url, world.tokens["ada"], memory=None) as client:
         yield client
 
 
@@ -133,9 +133,9 @@ def test_refusals_are_errors_with_their_facts(served: tuple[World, str], client:
     with pytest.raises(RequestInvalidError) as invalid:
         client.quote("cohort", ["salary"], mu=0.1)
     assert [fault.pointer for fault in invalid.value.errors] == ["/features/0"]
-    with CuratorClient(url, world.tokens["audra"]) as auditor, pytest.raises(PermissionDeniedError):
+    with CuratorClient(url, world.tokens["audra"], memory=None) as auditor, pytest.raises(PermissionDeniedError):
         auditor.release("cohort", ["age"], mu=0.1)
-    with CuratorClient(url, "nonsense") as nobody, pytest.raises(AuthenticationError):
+    with CuratorClient(url, "nonsense", memory=None) as nobody, pytest.raises(AuthenticationError):
         nobody.datasets()
 
 

@@ -37,7 +37,7 @@ def test_a_sitting_sees_what_others_commit_in_the_meantime(both: World) -> None:
 
     def charge() -> None:
         with database.begin() as connection:
-            assert repository.charge(connection, "town", 1) is not None
+            assert repository.move(connection, "town", posted=1, pending=0) is not None
 
     with database.sitting():
         with database.read() as connection:

@@ -20,7 +20,7 @@ from curator_service.datasets.storage import Storage
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
-from curator_service.releases import service
+from curator_service.releases import till
 
 Q = 2**17 - 1
 DECLARED = {name: (kind, missing, public) for name, kind, missing, public, _unit in COLUMNS}
@@ -264,6 +264,6 @@ def test_quotes_read_no_rows(exact: World, monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError("a quote read rows")
 
     monkeypatch.setattr(Storage, "compute_gram", fail)
-    monkeypatch.setattr(service, "perturb", fail)
+    monkeypatch.setattr(till, "perturb", fail)
     for request in REQUESTS.values():
         assert exact.api().post("/v1/datasets/cohort/quotes", json=body(**request)).status_code == 200

@@ -10,14 +10,21 @@ from typing import Any
 import pytest
 from support import World, body, open_world
 
-from curator_service.ledger.chain import canonical, entry_hash
+from curator_service.curator import make_curator
+from curator_service.ledger.entries import Checkpoint, canonical, entry_hash
+from curator_service.ledger.signing import SigningError
 
 RELEASES = "/v1/datasets/cohort/releases"
+STUDIES = "/v1/datasets/cohort/reservations"
+LAST = 7
 
 
 @pytest.fixture
 def tampered(tmp_path: Path) -> Iterator[World]:
-    """Return a world with a chain of five entries (open, dataset, three charges) and no triggers."""
+    """Return a world with a chain of seven entries and no triggers.
+
+    Open, dataset, three charges at once (3, 4, 5), and a charge (7) of what was reserved (6).
+    """
     with open_world(tmp_path) as world:
         add_charges(world)
         found = [row[0] for row in world.sql("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
@@ -35,12 +42,15 @@ def tamper(world: World, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def add_charges(world: World) -> None:
-    """Buy three releases, and see that all is well."""
+    """Buy three releases without a pass over rows and one with, and see that all is well."""
     api = world.api()
-    for i in range(3):
-        assert api.post(RELEASES, json=body(fresh=True), key=f"k{i}").status_code == 201
+    for i, rows in enumerate(["box", "box", "box", "ball"]):
+        assert api.post(RELEASES, json=body(rows={"map": rows}, fresh=True), key=f"k{i}").status_code == 201
+    assert [entry["kind"] for entry in world.entries()] == [
+        "open", "dataset", "charge", "charge", "charge", "reserve", "charge",
+    ]  # fmt: skip
     assert world.curator.ledger.verify("town").ok
-    assert world.curator.releases.find_unbacked("town") == []
+    assert world.unbacked() == []
 
 
 @pytest.mark.postgres
@@ -51,7 +61,7 @@ def test_verification_reads_postgresql_the_same_way(tmp_path: Path, postgres_url
         world.sql(*(f"DROP TRIGGER {table}_append_only ON {table}" for table in tables))
         world.sql("ALTER TABLE releases DROP CONSTRAINT fk_releases_entry")
         world.sql("UPDATE releases SET answer = replace(answer, 'gram', 'gran') WHERE sequence = 4")
-        assert len(world.curator.releases.find_unbacked("town")) == 1
+        assert len(world.unbacked()) == 1
         world.sql("DELETE FROM ledger_entries WHERE population = 'town' AND sequence = 5")
         assert bad_sequence(world) == 5
         rewrite(world, 3, rehash=False, units="1")
@@ -63,16 +73,24 @@ def bad_sequence(world: World) -> int | None:
     return world.curator.ledger.verify("town").bad_sequence
 
 
-def rewrite(world: World, place: int, *, rehash: bool, **facts: object) -> None:
-    """Change what an entry says, with or without a hash that fits."""
+def rewrite(world: World, place: int, *, rehash: bool, stolen_key: bool = False, **facts: object) -> str:
+    """Change what an entry says, with or without a hash that fits, and the curator's signature; return its hash."""
     (text,) = world.sql(f"SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = {place}")[0]
     payload = canonical({**json.loads(text), **facts})
     assert payload != text
-    new_hash = f", entry_hash = '{entry_hash(payload)}'" if rehash else ""
-    quoted = payload.replace("'", "''")
-    world.sql(
-        f"UPDATE ledger_entries SET payload = '{quoted}'{new_hash} WHERE population = 'town' AND sequence = {place}"
-    )
+    digest = entry_hash(payload)
+    changes = {"payload": payload} | ({"entry_hash": digest} if rehash else {})
+    if stolen_key:
+        changes["signature"] = sign(world, payload)
+    quoted = ", ".join(f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in changes.items())
+    world.sql(f"UPDATE ledger_entries SET {quoted} WHERE population = 'town' AND sequence = {place}")
+    return digest
+
+
+def sign(world: World, payload: str) -> str:
+    """Sign an entry as whoever stole the curator's private key could."""
+    checkpoint = Checkpoint.read(json.loads(payload) | {"entry_hash": entry_hash(payload)})
+    return world.curator.ledger.guard.signer().sign(checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +105,13 @@ def rewrite(world: World, place: int, *, rehash: bool, **facts: object) -> None:
         {"previous_hash": "0" * 64},
         {"population": "valley"},
         {"sequence": 9},
-        {"format": 2},
+        {"format": 1},
+        {"format": 3},
+        {"limit": "1"},
+        {"posted": "1"},
+        {"pending": "1"},
+        {"epoch": 2},
+        {"key_id": "key_0000000000000000"},
         {"mechanism": []},
         {"more": "x"},
     ],
@@ -98,14 +122,51 @@ def test_a_changed_entry_is_found(tampered: World, fact: dict[str, object]) -> N
     assert bad_sequence(tampered) == 4
 
 
-def test_a_changed_entry_with_a_new_hash_is_found(tampered: World) -> None:
-    rewrite(tampered, 4, rehash=True, units="1")
+@pytest.mark.parametrize("place", [6, LAST])
+@pytest.mark.parametrize(
+    "fact", [{"reservation": "job_0"}, {"units": "1"}, {"from": "res_0"}, {"project": "x"}], ids=str
+)
+def test_a_changed_reservation_in_the_chain_is_found(tampered: World, place: int, fact: dict[str, object]) -> None:
+    rewrite(tampered, place, rehash=False, **fact)
+    assert bad_sequence(tampered) == place
+
+
+@pytest.mark.parametrize(
+    "fact", [{"units": "1"}, {"actor": "prn_nobody"}, {"posted": "1"}, {"time": "2020-01-01T00:00:00Z"}], ids=str
+)
+def test_a_changed_entry_with_a_new_hash_is_found(tampered: World, fact: dict[str, object]) -> None:
+    """Nobody but the curator signs it."""
+    rewrite(tampered, 4, rehash=True, **fact)
+    assert bad_sequence(tampered) == 4
+
+
+def test_a_changed_entry_with_a_new_hash_and_signature_is_found(tampered: World) -> None:
+    rewrite(tampered, 4, rehash=True, stolen_key=True, time="2020-01-01T00:00:00Z")
     assert bad_sequence(tampered) == 5  # the next entry does not follow it
+    rewrite(tampered, 4, rehash=True, stolen_key=True, units="1")
+    assert bad_sequence(tampered) == 4  # it states what the account was, with another amount
 
 
-def test_a_changed_last_entry_with_a_new_hash_is_found(tampered: World) -> None:
-    rewrite(tampered, 5, rehash=True, actor="prn_nobody")
-    assert bad_sequence(tampered) is not None
+@pytest.mark.parametrize("stolen_key", [False, True])
+def test_a_changed_last_entry_with_a_new_hash_is_found(tampered: World, stolen_key: bool) -> None:
+    rewrite(tampered, LAST, rehash=True, stolen_key=stolen_key, actor="prn_nobody")
+    assert bad_sequence(tampered) == (LAST + 1 if stolen_key else LAST)
+
+
+@pytest.mark.parametrize("place", range(1, LAST + 1))
+@pytest.mark.parametrize(
+    "source", ["''", "'AAAA'", "'ü'", "(SELECT signature FROM ledger_entries WHERE population = 'valley' LIMIT 1)"]
+)
+def test_a_changed_signature_is_found(tampered: World, place: int, source: str) -> None:
+    tamper(tampered, f"UPDATE ledger_entries SET signature = {source} WHERE population = 'town' AND sequence = {place}")
+    assert bad_sequence(tampered) == place
+
+
+@pytest.mark.parametrize("change", ["public_key = 'AAAA'", "key_id = 'key_0000000000000000'", "previous = 'key_0'"])
+def test_a_changed_public_key_is_found(tampered: World, change: str) -> None:
+    tamper(tampered, f"UPDATE signing_keys SET {change}")
+    with pytest.raises(SigningError):
+        make_curator(tampered.settings).ledger.verify("town")
 
 
 def test_a_mechanism_that_costs_something_else_is_found(tampered: World) -> None:
@@ -113,9 +174,9 @@ def test_a_mechanism_that_costs_something_else_is_found(tampered: World) -> None
     stated = json.loads(text)["mechanism"]
     quieter = [part | {"scales": [str(2 * int(scale)) for scale in part["scales"]]} for part in stated]
     for mechanism in (quieter, [], [{}], "none"):
-        assert tampered.curator.releases.find_unbacked("town") == []
+        assert tampered.unbacked() == []
         rewrite(tampered, 4, rehash=True, mechanism=mechanism)
-        assert "the cost of sequence 4" in tampered.curator.releases.find_unbacked("town")
+        assert "the cost of sequence 4" in tampered.unbacked()
         rewrite(tampered, 4, rehash=True, mechanism=stated)
 
 
@@ -136,7 +197,7 @@ def test_text_that_is_no_entry_is_found(tampered: World) -> None:
     assert bad_sequence(tampered) == 3
 
 
-@pytest.mark.parametrize("sequence", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("sequence", range(1, LAST + 1))
 def test_a_deleted_entry_is_found(tampered: World, sequence: int) -> None:
     tamper(tampered, f"DELETE FROM ledger_entries WHERE population = 'town' AND sequence = {sequence}")
     assert bad_sequence(tampered) == sequence
@@ -147,18 +208,25 @@ def test_an_emptied_chain_is_found(tampered: World) -> None:
     assert bad_sequence(tampered) == 1
 
 
-def test_an_inserted_entry_is_found(tampered: World) -> None:
+@pytest.mark.parametrize("stolen_key", [False, True])
+def test_an_inserted_entry_is_found(tampered: World, stolen_key: bool) -> None:
     """Also one that would be a sound next entry, when the account's row does not know it."""
-    last = tampered.entries()[-1]
+    last = tampered.entries()[4]
+    before = tampered.entries()[-1]
     payload = canonical(
         {
-            **{name: value for name, value in last.items() if name != "entry_hash"},
-            "sequence": 6,
-            "previous_hash": last["entry_hash"],
+            **{name: value for name, value in last.items() if name not in {"entry_hash", "signature"}},
+            "sequence": LAST + 1,
+            "previous_hash": before["entry_hash"],
+            "posted": str(int(before["posted"]) + int(last["units"])),
         }
     )
-    tamper(tampered, f"INSERT INTO ledger_entries VALUES ('town', 6, '{payload}', '{entry_hash(payload)}')")
-    assert bad_sequence(tampered) == 7
+    signature = sign(tampered, payload) if stolen_key else before["signature"]
+    tamper(
+        tampered,
+        f"INSERT INTO ledger_entries VALUES ('town', {LAST + 1}, '{payload}', '{entry_hash(payload)}', '{signature}')",
+    )
+    assert bad_sequence(tampered) == (LAST + 2 if stolen_key else LAST + 1)
 
 
 def test_swapped_entries_are_found(tampered: World) -> None:
@@ -181,10 +249,10 @@ def test_entries_of_another_population_are_found(tampered: World) -> None:
     assert bad_sequence(tampered) == 1
 
 
-@pytest.mark.parametrize("tail", [1, 2, 3])
+@pytest.mark.parametrize("tail", [1, 2, 3, 4, 5])
 def test_a_cut_tail_is_found(tampered: World, tail: int) -> None:
-    tamper(tampered, f"DELETE FROM ledger_entries WHERE population = 'town' AND sequence > {5 - tail}")
-    assert bad_sequence(tampered) == 6 - tail
+    tamper(tampered, f"DELETE FROM ledger_entries WHERE population = 'town' AND sequence > {LAST - tail}")
+    assert bad_sequence(tampered) == LAST + 1 - tail
 
 
 @pytest.mark.parametrize(
@@ -196,6 +264,8 @@ def test_a_cut_tail_is_found(tampered: World, tail: int) -> None:
         "head_sequence = head_sequence + 1",
         "head_sequence = head_sequence - 1",
         f"head_hash = '{'0' * 64}'",
+        "epoch = epoch + 1",
+        "posted_units = posted_units - 1, pending_units = pending_units + 1",
     ],
 )
 def test_a_changed_account_is_found(tampered: World, change: str) -> None:
@@ -220,6 +290,31 @@ def test_an_account_that_differs_from_its_opening_entry_is_found(tampered: World
 
 
 @pytest.mark.parametrize(
+    "act",
+    [
+        "UPDATE shares SET posted_units = posted_units - 1",
+        "UPDATE shares SET limit_units = 900000000000",
+        "UPDATE shares SET label = 'prn_nobody'",
+        "UPDATE shares SET pending_units = 0",
+        "DELETE FROM shares",
+        "INSERT INTO shares VALUES ('town', 'project', 'free', 900000000000, 0, 0)",
+        "UPDATE reservations SET units = units + 1 WHERE state = 'open'",
+        "UPDATE reservations SET drawn_units = 1 WHERE state = 'open'",
+        "UPDATE reservations SET state = 'closed' WHERE state = 'open'",
+        "UPDATE reservations SET state = 'open', drawn_units = 0 WHERE state = 'closed'",
+        "DELETE FROM reservations WHERE state = 'open'",
+    ],
+)
+def test_a_changed_share_or_reservation_is_found(tampered: World, act: str) -> None:
+    """Who may still spend what is part of what the chain adds up to."""
+    study = {"price": {"mu": 0.01}, "expires_in_s": 3600}
+    assert tampered.api().post(STUDIES, json=study, key="study").status_code == 201
+    assert bad_sequence(tampered) is None
+    tamper(tampered, act)
+    assert bad_sequence(tampered) == LAST + 2
+
+
+@pytest.mark.parametrize(
     "change",
     [
         'answer = replace(answer, \'"kind":"gram"\', \'"kind":"gran"\')',
@@ -236,7 +331,7 @@ def test_a_changed_release_is_found(tampered: World, change: str) -> None:
     if change.startswith("id "):  # nothing may point to it
         tamper(tampered, "DELETE FROM idempotency_keys")
     tamper(tampered, f"UPDATE releases SET {change} WHERE population = 'town' AND sequence = 4")
-    assert tampered.curator.releases.find_unbacked("town") != []
+    assert tampered.unbacked() != []
 
 
 @pytest.mark.parametrize(
@@ -251,12 +346,12 @@ def test_a_changed_release_is_found(tampered: World, change: str) -> None:
 def test_a_changed_dataset_is_found(tampered: World, change: str) -> None:
     """Bounds decide what noise means: the registration's entry holds the manifest's digest."""
     tamper(tampered, f"UPDATE datasets SET {change} WHERE name = 'cohort'")
-    assert any(found.startswith("dataset ") for found in tampered.curator.releases.find_unbacked("town"))
+    assert any(found.startswith("dataset ") for found in tampered.unbacked())
 
 
 def test_a_deleted_release_is_found(tampered: World) -> None:
     tamper(tampered, "DELETE FROM idempotency_keys", "DELETE FROM releases WHERE sequence = 4")
-    assert tampered.curator.releases.find_unbacked("town") == ["sequence 4"]
+    assert tampered.unbacked() == ["sequence 4"]
 
 
 def test_swapped_answers_are_found(tampered: World) -> None:
@@ -266,7 +361,7 @@ def test_swapped_answers_are_found(tampered: World) -> None:
         "UPDATE releases SET sequence = 3 WHERE sequence = 4",
         "UPDATE releases SET sequence = 4 WHERE sequence = 99",
     )
-    assert len(tampered.curator.releases.find_unbacked("town")) == 2
+    assert len(tampered.unbacked()) == 2
 
 
 APPEND_ONLY = {
@@ -274,18 +369,35 @@ APPEND_ONLY = {
     "releases": "answer",
     "idempotency_keys": "fingerprint",
     "snapshots": "digest",
+    "signing_keys": "public_key",
 }
 
 
 def test_append_only_tables_refuse_changes(both: World) -> None:
-    assert both.api().post(RELEASES, json=body(), key="k").status_code == 201
+    for rows in ("box", "ball"):
+        assert both.api().post(RELEASES, json=body(rows={"map": rows}), key=rows).status_code == 201
     for table, column in APPEND_ONLY.items():
         before = both.sql(f"SELECT * FROM {table}")
         acts = [f"UPDATE {table} SET {column} = 'x'", f"DELETE FROM {table}"]
+        if table == "idempotency_keys":
+            acts.append("UPDATE idempotency_keys SET release_id = NULL")
         for act in acts if both.curator.database.is_sqlite else [*acts, f"TRUNCATE {table} CASCADE"]:
-            with pytest.raises(Exception, match="append-only"):
+            with pytest.raises(Exception, match=r"append-only|never changes"):
                 both.sql(act)
         assert both.sql(f"SELECT * FROM {table}") == before
+
+
+@pytest.mark.parametrize("change", ["fingerprint = 'x'", "key = 'x'", "principal_id = 'prn_nobody'"])
+def test_a_key_that_waits_for_its_answer_keeps_its_request(both: World, change: str) -> None:
+    """Its answer alone may be written, once: whoever voided its job may not hand it to another request."""
+    study = {"price": {"mu": 0.01}, "expires_in_s": 3600}
+    assert both.api().post(STUDIES, json=study, key="waits").status_code == 201
+    before = both.sql("SELECT * FROM idempotency_keys")
+    with pytest.raises(Exception, match=r"append-only|never changes"):
+        both.sql(f"UPDATE idempotency_keys SET {change}")
+    with pytest.raises(Exception, match="append-only"):
+        both.sql("DELETE FROM idempotency_keys")
+    assert both.sql("SELECT * FROM idempotency_keys") == before
 
 
 @pytest.mark.parametrize("table", list(APPEND_ONLY))
@@ -313,20 +425,31 @@ def receipts(world: World) -> list[dict[str, Any]]:
     return [world.api().get(f"/v1/releases/{item['id']}").json()["receipt"] for item in listed]
 
 
-def test_replacing_every_hash_from_a_changed_entry_on_is_still_found_by_the_holder_of_a_receipt(
-    tampered: World,
-) -> None:
-    """Whoever holds the database can rewrite it all; a receipt that has left no longer matches."""
-    held = [receipt["entry_hash"] for receipt in receipts(tampered)]
-    previous = None
-    for sequence in (3, 4, 5):
+def rewrite_history(world: World, *, stolen_key: bool) -> None:
+    """Make the first charge cost nothing to speak of, and everything else agree with it."""
+    previous, saved = "", int(world.entries()[2]["units"]) - 1
+    for sequence in range(3, LAST + 1):
+        posted = str(int(world.entries()[sequence - 1]["posted"]) - saved)
         facts = {"units": "1"} if sequence == 3 else {"previous_hash": previous}
-        rewrite(tampered, sequence, rehash=True, **facts)
-        previous = tamper(
-            tampered, f"SELECT entry_hash FROM ledger_entries WHERE population='town' AND sequence={sequence}"
-        )[0][0]
-    charged = sum(int(e["units"]) for e in tampered.entries() if e["kind"] == "charge")
-    tamper(tampered, f"UPDATE populations SET head_hash = '{previous}', posted_units = {charged} WHERE name = 'town'")
+        previous = rewrite(world, sequence, rehash=True, stolen_key=stolen_key, posted=posted, **facts)
+    tamper(
+        world,
+        f"UPDATE populations SET head_hash = '{previous}', posted_units = posted_units - {saved} WHERE name = 'town'",
+        f"UPDATE shares SET posted_units = posted_units - {saved} WHERE population = 'town'",
+    )
+
+
+def test_replacing_every_hash_from_a_changed_entry_on_is_found(tampered: World) -> None:
+    rewrite_history(tampered, stolen_key=False)
+    assert bad_sequence(tampered) == 3
+
+
+def test_replacing_every_hash_and_signature_is_still_found_by_the_holder_of_a_receipt(tampered: World) -> None:
+    """Whoever holds the database and the key can rewrite it all; a receipt that has left no longer matches."""
+    held = [receipt["entry_hash"] for receipt in receipts(tampered)]
+    assert len(held) == 4
+    rewrite_history(tampered, stolen_key=True)
     assert bad_sequence(tampered) is None
     assert not set(held) & {entry["entry_hash"] for entry in tampered.entries()}
     assert not set(held) & {receipt["entry_hash"] for receipt in receipts(tampered)}
+    assert "which its anchor" in tampered.curator.ledger.guard.start()  # nor does the anchor

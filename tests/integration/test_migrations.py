@@ -1,6 +1,7 @@
 """Models equal migrations, on both databases, and a populated database goes down and up."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -9,10 +10,12 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect
+from sqlalchemy import CheckConstraint, inspect
 from support import World, body, open_world
 
 from curator_service.db import Base, Database, migrations_dir
+
+RELEASES = "/v1/datasets/cohort/releases"
 
 
 def test_models_equal_migrations(database_url: str | None, tmp_path: Path) -> None:
@@ -31,9 +34,17 @@ def test_models_equal_migrations(database_url: str | None, tmp_path: Path) -> No
 
 def test_check_constraints_have_the_names_of_the_models(both: World) -> None:
     """Autogeneration does not compare them: a later migration that drops one by name would not find it."""
+    expected = {
+        table.name: {str(c.name) for c in table.constraints if isinstance(c, CheckConstraint)}
+        for table in Base.metadata.tables.values()
+    }
     with both.curator.database.engine.connect() as connection:
-        checks = {check["name"] for check in inspect(connection).get_check_constraints("populations")}
-    assert checks == {"ck_populations_within_limit", "ck_populations_amounts_not_negative"}
+        look = inspect(connection)
+        found = {name: {str(check["name"]) for check in look.get_check_constraints(name)} for name in expected}
+    assert found == expected
+    assert expected["populations"] == {"ck_populations_within_limit", "ck_populations_amounts_not_negative"}
+    assert expected["shares"] == {"ck_shares_within_limit", "ck_shares_amounts_not_negative"}
+    assert expected["reservations"] == {"ck_reservations_drawn_within"}
 
 
 def test_upgrading_twice_changes_nothing(both: World) -> None:
@@ -42,20 +53,61 @@ def test_upgrading_twice_changes_nothing(both: World) -> None:
     assert both.sql("SELECT * FROM ledger_entries ORDER BY population, sequence") == before
 
 
-def test_a_populated_database_goes_down_and_up(both: World) -> None:
-    assert both.api().post("/v1/datasets/cohort/releases", json=body(), key="k").status_code == 201
-    database = both.curator.database
-    with database.engine.connect() as connection:
+def migrate(world: World, act: Callable[[Config, str], None], revision: str) -> None:
+    """Run a migration as the command line does."""
+    with world.curator.database.engine.connect() as connection:
         config = Config()
         config.set_main_option("script_location", str(migrations_dir()))
         config.attributes["connection"] = connection
-        command.downgrade(config, "base")
+        act(config, revision)
         connection.commit()
+
+
+def test_a_populated_database_goes_down_and_up(both: World) -> None:
+    for rows in ("box", "ball"):
+        assert both.api().post(RELEASES, json=body(rows={"map": rows}), key=rows).status_code == 201
+    migrate(both, command.downgrade, "base")
+    database = both.curator.database
+    with database.engine.connect() as connection:
         assert set(inspect(connection).get_table_names()) <= {"alembic_version"}
     assert database.revisions()[0] is None
     database.upgrade()
     assert database.revisions()[0] == database.revisions()[1]
     assert both.sql("SELECT count(*) FROM ledger_entries") == [(0,)]
+
+
+KEPT = {
+    "ledger_entries": "population, sequence, payload, entry_hash",
+    "releases": "*",
+    "idempotency_keys": "principal_id, key, fingerprint, release_id",
+    "populations": "name, limit_units, posted_units, pending_units, head_sequence, head_hash",
+}
+
+
+def test_what_was_written_stays_when_the_schema_goes_back_one_and_up_again(both: World) -> None:
+    for rows in ("box", "ball"):
+        assert both.api().post(RELEASES, json=body(rows={"map": rows}), key=rows).status_code == 201
+    before = {table: sorted(both.sql(f"SELECT {columns} FROM {table}")) for table, columns in KEPT.items()}
+    migrate(both, command.downgrade, "0001")
+    assert {table: sorted(both.sql(f"SELECT {columns} FROM {table}")) for table, columns in KEPT.items()} == before
+    for table in ("ledger_entries", "releases", "idempotency_keys", "snapshots"):
+        with pytest.raises(Exception, match="append-only"):
+            both.sql(f"DELETE FROM {table}")
+    with pytest.raises(Exception, match="append-only"):
+        both.sql("UPDATE idempotency_keys SET fingerprint = 'x'")
+    both.curator.database.upgrade()
+    assert {table: sorted(both.sql(f"SELECT {columns} FROM {table}")) for table, columns in KEPT.items()} == before
+    (spent,) = both.sql("SELECT sum(posted_units), sum(pending_units) FROM shares WHERE scope = 'analyst'")
+    assert (int(spent[0]), int(spent[1])) == (both.account().posted, 0)
+
+
+def test_the_schema_does_not_go_back_while_something_is_held(both: World) -> None:
+    study = {"price": {"mu": 0.01}, "expires_in_s": 3600}
+    assert both.api().post("/v1/datasets/cohort/reservations", json=study, key="k").status_code == 201
+    with pytest.raises(RuntimeError, match="reservations are open"):
+        migrate(both, command.downgrade, "0001")
+    assert both.curator.database.revisions()[0] == both.curator.database.revisions()[1]
+    assert both.curator.ledger.verify("town").ok
 
 
 def test_the_embedded_database_is_durable(world: World) -> None:

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, text
 from support import World, body, open_world
 
 from curator_service.identity.policy import Role
 from curator_service.ledger import repository
+from curator_service.ledger.repository import Head
 from curator_service.ledger.service import BudgetExceeded
 from curator_service.privacy.accountant import Price
 from curator_service.releases.schemas import ReleaseRequest
@@ -18,14 +20,16 @@ from curator_service.releases.service import AnswerKind
 
 pytestmark = pytest.mark.postgres
 
-Charge = Callable[[Connection, str, int], tuple[int, str] | None]
+Move = Callable[..., Head | None]
+MOVE = repository.move
+PATHS = pytest.mark.parametrize("rows", ["box", "ball"], ids=["at once", "pass"])
 
 
-def compete(world: World) -> list[str]:
+def compete(world: World, rows: str) -> list[str]:
     """Send two fresh requests from two threads, each for the whole budget; return how each ended."""
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
     analyst = next(p for p in world.curator.identity.list_principals() if p.role is Role.ANALYST)
-    request = ReleaseRequest.model_validate(body(price={"rho": 0.05}, fresh=True))
+    request = ReleaseRequest.model_validate(body(price={"rho": 0.05}, rows={"map": rows}, fresh=True))
     prepared = world.curator.releases.prepare(dataset, request)
 
     def buy(key: str) -> str:
@@ -33,6 +37,8 @@ def compete(world: World) -> list[str]:
             _, kind = world.curator.releases.release(prepared, analyst, key)
         except BudgetExceeded:
             return "refused"
+        except psycopg.errors.CheckViolation:
+            return "stopped"
         assert kind is AnswerKind.NEW
         return "charged"
 
@@ -46,46 +52,52 @@ def is_overspent(world: World) -> bool:
     return charged > world.account().limit
 
 
-def meet_before(charge: Charge) -> Charge:
-    """Return a charge that waits until both threads are about to charge."""
+def meet_before(move: Move) -> Move:
+    """Return a move that waits until both threads are about to spend; what is held already is posted without a wait."""
     barrier = threading.Barrier(2, timeout=10)
 
-    def waiting(connection: Connection, population: str, cost: int) -> tuple[int, str] | None:
-        barrier.wait()
-        return charge(connection, population, cost)
+    def waiting(connection: Connection, population: str, *, posted: int, pending: int) -> Head | None:
+        if posted + pending > 0:
+            barrier.wait()
+        return move(connection, population, posted=posted, pending=pending)
 
     return waiting
 
 
-def naive_charge() -> Charge:
+def naive_move() -> Move:
     """Return what must never be written: read, check, and only then write."""
     barrier = threading.Barrier(2, timeout=10)
 
-    def charge(connection: Connection, population: str, cost: int) -> tuple[int, str] | None:
+    def move(connection: Connection, population: str, *, posted: int, pending: int) -> Head | None:
+        if posted + pending <= 0:
+            return MOVE(connection, population, posted=posted, pending=pending)
         account = repository.find_population(connection, population)
         assert account is not None
-        if account.posted + cost > account.limit:
+        if posted + pending > account.remaining:
             return None
         barrier.wait()
         row = connection.execute(
             text(
-                "UPDATE populations SET posted_units = :posted, head_sequence = head_sequence + 1 "
-                "WHERE name = :name RETURNING head_sequence, head_hash"
+                "UPDATE populations SET posted_units = :posted, pending_units = :pending, "
+                "head_sequence = head_sequence + 1 WHERE name = :name "
+                "RETURNING head_sequence, head_hash, epoch, limit_units, posted_units, pending_units"
             ),
-            {"posted": account.posted + cost, "name": population},
+            {"posted": account.posted + posted, "pending": account.pending + pending, "name": population},
         ).one()
-        return row[0], row[1]
+        return Head(population, *row)
 
-    return charge
+    return move
 
 
+@PATHS
 def test_of_two_charges_for_the_whole_budget_one_is_refused(
-    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch, rows: str
 ) -> None:
     with open_world(tmp_path, url=postgres_url, limit=Price(rho=0.05)) as world:
-        monkeypatch.setattr(repository, "charge", meet_before(repository.charge))
-        assert compete(world) == ["charged", "refused"]
+        monkeypatch.setattr(repository, "move", meet_before(MOVE))
+        assert compete(world, rows) == ["charged", "refused"]
         assert not is_overspent(world)
+        assert world.account().pending == 0
         assert world.curator.ledger.verify("town").ok
 
 
@@ -93,7 +105,18 @@ def test_a_naive_charge_overspends_and_is_detected(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_world(tmp_path, url=postgres_url, limit=Price(rho=0.05)) as world:
-        monkeypatch.setattr(repository, "charge", naive_charge())
-        assert compete(world) == ["charged", "charged"]
+        monkeypatch.setattr(repository, "move", naive_move())
+        assert compete(world, "box") == ["charged", "charged"]
         assert is_overspent(world)
+        assert "exceed the limit" in world.curator.ledger.verify("town").reason
+
+
+def test_a_naive_reservation_is_detected_and_its_posting_stopped(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both hold the whole budget; the database itself refuses that what is held falls below nothing."""
+    with open_world(tmp_path, url=postgres_url, limit=Price(rho=0.05)) as world:
+        monkeypatch.setattr(repository, "move", naive_move())
+        assert compete(world, "ball") == ["charged", "stopped"]
+        assert not is_overspent(world)
         assert "exceed the limit" in world.curator.ledger.verify("town").reason

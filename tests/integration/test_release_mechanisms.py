@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from support import CountingNoise, World, body, make_rows, open_world, problem
 
 from curator_service.privacy.accountant import ACCOUNTANTS, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import service
+from curator_service.releases import pace
 from curator_service.releases.rendering import account_again
 
 LIMITS = {"gdp": Price(mu=1.0), "zcdp": Price(rho=0.5), "pure": Price(epsilon=2.0)}
@@ -67,7 +68,7 @@ def test_a_charge_is_what_its_own_integers_cost(hospital: World, accountant: str
     assert released["noise"]["distribution"] == ("discrete_gaussian" if gaussian else "discrete_laplace")
     (verified,) = (hospital.curator.ledger.verify(f"people-{accountant}"),)
     assert verified.ok
-    assert hospital.curator.releases.find_unbacked(f"people-{accountant}") == []
+    assert hospital.unbacked(f"people-{accountant}") == []
 
 
 def test_pure_epsilon_adds_up_exactly(hospital: World) -> None:
@@ -110,7 +111,7 @@ def test_a_refusal_names_what_would_pass_and_that_passes(hospital: World) -> Non
         assert int(quote["cost"]["units"]) > 0.999 * hospital.curator.ledger.get_population(f"people-{name}").remaining
 
 
-def test_a_request_read_off_an_answer_is_the_same_request(hospital: World) -> None:
+def test_a_askedread_off_an_answer_is_the_same_request(hospital: World) -> None:
     statistics = [["xty", "yty"], ["xtx", "yty", "lambda_min"], ["xtx", "xty", "yty", "lambda_min"], ["xtx", "xty"]]
     kinds: list[dict[str, Any]] = [LAPLACE, GAUSSIAN, SOLD["classical"], SOLD["nieminen2017"]]
     for chosen, kind in itertools.product(statistics, kinds):
@@ -164,13 +165,32 @@ def test_a_delta_of_zero_is_none(hospital: World) -> None:
     assert quote.json()["request"]["price"] == {"epsilon": 0.01}
 
 
-def test_the_time_of_lambda_min_is_public(hospital: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("asked", "duration_s"),
+    [
+        ({"rows": {"map": "box"}, "statistics": ["xtx", "xty"]}, 0.0),
+        (
+            {"rows": {"map": "box"}, "statistics": ["xtx", "xty", "lambda_min"]},
+            pace.LAMBDA_MIN_S + 4**3 * pace.LAMBDA_MIN_PER_CUBE_S,
+        ),
+        (
+            {"rows": {"map": "ball"}, "statistics": ["xtx", "xty"]},
+            pace.PASS_S + 1000 * 5 * (pace.PASS_PER_ENTRY_S + 5 * pace.PASS_PER_PRODUCT_S),
+        ),
+        (
+            {"features": ["age", "creatinine"], "rows": {"map": "box"}, "statistics": ["xtx", "xty"]},
+            pace.PASS_S + 1000 * 4 * (pace.PASS_PER_ENTRY_S + 4 * pace.PASS_PER_PRODUCT_S),
+        ),
+    ],
+    ids=["at once", "lambda_min", "pass", "omitted rows"],
+)
+def test_the_time_of_a_computation_is_public(
+    hospital: World, monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], duration_s: float
+) -> None:
+    """Of 1000 rows that are declared, not of 80 that are there."""
     slept: list[float] = []
-    now = itertools.count()
-    monkeypatch.setattr(service.time, "monotonic", lambda: next(now) * 0.002)
-    monkeypatch.setattr(service.time, "sleep", slept.append)
-    buy(hospital, "gdp", GAUSSIAN | {"statistics": ["xtx", "xty"]}, "without")
-    assert slept == []
-    buy(hospital, "gdp", GAUSSIAN | {"statistics": ["xtx", "xty", "lambda_min"]}, "with")
-    assert slept
-    assert slept[0] == pytest.approx(service.LAMBDA_MIN_S + 4**3 * service.LAMBDA_MIN_PER_CUBE_S - 0.002)
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+    buy(hospital, "gdp", {"price": {"mu": 0.01}} | asked, f"time-{duration_s}".replace(".", "-"))
+    assert sum(slept) == pytest.approx(duration_s)
+    quote = hospital.api().post("/v1/datasets/gdp/quotes", json=body(price={"mu": 0.01}) | asked).json()
+    assert quote["duration_s"] == pytest.approx(duration_s)

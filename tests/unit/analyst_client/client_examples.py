@@ -1,11 +1,14 @@
-"""Answers of a curator as its wire format has them, and a curator that plays them."""
+"""Answers of a curator as its wire format has them, its ledger and keys, and a curator that plays the answers."""
 
+import base64
+import copy
 import hashlib
 import json
 from typing import Any
 
 import httpx
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from analyst_client import Column, CuratorClient, Noise, Release
@@ -81,31 +84,116 @@ def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def with_receipt(body: dict[str, Any]) -> str:
+def canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class Signer:
+    """A key of a curator, made of one number."""
+
+    def __init__(self, number: int) -> None:
+        self.private = Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
+        self.raw = self.private.public_key().public_bytes_raw()
+        self.public_key = base64.b64encode(self.raw).decode()
+        self.key_id = "key_" + hashlib.sha256(self.raw).hexdigest()[:32]
+
+    def sign(self, prefix: str, value: Any) -> str:
+        return base64.b64encode(self.private.sign(prefix.encode() + canonical(value))).decode()
+
+
+FIRST, SECOND, THIRD, STRANGER = map(Signer, (1, 2, 3, 9))
+
+
+def key_listing(*signers: Signer) -> dict[str, Any]:
+    """Return the keys of a curator, each endorsed by the one before."""
+    keys: list[dict[str, Any]] = []
+    for before, signer in zip((None, *signers), signers, strict=False):
+        facts = {"key_id": signer.key_id, "public_key": signer.public_key, "created_at": "2026-01-01T00:00:00Z"}
+        facts["previous"] = None if before is None else before.key_id
+        keys.append(facts | {"endorsement": None if before is None else before.sign("curator-key:1\n", facts)})
+    return {"keys": keys, "active": signers[-1].key_id}
+
+
+def signed(entry: dict[str, Any], signer: Signer = FIRST) -> dict[str, Any]:
+    """Return the receipt of an entry: the entry, its hash, the signature on its checkpoint."""
+    entry = entry | {"key_id": signer.key_id}
+    entry_hash = hashlib.sha256(b"curator-ledger-entry:2\n" + canonical(entry)).hexdigest()
+    names = ("epoch", "key_id", "limit", "pending", "population", "posted", "sequence")
+    statement = {name: entry[name] for name in names} | {"entry_hash": entry_hash}
+    return entry | {"entry_hash": entry_hash, "signature": signer.sign("curator-checkpoint:1\n", statement)}
+
+
+class Ledger:
+    """The chain of one population, which grows by an entry at a time."""
+
+    def __init__(self, sequence: int = 11, signer: Signer = FIRST, population: str = "olmsted", epoch: int = 1) -> None:
+        self.sequence, self.signer, self.population, self.epoch = sequence, signer, population, epoch
+        self.head = hashlib.sha256(f"{population} {epoch} {sequence}".encode()).hexdigest()
+        self.receipt: dict[str, Any] = {}
+
+    def copy(self) -> "Ledger":
+        return copy.copy(self)
+
+    def post(self, **facts: Any) -> dict[str, Any]:
+        """Add an entry; return its receipt."""
+        self.sequence += 1
+        entry = {
+            "format": 2,
+            "kind": "note",
+            "population": self.population,
+            "sequence": self.sequence,
+            "epoch": self.epoch,
+            "units": "0",
+            "limit": "9000000000000",
+            # What is spent never falls, from one entry to the next or from one epoch to the next.
+            "posted": str(10**12 * self.epoch + 10**9 * self.sequence),
+            "pending": "0",
+            "actor": "prn_1",
+            "time": "2026-01-01T00:00:00Z",
+            "previous_hash": self.head,
+        }
+        self.receipt = signed(entry | facts, self.signer)
+        self.head = self.receipt["entry_hash"]
+        return self.receipt
+
+    def release(self, body: dict[str, Any] | None = None, **facts: Any) -> str:
+        """Add a charge; return the text of its release."""
+        text = compact(release_body() if body is None else body)
+        charge = {
+            "kind": "charge",
+            "units": "56000000000",
+            "dataset": "flchain",
+            "release": "rel_1",
+            "request_digest": "00",
+            "answer_digest": hashlib.sha256(text.encode()).hexdigest(),
+            "snapshot": "11",
+            "mechanism": [{"statistic": "xtx", "sensitivity": "9/4", "scales": ["12", "9"], "copies": 1}],
+        }
+        return text[:-1] + ',"receipt":' + compact(self.post(**charge | facts)) + "}"
+
+    @property
+    def checkpoint(self) -> dict[str, Any]:
+        """The head, as on the wire."""
+        receipt = self.receipt or self.post()
+        names = ("entry_hash", "epoch", "key_id", "limit", "pending", "population", "posted", "sequence", "signature")
+        return {name: receipt[name] for name in names}
+
+    @property
+    def budget(self) -> httpx.Response:
+        """The answer of a budget."""
+        members = {"dataset": "flchain", "population": self.population, "accountant": "gdp", "delta": 1e-6}
+        amounts = dict.fromkeys(("limit", "posted", "pending", "remaining"), AMOUNT)
+        rest = {"adjacency": "add_remove", "share_spent": 0.25, "checkpoint": self.checkpoint}
+        return httpx.Response(200, content=compact(members | amounts | rest))
+
+
+def with_receipt(body: dict[str, Any], **facts: Any) -> str:
     """Return the text of a release with the receipt that its curator would have written."""
-    text = compact(body)
-    receipt = {
-        "format": 1,
-        "kind": "charge",
-        "population": "olmsted",
-        "sequence": 12,
-        "units": "56000000000",
-        "actor": "prn_1",
-        "dataset": "flchain",
-        "release": "rel_1",
-        "request_digest": "00",
-        "answer_digest": hashlib.sha256(text.encode()).hexdigest(),
-        "snapshot": "11",
-        "mechanism": [{"statistic": "xtx", "sensitivity": "9/4", "scales": ["12", "9"], "copies": 1}],
-        "time": "2026-01-01T00:00:00Z",
-        "previous_hash": "22",
-    }
-    canonical = json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    receipt["entry_hash"] = hashlib.sha256(b"curator-ledger-entry:1\n" + canonical).hexdigest()
-    return text[:-1] + ',"receipt":' + compact(receipt) + "}"
+    return Ledger().release(body, **facts)
 
 
 RELEASE_TEXT = with_receipt(release_body())
+RECEIPT = json.loads(RELEASE_TEXT)["receipt"]
 
 
 def released(text: str = RELEASE_TEXT, answer: str = "new") -> httpx.Response:
@@ -120,14 +208,24 @@ def problem(slug: str, status: int, *, retry_after: str | None = None, **members
 
 
 class Curator:
-    """Play answers one after the other and keep the requests; an exception is raised in place of an answer."""
+    """Play answers one after the other and keep the requests; an exception is raised in place of an answer.
 
-    def __init__(self, *answers: httpx.Response | type[httpx.RequestError]) -> None:
+    The keys are listed whenever they are asked for, and those requests are kept apart.
+    """
+
+    def __init__(self, *answers: httpx.Response | type[httpx.RequestError], keys: Any = None) -> None:
         self.answers = list(answers)
+        self.listing = key_listing(FIRST) if keys is None else keys
+        self.listings = 0
         self.requests: list[httpx.Request] = []
         self.waits: list[float] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/keys":
+            self.listings += 1
+            if isinstance(self.listing, httpx.Response):
+                return self.listing
+            return httpx.Response(200, content=compact(self.listing))
         self.requests.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, httpx.Response):
@@ -135,9 +233,17 @@ class Curator:
         raise answer("lost")
 
     def client(self, **options: Any) -> CuratorClient:
-        client = CuratorClient(URL, TOKEN, transport=httpx.MockTransport(self), **options)
-        client._transport._sleep = self.waits.append
+        """Return a client whose time passes only while it waits."""
+        client = CuratorClient(URL, TOKEN, transport=httpx.MockTransport(self), **{"memory": None} | options)
+        client._transport.sleep = self.waits.append
+        client._transport.clock = lambda: sum(self.waits)
         return client
+
+    @property
+    def checkpoints(self) -> list[Any]:
+        """What each request said of the ledger."""
+        values = [request.headers.get("Curator-Checkpoint") for request in self.requests]
+        return [value and json.loads(base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))) for value in values]
 
     @property
     def bodies(self) -> list[Any]:

@@ -1,6 +1,7 @@
 """Each refusal of the curator becomes the error that names it."""
 
 import pickle
+import re
 from typing import Any
 
 import httpx
@@ -14,8 +15,12 @@ from analyst_client import (
     CuratorError,
     DatasetClosedError,
     DatasetNotFoundError,
+    JobEndedError,
+    LedgerSealedError,
     PermissionDeniedError,
     RequestInvalidError,
+    ReservationEndedError,
+    ReservationNotFoundError,
     ServiceError,
     ServiceUnavailableError,
     TransportError,
@@ -35,7 +40,12 @@ ERROR_OF_SLUG = [
     ("request-invalid", 422, RequestInvalidError),
     ("idempotency-key-reused", 422, RequestInvalidError),
     ("release-in-progress", 409, ServiceUnavailableError),
-    ("ledger-unverified", 503, ServiceUnavailableError),
+    ("busy", 503, ServiceUnavailableError),
+    ("ledger-unverified", 503, LedgerSealedError),
+    ("checkpoint-invalid", 400, RequestInvalidError),
+    ("reservation-not-found", 404, ReservationNotFoundError),
+    ("reservation-ended", 409, ReservationEndedError),
+    ("job-ended", 409, JobEndedError),
     ("dataset-closed", 409, DatasetClosedError),
     ("budget-exceeded", 409, BudgetExceededError),
     ("internal-error", 500, ServiceError),
@@ -82,6 +92,18 @@ def test_budget_that_nothing_fits_has_no_largest() -> None:
     assert refusal(problem("budget-exceeded", 409, requested=AMOUNT, remaining=AMOUNT, largest=None)).largest is None
 
 
+def test_sealed_ledger_is_a_kind_of_unavailable_service() -> None:
+    assert isinstance(refusal(problem("ledger-unverified", 503)), ServiceUnavailableError)
+
+
+def test_every_error_is_in_the_tree_of_its_module() -> None:
+    tree = analyst_client.errors.__doc__
+    assert tree is not None
+    for name in analyst_client.__all__:
+        if name.endswith(("Error", "Warning")):
+            assert re.search(rf"\b{name}  ", tree) or name == "CuratorError", name
+
+
 @pytest.mark.parametrize("errors", [[{"pointer": 1}], "none", [3]])
 def test_refusal_stands_when_its_details_are_malformed(errors: Any) -> None:
     caught = refusal(problem("request-invalid", 422, errors=errors))
@@ -95,7 +117,7 @@ def test_problem_without_a_type_goes_by_its_status() -> None:
 
 def test_every_error_derives_from_one_base() -> None:
     errors = [getattr(analyst_client, name) for name in analyst_client.__all__ if name.endswith("Error")]
-    assert len(errors) == 11
+    assert len(errors) == 23
     assert all(issubclass(error, CuratorError) for error in errors)
 
 

@@ -1,5 +1,6 @@
 """What the client sends, and how it sends it again."""
 
+import json
 import math
 import re
 from typing import Any
@@ -17,6 +18,7 @@ from client_examples import (
     TOKEN,
     URL,
     Curator,
+    Ledger,
     ask,
     compact,
     problem,
@@ -64,17 +66,22 @@ def test_name_that_is_no_segment_is_refused(name: str) -> None:
 
 
 def test_budget_is_read_in_every_notion() -> None:
-    members = {"dataset": "flchain", "population": "olmsted", "accountant": "gdp", "adjacency": "add_remove"}
-    amounts = dict.fromkeys(("limit", "posted", "pending", "remaining"), AMOUNT)
-    budget = answered(members | amounts | {"delta": 1e-6, "share_spent": 0.25}).client().budget("flchain")
+    budget = Curator(Ledger().budget).client().budget("flchain")
     assert (budget.limit.units, budget.remaining.epsilon, budget.share_spent) == (56_000_000_000, 1.0, 0.25)
+    assert (budget.checkpoint.sequence, budget.checkpoint.limit) == (12, 9_000_000_000_000)
 
 
 def test_epsilon_that_is_too_large_to_be_stated_is_infinite() -> None:
-    members = {"dataset": "flchain", "population": "olmsted", "accountant": "gdp", "adjacency": "add_remove"}
+    members = json.loads(Ledger().budget.content)
     amounts = dict.fromkeys(("limit", "posted", "pending", "remaining"), AMOUNT | {"epsilon": None})
-    budget = answered(members | amounts | {"delta": 1e-6, "share_spent": 0.25}).client().budget("flchain")
-    assert budget.limit.epsilon == math.inf
+    assert answered(members | amounts).client().budget("flchain").limit.epsilon == math.inf
+
+
+@pytest.mark.parametrize("checkpoint", [None, {}, "sealed", Ledger().checkpoint | {"epoch": True}])
+def test_budget_without_a_checkpoint_is_a_service_error(checkpoint: Any) -> None:
+    members = json.loads(Ledger().budget.content) | {"checkpoint": checkpoint}
+    with pytest.raises(ServiceError, match=r"malformed answer: .*checkpoint"):
+        answered(members).client().budget("flchain")
 
 
 def test_quote_is_read_and_carries_no_key() -> None:
@@ -185,7 +192,7 @@ def test_features_given_as_one_string_are_refused() -> None:
 
 
 def test_each_call_makes_a_key_of_its_own() -> None:
-    curator = Curator(released(), released())
+    curator = Curator(released(), released(answer="stored"))
     client = curator.client()
     ask(client), ask(client)
     first, second = curator.keys

@@ -243,7 +243,7 @@ def test_a_failure_while_registering_leaves_nothing(world: World, monkeypatch: p
     def fail(*_arguments: object) -> None:
         raise RuntimeError("no disk")
 
-    for place in ("curator_service.datasets.storage.Storage.publish", "curator_service.datasets.storage._sync"):
+    for place in ("curator_service.datasets.storage.Storage.publish", "curator_service.datasets.storage.sync"):
         with monkeypatch.context() as patch:
             patch.setattr(place, fail)
             assert_refused(world, RuntimeError, [], GOOD)
@@ -351,8 +351,8 @@ def test_what_was_registered_is_pinned_in_the_ledger_without_a_count(world: Worl
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "new")
     assert entry["snapshot"] == dataset.commitment
     assert set(entry) == {
-        "actor", "dataset", "entry_hash", "format", "kind", "manifest_digest", "population", "previous_hash",
-        "sequence", "snapshot", "time", "units",
+        "actor", "dataset", "entry_hash", "epoch", "format", "key_id", "kind", "limit", "manifest_digest", "pending",
+        "population", "posted", "previous_hash", "sequence", "signature", "snapshot", "time", "units",
     }  # fmt: skip
 
 

@@ -15,12 +15,26 @@ def test_what_is_not_in_the_table_is_denied() -> None:
 
 
 def test_analysts_reach_granted_objects_alone() -> None:
-    assert {POLICY[role, action] for role, action in POLICY if role is Role.ANALYST} == {Objects.GRANTED}
+    """The curator's public keys aside: they are nobody's, and whoever verifies needs them."""
+    reached = {action: POLICY[role, action] for role, action in POLICY if role is Role.ANALYST}
+    assert reached.pop(Action.READ_KEYS) is Objects.ALL
+    assert set(reached.values()) == {Objects.GRANTED}
 
 
 @pytest.mark.parametrize("role", [Role.ADMIN, Role.AUDITOR])
-def test_only_analysts_buy(role: Role) -> None:
-    assert allowed_objects(role, Action.BUY_RELEASE) is None
+@pytest.mark.parametrize("action", [Action.BUY_RELEASE, Action.RESERVE])
+def test_only_analysts_buy_and_reserve(role: Role, action: Action) -> None:
+    assert allowed_objects(role, action) is None
+
+
+@pytest.mark.parametrize("role", [Role.ANALYST, Role.AUDITOR])
+def test_only_admins_set_limits(role: Role) -> None:
+    assert allowed_objects(role, Action.SET_LIMIT) is None
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_everybody_reads_the_public_keys(role: Role) -> None:
+    assert allowed_objects(role, Action.READ_KEYS) is Objects.ALL
 
 
 def test_analysts_do_not_read_the_ledger() -> None:

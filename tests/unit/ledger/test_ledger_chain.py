@@ -1,64 +1,254 @@
 """The hash chain: sound ones verify, and one changed character anywhere is found."""
 
+import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_service.ledger.chain import GENESIS, AccountState, StoredEntry, canonical, entry_hash, verify_chain
+from curator_service.ledger.chain import AccountState, Share, Verification, verify_chain
+from curator_service.ledger.entries import (
+    FORMAT,
+    GENESIS,
+    UNSIGNED_FORMAT,
+    Checkpoint,
+    Receipt,
+    StoredEntry,
+    canonical,
+    entry_hash,
+)
+
+TERMS = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06", "time": "2026-03-01T12:00:00Z"}
+HOLDER = "prn_ada"
 
 
-def make_chain(amounts: list[int], limit: int) -> list[StoredEntry]:
-    """Return a sound chain: an opening, then charges."""
-    entries, previous = [], GENESIS
-    for sequence, units in enumerate([limit, *amounts], start=1):
-        terms = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06", "time": "2026-03-01T12:00:00Z"}
+def sign(checkpoint: Checkpoint) -> str:
+    """Return what stands for the signature: nothing of the chain depends on how it is made."""
+    return hashlib.sha256(b"the curator's key" + checkpoint.statement).hexdigest()
+
+
+def is_signed(checkpoint: Checkpoint, signature: str) -> bool:
+    return sign(checkpoint) == signature
+
+
+def opening(limit: int) -> dict[str, Any]:
+    return {**TERMS, "kind": "open", "units": str(limit)}
+
+
+def charge(units: int, **facts: str) -> dict[str, Any]:
+    return {"kind": "charge", "units": str(units), "actor": HOLDER, **facts}
+
+
+def reserve(units: int, reservation: str, **facts: str) -> dict[str, Any]:
+    return {"kind": "reserve", "units": str(units), "actor": HOLDER, "reservation": reservation, **facts}
+
+
+def void(units: int, reservation: str, **facts: str) -> dict[str, Any]:
+    return {
+        "kind": "void",
+        "units": str(units),
+        "actor": "curator",
+        "holder": HOLDER,
+        "reservation": reservation,
+        **facts,
+    }
+
+
+def make_chain(entries: Sequence[dict[str, Any]], **stated: str) -> list[StoredEntry]:
+    """Write entries as the curator would: each states the account after it, and is signed."""
+    chain, previous, account = [], GENESIS, {"limit": 0, "posted": 0, "pending": 0}
+    for sequence, facts in enumerate(entries, start=1):
+        units, is_drawn = int(facts["units"]), "from" in facts or "to" in facts
+        match facts["kind"]:
+            case "open" | "limit" if "scope" not in facts:
+                account["limit"] = units
+            case "charge":
+                account["posted"] += units
+                account["pending"] -= units if "reservation" in facts else 0
+            case "reserve":
+                account["pending"] += 0 if is_drawn else units
+            case "void":
+                account["pending"] -= 0 if is_drawn else units
         payload = canonical(
             {
-                **(terms if sequence == 1 else {}),
-                "format": 1,
-                "kind": "open" if sequence == 1 else "charge",
+                "format": FORMAT,
                 "population": "town",
                 "sequence": sequence,
-                "units": str(units),
                 "previous_hash": previous,
+                "epoch": 1,
+                "key_id": "key_0",
+                **{name: str(amount) for name, amount in account.items()},
+                **(stated if sequence == len(entries) else {}),
+                **facts,
             }
         )
         previous = entry_hash(payload)
-        entries.append(StoredEntry(sequence, payload, previous))
-    return entries
+        checkpoint = Checkpoint("town", sequence, previous, 1, **account, key_id="key_0")
+        chain.append(StoredEntry(sequence, payload, previous, sign(checkpoint)))
+    return chain
+
+
+def verify(chain: list[StoredEntry], **options: Any) -> Verification:
+    """Verify a chain against the account that its own entries imply."""
+    account = verify_chain("town", chain, AccountState(), lambda *_: True).state
+    return verify_chain("town", chain, account, is_signed, **options)
 
 
 amounts = st.lists(st.integers(1, 10**18), min_size=1, max_size=6)
 
 
-@given(amounts, st.data())
-def test_one_changed_character_is_found_at_its_entry(charges: list[int], data: st.DataObject) -> None:
-    chain = make_chain(charges, sum(charges))
+@st.composite
+def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Return sound entries: charges at once, and amounts that are held first and then charged or given back."""
+    entries: list[dict[str, Any]] = []
+    for i, units in enumerate(draw(amounts)):
+        end = draw(st.sampled_from(["at once", "charged", "given back", "open"]))
+        entries += [charge(units)] if end == "at once" else [reserve(units, f"job_{i}")]
+        entries += [charge(units, reservation=f"job_{i}")] if end == "charged" else []
+        entries += [void(units, f"job_{i}")] if end == "given back" else []
+    return [opening(sum(int(entry["units"]) for entry in entries)), *entries]
+
+
+@given(histories())
+def test_a_sound_chain_verifies_and_implies_its_account(entries: list[dict[str, Any]]) -> None:
+    chain = make_chain(entries)
+    found = verify(chain)
+    assert (found.bad_sequence, found.entries) == (None, len(chain))
+    stated, state = json.loads(chain[-1].payload), found.state
+    assert (stated["limit"], stated["posted"], stated["pending"]) == (
+        str(state.limit),
+        str(state.posted),
+        str(state.pending),
+    )
+    assert state.pending == sum(state.reservations.values())
+    shares = state.shares.get(("analyst", HOLDER), Share())
+    assert (shares.posted, shares.pending) == (state.posted, state.pending)
+
+
+@given(histories(), st.data())
+def test_one_changed_character_is_found_at_its_entry(entries: list[dict[str, Any]], data: st.DataObject) -> None:
+    chain = make_chain(entries)
     index = data.draw(st.integers(0, len(chain) - 1))
-    text = chain[index].payload
+    member = data.draw(st.sampled_from(["payload", "signature"]))
+    text = getattr(chain[index], member)
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters(codec="ascii").filter(lambda c: c != text[place]))
-    chain[index] = replace(chain[index], payload=text[:place] + other + text[place + 1 :])
-    found = verify_chain("town", chain, AccountState())
+    chain[index] = replace(chain[index], **{member: text[:place] + other + text[place + 1 :]})
+    found = verify(chain)
     assert found.bad_sequence == index + 1
     assert found.entries == index + 1
 
 
-@given(amounts, st.data())
-def test_a_removed_entry_is_found_at_its_place(charges: list[int], data: st.DataObject) -> None:
-    chain = make_chain(charges, sum(charges))
+@given(histories(), st.data())
+def test_a_removed_entry_is_found_at_its_place(entries: list[dict[str, Any]], data: st.DataObject) -> None:
+    chain = make_chain(entries)
     index = data.draw(st.integers(0, len(chain) - 2))
     del chain[index]
-    assert verify_chain("town", chain, AccountState()).bad_sequence == index + 1
+    assert verify(chain).bad_sequence == index + 1
 
 
-@given(amounts)
-def test_charges_beyond_the_limit_are_found_at_the_first_that_exceeds_it(charges: list[int]) -> None:
-    chain = make_chain(charges, sum(charges) - 1)
-    found = verify_chain("town", chain, AccountState())
+@given(amounts, st.booleans())
+def test_charges_beyond_the_limit_are_found_at_the_first_that_exceeds_it(charges: list[int], held: bool) -> None:
+    """Held amounts count: what is reserved is as good as spent."""
+    spent = [reserve(units, f"job_{i}") if held else charge(units) for i, units in enumerate(charges)]
+    chain = make_chain([opening(sum(charges) - 1), *spent])
+    found = verify(chain)
     assert (found.bad_sequence, found.reason) == (len(chain), "the charges exceed the limit")
+
+
+WRONG: dict[str, list[dict[str, Any]]] = {
+    "an amount that was not held is charged": [charge(5, reservation="job_a")],
+    "more is charged than was held": [reserve(5, "job_a"), charge(6, reservation="job_a")],
+    "less is charged than a job held": [reserve(5, "job_a"), charge(4, reservation="job_a")],
+    "a job is charged twice": [reserve(5, "job_a"), charge(5, reservation="job_a"), charge(5, reservation="job_a")],
+    "a job is charged after it was given back": [reserve(5, "job_a"), void(5, "job_a"), charge(5, reservation="job_a")],
+    "a job is given back after it was charged": [reserve(5, "job_a"), charge(5, reservation="job_a"), void(5, "job_a")],
+    "a job is given back twice": [reserve(5, "job_a"), void(5, "job_a"), void(5, "job_a")],
+    "more is given back than was held": [reserve(5, "job_a"), void(6, "job_a")],
+    "less is given back than was held": [reserve(5, "job_a"), void(4, "job_a")],
+    "a reservation is opened twice": [reserve(5, "job_a"), reserve(5, "job_a")],
+    "more is drawn from a study than it holds": [reserve(5, "res_a"), charge(6, reservation="res_a")],
+    "a job draws on a study that is not there": [reserve(5, "job_a", **{"from": "res_a"})],
+    "a job gives back to a study that is not there": [reserve(5, "job_a"), void(5, "job_a", to="res_a")],
+    "a second account is opened": [opening(10**6)],
+    "nothing is charged": [charge(0)],
+    "nothing is reserved": [reserve(0, "job_a")],
+    "a negative charge": [charge(-1)],
+    "something else costs": [{"kind": "derive", "units": "1", "actor": HOLDER}],
+    "a kind that nobody knows": [{"kind": "refund", "units": "1", "actor": HOLDER}],
+    "one admin raises the limit": [{"kind": "limit", "units": "200", "actor": "prn_root", "approved_by": "prn_root"}],
+    "an analyst is charged beyond a limit of its own": [
+        {"kind": "limit", "units": "4", "scope": "analyst", "label": HOLDER, "actor": "prn_r", "approved_by": "prn_r"},
+        charge(5),
+    ],
+}
+
+
+@pytest.mark.parametrize("entries", WRONG.values(), ids=list(WRONG))
+def test_an_entry_that_breaks_a_rule_is_found_though_it_is_signed(entries: list[dict[str, Any]]) -> None:
+    chain = make_chain([opening(100), *entries])
+    assert verify(chain).bad_sequence == len(chain)
+
+
+@pytest.mark.parametrize("member", ["limit", "posted", "pending"])
+def test_a_signed_entry_that_states_another_account_is_found(member: str) -> None:
+    chain = make_chain([opening(100), reserve(5, "job_a"), charge(5, reservation="job_a")], **{member: "7"})
+    found = verify(chain)
+    assert found.bad_sequence == 3
+    assert "states another account" in found.reason
+
+
+def test_the_last_signature_alone_covers_every_entry_before() -> None:
+    """A start verifies one signature of each chain; the audit verifies them all."""
+    chain = make_chain([opening(100), charge(5), charge(6)])
+    forged = [replace(entry, signature="x") for entry in chain[:-1]]
+    assert verify([*forged, chain[-1]], every_signature=False).ok
+    assert verify([*forged, chain[-1]]).bad_sequence == 1
+    assert verify([*chain[:-1], replace(chain[-1], signature="x")], every_signature=False).bad_sequence == 3
+    rewritten = make_chain([opening(100), charge(1), charge(6)])  # the amounts of another history
+    assert verify([*rewritten[:-1], chain[-1]], every_signature=False).bad_sequence == 3
+
+
+def test_entries_without_signatures_hold_where_a_signed_one_follows_them() -> None:
+    """The ledger of the first schema goes on: its entries are as before, and the first signed one covers them."""
+    old, previous = [], GENESIS
+    for sequence, facts in enumerate([opening(100), charge(5)], start=1):
+        old.append({"format": UNSIGNED_FORMAT, "population": "town", "sequence": sequence, **facts})
+        old[-1]["previous_hash"] = previous
+        previous = entry_hash(canonical(old[-1]), UNSIGNED_FORMAT)
+    legacy = [
+        StoredEntry(i, canonical(facts), entry_hash(canonical(facts), UNSIGNED_FORMAT), "")
+        for i, facts in enumerate(old, start=1)
+    ]
+    assert verify(legacy).reason == "the last entry is not signed"
+    signed = {
+        "format": FORMAT, "kind": "key", "units": "0", "population": "town", "sequence": 3, "previous_hash": previous,
+        "epoch": 1, "key_id": "key_0", "limit": "100", "posted": "5", "pending": "0", "actor": "curator",
+    }  # fmt: skip
+    payload = canonical(signed)
+    checkpoint = Checkpoint("town", 3, entry_hash(payload), 1, 100, 5, 0, "key_0")
+    chain = [*legacy, StoredEntry(3, payload, entry_hash(payload), sign(checkpoint))]
+    assert verify(chain).ok
+    assert (
+        verify([legacy[0], replace(legacy[1], payload=legacy[1].payload.replace('"5"', '"4"')), chain[2]]).entries == 2
+    )
+    assert verify([legacy[0], replace(legacy[1], signature="x"), chain[2]]).bad_sequence == 2
+
+
+def test_a_receipt_reads_back_as_the_checkpoint_that_was_signed() -> None:
+    entry = make_chain([opening(100), charge(5)])[-1]
+    signed = Receipt(entry.payload, entry.entry_hash, entry.signature).signed
+    assert (signed.checkpoint.posted, signed.checkpoint.limit, signed.checkpoint.sequence) == (5, 100, 2)
+    assert is_signed(signed.checkpoint, signed.signature)
+    assert json.loads(Receipt(entry.payload, entry.entry_hash, entry.signature).text) == {
+        **json.loads(entry.payload),
+        "entry_hash": entry.entry_hash,
+        "signature": entry.signature,
+    }
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=9)), max_size=5))

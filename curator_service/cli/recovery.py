@@ -1,0 +1,121 @@
+"""Commands of keys, backups and recovery."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from curator_service.backup import read_backup, write_backup
+from curator_service.cli.common import AsJson, actor, emit, fail, open_curator
+from curator_service.clock import timestamp, utc_now
+from curator_service.ledger.anchor import Anchor
+from curator_service.ledger.entries import SignedCheckpoint
+from curator_service.ledger.recovery import reconcile
+from curator_service.ledger.schemas import render_key
+from curator_service.privacy.conversions import UNITS_PER_ONE
+
+keys = typer.Typer(help="The keys that sign receipts.", no_args_is_help=True)
+
+
+@keys.command("list")
+def list_keys(as_json: AsJson = False) -> None:
+    """Show every public key, the oldest first; the last one signs."""
+    with open_curator() as curator:
+        found = curator.keys.list_keys()
+    table = Table("key", "public key", "since", "endorsed by", title="Signing keys")
+    for key in found:
+        table.add_row(key.key_id, key.public_key, key.created_at, key.previous or "nobody: it is the first")
+    emit([render_key(key) for key in found], as_json=as_json, table=table)
+
+
+@keys.command("rotate")
+def rotate(as_json: AsJson = False) -> None:
+    """Make a new key, endorsed by the present one; start the curator again afterwards."""
+    with open_curator(to_write=True) as curator:
+        signer = curator.keys.rotate(timestamp(utc_now()))
+    text = f"{signer.key_id} signs from now on; start the curator again, and keep a copy of its file with your secrets"
+    emit({"key_id": signer.key_id}, as_json=as_json, table=text)
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="A new file, such as curator-2026-03-01.tar.")], as_json: AsJson = False
+) -> None:
+    """Write everything of one instant into a file, while the curator runs; not the keys, and not the anchor."""
+    with open_curator() as curator:
+        about = write_backup(curator, file)
+    shown = f"{file}: revision {about['revision']}, {about['rows']['ledger_entries']} ledger entries"
+    emit({"file": str(file), **about}, as_json=as_json, table=shown)
+
+
+def restore(
+    file: Annotated[Path | None, typer.Argument(help="A backup, to be restored into an empty database.")] = None,
+    reconcile_too: Annotated[
+        bool, typer.Option("--reconcile", help="Account for what was spent since the backup, and lift the seal.")
+    ] = False,
+    receipts: Annotated[
+        list[Path] | None, typer.Option("--receipt", help="A saved release or receipt: evidence of what was spent.")
+    ] = None,
+    anchors: Annotated[
+        list[Path] | None, typer.Option("--anchor", help="The anchor folder of another host of this curator.")
+    ] = None,
+    anchor_lost: Annotated[
+        bool, typer.Option(help="An anchor is gone: write off everything that was left of each budget.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a backup, reconcile the ledger with anchors and receipts, or both.
+
+    A curator whose database was restored by other means is reconciled in the same way, without a file.
+    """
+    if file is None and not reconcile_too:
+        fail("name a backup to restore, or say --reconcile, or both")
+    result: dict[str, object] = {}
+    with open_curator(current_schema=file is None) as curator:
+        if file is not None:
+            result["restored"] = read_backup(curator, file)
+        if not reconcile_too:
+            emit(result, as_json=as_json, table="restored; releases are refused until `curator restore --reconcile`")
+            return
+        curator.keys.recover(timestamp(utc_now()))
+        done = reconcile(
+            curator.ledger,
+            [_read_receipt(path) for path in receipts or []],
+            [_read_anchor(folder) for folder in anchors or []],
+            actor=actor(),
+            anchor_lost=anchor_lost,
+        )
+        names = {population.name: population for population in curator.ledger.list_populations()}
+    table = Table("population", "kept through", "lost through", "written off", "epoch", title="Reconciled")
+    for one in done:
+        symbol = names[one.population].accountant.symbol
+        lost = "everything" if one.lost_through is None else str(one.lost_through)
+        written_off = f"{one.written_off / UNITS_PER_ONE:.6g} {symbol}"
+        table.add_row(one.population, str(one.kept_through), lost, written_off, str(one.epoch))
+    result["reconciled"] = [
+        {
+            "population": d.population,
+            "kept_through": d.kept_through,
+            "lost_through": d.lost_through,
+            "written_off_units": str(d.written_off),
+            "epoch": d.epoch,
+        }
+        for d in done
+    ]
+    emit(result, as_json=as_json, table=table)
+
+
+def _read_anchor(folder: Path) -> Anchor:
+    anchor = Anchor(folder)
+    if not anchor.path.is_file() or not anchor.log():
+        fail(f"{folder} holds no anchor: there is no file {anchor.path.name!r} in it")
+    return anchor
+
+
+def _read_receipt(path: Path) -> SignedCheckpoint:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return SignedCheckpoint.read(content.get("receipt", content))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        fail(f"{path} holds no receipt of a release")

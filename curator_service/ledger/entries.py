@@ -1,0 +1,166 @@
+"""Entries of the ledger: their canonical text, their hash, and the checkpoint that is signed of each."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json
+
+FORMAT = 2
+UNSIGNED_FORMAT = 1
+"""Entries of the first schema: not signed themselves, but the first signed entry covers their hashes."""
+GENESIS = "0" * 64
+EPOCH_FIRST = 1
+_ENTRY_DOMAIN = {version: f"curator-ledger-entry:{version}\n".encode() for version in (UNSIGNED_FORMAT, FORMAT)}
+_CHECKPOINT_DOMAIN = b"curator-checkpoint:1\n"
+
+
+def canonical(payload: Mapping[str, Any]) -> str:
+    """Return the canonical JSON (RFC 8785) of an object of strings and integers alone.
+
+    Examples
+    --------
+    >>> canonical({"b": "x", "a": 1})
+    '{"a":1,"b":"x"}'
+    """
+    return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def entry_hash(payload: str, version: int = FORMAT) -> str:
+    """Hash an entry's canonical text, in hexadecimal SHA-256."""
+    return hashlib.sha256(_ENTRY_DOMAIN[version] + payload.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """A row of the log: its place, its text, its hash and its signature."""
+
+    sequence: int
+    payload: str
+    entry_hash: str
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What is signed of an entry: where the chain stood, and the account at that place.
+
+    Whoever keeps one can tell later whether the ledger still holds that entry, and what had been spent by then.
+    """
+
+    population: str
+    sequence: int
+    entry_hash: str
+    epoch: int
+    limit: int
+    posted: int
+    pending: int
+    key_id: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The checkpoint as JSON; amounts as strings, for they may be beyond the integers of JSON's readers."""
+        return {
+            "entry_hash": self.entry_hash,
+            "epoch": self.epoch,
+            "key_id": self.key_id,
+            "limit": str(self.limit),
+            "pending": str(self.pending),
+            "population": self.population,
+            "posted": str(self.posted),
+            "sequence": self.sequence,
+        }
+
+    @property
+    def statement(self) -> bytes:
+        """The bytes that the signature covers."""
+        return _CHECKPOINT_DOMAIN + canonical(self.facts).encode()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What is later: an epoch begins when a curator was restored from a backup."""
+        return self.epoch, self.sequence
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> "Checkpoint":
+        """Read a checkpoint off an object that has its members.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+            If it is not one, to the letter.
+        """
+        checkpoint = cls(
+            population=_text(facts["population"]),
+            sequence=_whole(facts["sequence"]),
+            entry_hash=_text(facts["entry_hash"]),
+            epoch=_whole(facts["epoch"]),
+            limit=int(facts["limit"]),
+            posted=int(facts["posted"]),
+            pending=int(facts["pending"]),
+            key_id=_text(facts["key_id"]),
+        )
+        for name, value in checkpoint.facts.items():
+            if type(facts[name]) is not type(value) or facts[name] != value:
+                raise ValueError("not a checkpoint, to the letter")
+        return checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class SignedCheckpoint:
+    """A checkpoint with the curator's signature on it."""
+
+    checkpoint: Checkpoint
+    signature: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The checkpoint as it is kept and sent."""
+        return {**self.checkpoint.facts, "signature": self.signature}
+
+    @classmethod
+    def read(cls, facts: Any) -> "SignedCheckpoint":
+        """Read one off an object that has its members.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+        """
+        if not isinstance(facts["signature"], str):
+            raise TypeError("a signature is text")
+        return cls(Checkpoint.read(facts), facts["signature"])
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """An entry as the holder of a release keeps it: everything the entry says, its hash and its signature."""
+
+    payload: str
+    entry_hash: str
+    signature: str
+
+    @property
+    def signed(self) -> "SignedCheckpoint":
+        """The checkpoint of the entry, with its signature."""
+        return SignedCheckpoint(
+            Checkpoint.read(from_json(self.payload) | {"entry_hash": self.entry_hash}), self.signature
+        )
+
+    @property
+    def text(self) -> str:
+        """The receipt as a JSON object."""
+        return f'{self.payload[:-1]},"entry_hash":"{self.entry_hash}","signature":"{self.signature}"}}'
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError("not a whole number")
+    return value

@@ -1,0 +1,179 @@
+"""The jobs of one process: a queue of public length, one thread that works, and one that looks for silent workers.
+
+A worker that died leaves reservations behind. Every worker shows a beat in the database; one whose beat stands still
+for a lease, by the watcher's own clock and no other, has its jobs given up. If it only slept, its reservation is closed
+by then, and the database refuses its answer.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from curator_service.clock import Clock, timestamp
+from curator_service.db import DATABASE_ERRORS, Database
+from curator_service.http import log_without_data
+from curator_service.ledger import reservations
+from curator_service.ledger.book import new_id
+from curator_service.ledger.service import LedgerService
+from curator_service.problems import Problem, Unavailable
+
+log = logging.getLogger("curator_service")
+
+
+class Place:
+    """A place in the queue, for a job that is being reserved."""
+
+    def __init__(self) -> None:
+        self.work: Callable[[], object] | None = None
+
+    def take(self, work: Callable[[], object]) -> None:
+        """Let the job wait for its turn."""
+        self.work = work
+
+
+class Workshop:
+    """Runs jobs, shows that this worker lives, and gives up the jobs of workers that do not.
+
+    Parameters
+    ----------
+    database : Database
+    ledger : LedgerService
+    lease_s : float
+        How long a worker may be silent.
+    waiting_max : int
+        How many jobs may wait or run here.
+    now : callable
+        The clock, for studies whose time is over.
+    """
+
+    def __init__(
+        self, database: Database, ledger: LedgerService, *, lease_s: float, waiting_max: int, now: Clock
+    ) -> None:
+        self.database = database
+        self.ledger = ledger
+        self.lease_s = lease_s
+        self.worker_id = new_id("wrk_")
+        self.now = now
+        self._places = threading.BoundedSemaphore(waiting_max)
+        self._queue: queue.SimpleQueue[tuple[str, Callable[[], object]]] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._starting = threading.Lock()
+        self._stopping = threading.Event()
+        self._attended: set[str] = set()
+        self._seen: dict[str, tuple[int | None, float]] = {}
+
+    # --- The queue
+
+    @contextmanager
+    def attending(self, job_id: str) -> Iterator[None]:
+        """Mark a job as worked on here, from before it is reserved until its work is over."""
+        self._attended.add(job_id)
+        try:
+            yield
+        finally:
+            self._attended.discard(job_id)
+
+    @contextmanager
+    def place(self, job_id: str) -> Iterator[Place]:
+        """Hold a place in the queue while a job is reserved.
+
+        Raises
+        ------
+        Unavailable
+            If as many jobs wait as may.
+        """
+        if self._stopping.is_set() or not self._places.acquire(blocking=False):
+            raise Unavailable("As many jobs are waiting as may. Nothing was charged; send the request again later.")
+        self._attended.add(job_id)
+        place = Place()
+        try:
+            yield place
+        finally:
+            if place.work is None:
+                self._leave(job_id)
+            else:
+                self._queue.put((job_id, place.work))
+                self._begin("jobs", self._run)
+
+    def _leave(self, job_id: str) -> None:
+        self._attended.discard(job_id)
+        self._places.release()
+
+    def _run(self) -> None:
+        """Work on one job after the other, each to the end of its public time: the next one's begin tells nothing."""
+        while True:
+            job_id, work = self._queue.get()
+            try:
+                if not self._stopping.is_set():
+                    work()
+            except Problem:
+                pass  # it was given up already; whoever asks is told
+            except Exception as error:
+                log_without_data(job_id, error)
+            finally:
+                self._leave(job_id)
+
+    def _begin(self, name: str, run: Callable[[], None]) -> None:
+        """Start a thread once; it does not keep the process from ending."""
+        with self._starting:
+            if all(thread.name != name for thread in self._threads):
+                self._threads.append(threading.Thread(target=run, name=name, daemon=True))
+                self._threads[-1].start()
+
+    # --- Life and death of workers
+
+    def start(self) -> None:
+        """Show this worker's beat from now on, and look for those whose beat stands still."""
+        with self.database.begin() as connection:
+            reservations.register_worker(connection, self.worker_id)
+        self._begin("watcher", self._watch)
+
+    def stop(self) -> None:
+        """Give this worker's jobs up, and take leave: nobody has to wait for its lease."""
+        self._stopping.set()
+        try:
+            with self.database.read() as connection:
+                own = [job for job, owner, _beat in reservations.list_jobs(connection) if owner == self.worker_id]
+            for job_id in [] if self.ledger.guard.reason() else own:
+                self.ledger.end(job_id, reservations.VOIDED, actor="curator")
+            with self.database.begin() as connection:
+                reservations.retire_worker(connection, self.worker_id)
+        except DATABASE_ERRORS:
+            log.warning("the database did not answer at shut-down; jobs are given up when the lease is over")
+
+    def _watch(self) -> None:
+        while not self._stopping.wait(self.lease_s / 4):
+            try:
+                with self.database.begin() as connection:
+                    if not reservations.beat(connection, self.worker_id):
+                        reservations.register_worker(connection, self.worker_id)
+                self.sweep()
+            except DATABASE_ERRORS:
+                log.warning("the database does not answer; the watcher tries again")
+            except Exception as error:
+                log_without_data("the watcher", error)
+
+    def sweep(self) -> list[str]:
+        """Give up the jobs of silent workers, and close the studies whose time is over; return their ids."""
+        if self.ledger.guard.reason():
+            return []  # nothing is written under a seal, and a reconciliation closes them all
+        with self.database.read() as connection:
+            jobs = reservations.list_jobs(connection)
+            expired = reservations.list_expired(connection, timestamp(self.now()))
+        moment, seen = time.monotonic(), self._seen
+        self._seen = {}
+        for _job, owner, beat in jobs:
+            known = seen.get(owner)
+            self._seen[owner] = (beat, moment) if known is None or known[0] != beat else known
+        given_up = [job for job, owner, _beat in jobs if self._is_given_up(job, owner, moment)]
+        return [job for job in given_up if self.ledger.end(job, reservations.VOIDED, actor="curator")] + [
+            study for study in expired if self.ledger.end(study, reservations.EXPIRED, actor="curator")
+        ]
+
+    def _is_given_up(self, job: str, owner: str, moment: float) -> bool:
+        if owner == self.worker_id:
+            return job not in self._attended
+        return moment - self._seen[owner][1] >= self.lease_s

@@ -1,0 +1,124 @@
+"""What a purchase is, and how one is refused before anything is charged."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import ClassVar
+
+from curator_service.identity.repository import Principal
+from curator_service.ledger.book import Payer
+from curator_service.ledger.reservations import Reservation
+from curator_service.problems import NotFound, Problem
+from curator_service.releases.preparation import Prepared
+
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+ATTEMPTS = 5
+"""How often a request is begun again because another one decided about its key, its answer or its account."""
+
+
+class IdempotencyKeyMissing(Problem):
+    """A request that charges needs a key, so that a retry cannot charge twice."""
+
+    slug = "idempotency-key-missing"
+    status = HTTPStatus.BAD_REQUEST
+    title = "An Idempotency-Key header is needed"
+
+
+class IdempotencyKeyReused(Problem):
+    """The key was used for another request."""
+
+    slug = "idempotency-key-reused"
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    title = "This Idempotency-Key was used for another request"
+
+
+class ReleaseInProgress(Problem):
+    """The same key, or the same request, is being worked on."""
+
+    slug = "release-in-progress"
+    status = HTTPStatus.CONFLICT
+    title = "The same request is being worked on"
+    headers: ClassVar = {"Retry-After": "1"}
+
+
+class JobEnded(Problem):
+    """The job was charged, cancelled or given up before."""
+
+    slug = "job-ended"
+    status = HTTPStatus.CONFLICT
+    title = "The job has ended"
+
+
+class ReservationNotFound(Problem):
+    """No such study, or somebody else's: which of these is not said."""
+
+    slug = "reservation-not-found"
+    status = HTTPStatus.NOT_FOUND
+    title = "There is no such reservation"
+
+
+class ReservationEnded(Problem):
+    """The study's time is over, or it was closed."""
+
+    slug = "reservation-ended"
+    status = HTTPStatus.CONFLICT
+    title = "The reservation has ended"
+
+
+class AnswerKind(StrEnum):
+    """Where an answer came from."""
+
+    NEW = "new"
+    REPLAYED = "replayed"
+    STORED = "stored"
+    DERIVED = "derived"
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A request of somebody, under a key."""
+
+    prepared: Prepared
+    analyst: Principal
+    key: str
+    payer: Payer
+
+    @property
+    def reader(self) -> str:
+        """Whose stored answers may be served: everybody's, or, where the dataset says so, only the analyst's own."""
+        return "" if self.prepared.dataset.manifest.library == "shared" else self.analyst.id
+
+
+def in_progress(job: Reservation) -> ReleaseInProgress:
+    """Build the refusal of a request that is being worked on."""
+    return ReleaseInProgress(
+        f"The same request is being worked on as {job.id!r}. Its answer will cost nothing: ask again later with the "
+        f"same Idempotency-Key, or follow /v1/jobs/{job.id}.",
+        job=job.id,
+    )
+
+
+def reservation_not_found() -> ReservationNotFound:
+    """Build the refusal of a study that is not there, or somebody else's: which of these is not said."""
+    return ReservationNotFound("There is no reservation of this id among yours for this population.")
+
+
+def release_not_found() -> NotFound:
+    """Build the refusal of a release that is not there or not visible: which of these is not said."""
+    return NotFound("There is no release of this id among those that you may read.")
+
+
+def check_key(key: str | None) -> str:
+    """Return a well-formed idempotency key.
+
+    Raises
+    ------
+    IdempotencyKeyMissing
+    """
+    if key is None or not _KEY_PATTERN.fullmatch(key):
+        raise IdempotencyKeyMissing(
+            "Send an `Idempotency-Key` header: 1 to 128 letters, digits, - or _, new for each request and the same for "
+            "each retry of it."
+        )
+    return key

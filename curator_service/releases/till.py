@@ -1,0 +1,310 @@
+"""The till: the only place where something is charged and published, durable together or not at all."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+
+from curator_service.clock import Clock, timestamp
+from curator_service.datasets.service import DatasetService
+from curator_service.db import DATABASE_ERRORS, Database, is_passing
+from curator_service.ledger import reservations
+from curator_service.ledger.book import Ledger, Refused, new_id
+from curator_service.ledger.entries import canonical
+from curator_service.ledger.guard import unverified
+from curator_service.ledger.repository import Head, Population, find_population
+from curator_service.ledger.reservations import Reservation
+from curator_service.ledger.service import LedgerService
+from curator_service.privacy.mechanisms import NoisyStatistics, perturb
+from curator_service.privacy.samplers import NoiseSource
+from curator_service.problems import Problem, Unavailable
+from curator_service.releases import repository
+from curator_service.releases.jobs import Workshop
+from curator_service.releases.library import derive_statistics
+from curator_service.releases.pace import Pace
+from curator_service.releases.preparation import Prepared
+from curator_service.releases.purchases import ATTEMPTS, JobEnded, Purchase
+from curator_service.releases.rendering import charge_facts, derive_facts, render_answer, render_derived
+from curator_service.releases.repository import StoredRelease
+
+
+class Till:
+    """Charges a purchase and publishes its answer.
+
+    Every method returns None where the key, the library or the budget decided otherwise in the meantime: then the
+    caller looks again.
+
+    Parameters
+    ----------
+    database : Database
+    ledger : LedgerService
+    datasets : DatasetService
+    noise : NoiseSource
+    workshop : Workshop
+        Runs the jobs of this process.
+    pace : Pace
+        Makes answers show at public times.
+    now : callable
+        The clock.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        ledger: LedgerService,
+        datasets: DatasetService,
+        noise: NoiseSource,
+        workshop: Workshop,
+        *,
+        pace: Pace,
+        now: Clock,
+    ) -> None:
+        self.database = database
+        self.ledger = ledger
+        self.datasets = datasets
+        self.noise = noise
+        self.workshop = workshop
+        self.pace = pace
+        self.now = now
+
+    # --- Without a pass over rows: the charge and the answer in one unit of work
+
+    def charge_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
+        """Charge, draw, publish: durable together or not at all. None if the key, the library or the budget decide."""
+        release_id = new_id("rel_")
+        prepared = purchase.prepared
+
+        def work(ledger: Ledger) -> StoredRelease:
+            self._claim(ledger, purchase, release_id=release_id)
+            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)
+            self._check_unanswered(ledger, purchase)
+            noisy = self._draw(prepared)
+            return self._publish(ledger, purchase, population, release_id, noisy, head)
+
+        return self._decide(work, purchase)
+
+    def _decide(self, work: Callable[[Ledger], StoredRelease], purchase: Purchase) -> StoredRelease | None:
+        """Run a unit of work. None if the database decided against it, or against its moment.
+
+        A commit whose outcome is unknown is looked up by its key.
+        """
+        try:
+            with self.ledger.unit() as ledger:
+                return work(ledger)
+        except Refused:
+            return None
+        except DATABASE_ERRORS as error:
+            if is_passing(error):
+                return None
+            found = self._look_up_again(purchase)
+            if found is not None:
+                return found
+            raise
+
+    def _look_up_again(self, purchase: Purchase) -> StoredRelease | None:
+        with self.database.read() as connection:
+            known = repository.find_key(connection, purchase.analyst.id, purchase.key)
+            if known is None or known.release_id is None or known.fingerprint != purchase.prepared.fingerprint:
+                return None
+            return repository.find_release(connection, known.release_id)
+
+    @staticmethod
+    def _claim(ledger: Ledger, purchase: Purchase, **holder: str) -> None:
+        claimed = repository.claim_key(
+            ledger.connection, purchase.analyst.id, purchase.key, purchase.prepared.fingerprint, **holder
+        )
+        if not claimed:
+            raise Refused
+
+    @staticmethod
+    def _check_unanswered(ledger: Ledger, purchase: Purchase, *, but_for: str = "") -> None:
+        """Refuse what was answered, or begun, in the meantime: the account is locked, so whoever did has committed."""
+        prepared = purchase.prepared
+        if prepared.request.fresh:
+            return
+        place = prepared.dataset.id, prepared.request_digest
+        if repository.find_by_request(ledger.connection, *place, reader=purchase.reader) is not None:
+            raise Refused
+        if but_for:
+            running = reservations.list_running(ledger.connection, *place)
+            if any(job.id != but_for and purchase.reader in {"", job.principal_id} for job in running):
+                raise Refused
+
+    def _draw(self, prepared: Prepared) -> NoisyStatistics:
+        statistics = self.datasets.compute_statistics(prepared.dataset, prepared.plan.design, prepared.plan.row_map)
+        return perturb(statistics, prepared.plan, self.noise)
+
+    def _publish(
+        self,
+        ledger: Ledger,
+        purchase: Purchase,
+        population: Population,
+        release_id: str,
+        noisy: NoisyStatistics,
+        head: Head,
+        reservation: Reservation | None = None,
+    ) -> StoredRelease:
+        """Write the entry of a charge and the answer's body, in the unit of work that charged."""
+        prepared, moment = purchase.prepared, timestamp(self.now())
+        answer = render_answer(release_id, prepared, population, noisy, moment)
+        facts = charge_facts(release_id, prepared, answer, moment) | purchase.payer.facts
+        held_by = reservation.id if reservation is not None else purchase.payer.study_id
+        if held_by is not None:
+            facts["reservation"] = held_by
+        receipt = ledger.record(head, "charge", prepared.plan.cost, facts)
+        release = StoredRelease(
+            id=release_id,
+            dataset_id=prepared.dataset.id,
+            population=prepared.dataset.population,
+            sequence=head.sequence,
+            request_digest=prepared.request_digest,
+            answer=answer,
+            receipt=receipt,
+        )
+        repository.insert_release(ledger.connection, release)
+        return release
+
+    def derive(self, purchase: Purchase, source: StoredRelease) -> StoredRelease | None:
+        """Cut an answer out of a stored one, and publish it: it costs nothing, and has its own entry and receipt."""
+        release_id, prepared, moment = new_id("rel_"), purchase.prepared, timestamp(self.now())
+        with self.database.read() as connection:
+            population = find_population(connection, prepared.dataset.population)
+        assert population is not None
+        values, sd, distribution = derive_statistics(prepared, source)
+        answer = render_derived(release_id, prepared, population, source.id, values, sd, distribution, moment)
+
+        def work(ledger: Ledger) -> StoredRelease:
+            self._claim(ledger, purchase, release_id=release_id)
+            facts = derive_facts(release_id, prepared, source, answer, moment) | purchase.payer.facts
+            receipt = ledger.note(prepared.dataset.population, "derive", facts)
+            self._check_unanswered(ledger, purchase)
+            release = StoredRelease(
+                id=release_id,
+                dataset_id=prepared.dataset.id,
+                population=prepared.dataset.population,
+                sequence=receipt.signed.checkpoint.sequence,
+                request_digest=prepared.request_digest,
+                answer=answer,
+                receipt=receipt,
+            )
+            repository.insert_release(ledger.connection, release)
+            return release
+
+        return self._decide(work, purchase)
+
+    # --- With a pass over rows: reserve, compute at a public pace, post
+
+    def _new_job(self, purchase: Purchase, population: Population) -> Reservation:
+        prepared, payer = purchase.prepared, purchase.payer
+        return Reservation(
+            id=new_id(reservations.JOB),
+            population=population.name,
+            dataset_id=prepared.dataset.id,
+            principal_id=purchase.analyst.id,
+            project=payer.project,
+            study_id=payer.study_id,
+            units=prepared.plan.cost,
+            drawn=0,
+            state=reservations.OPEN,
+            outcome=reservations.RUNNING,
+            request_digest="" if prepared.request.fresh else prepared.request_digest,
+            details=canonical({"request": json.dumps(prepared.canonical), "duration_ms": self._duration_ms(prepared)}),
+            owner=self.workshop.worker_id,
+            created_at=timestamp(self.now()),
+            expires_at="",
+        )
+
+    def _reserve(self, purchase: Purchase, job: Reservation) -> Reservation | None:
+        """Hold the cost of a request under its key; None if the key, the library or the budget decide."""
+        try:
+            with self.ledger.unit() as ledger:
+                self._claim(ledger, purchase, reservation_id=job.id)
+                ledger.reserve(job)
+                self._check_unanswered(ledger, purchase, but_for=job.id)
+        except Refused:
+            return None
+        except DATABASE_ERRORS as error:
+            if is_passing(error):
+                return None
+            raise  # if it was reserved after all, nobody attends to it, and the watcher gives it up
+        return job
+
+    @staticmethod
+    def _duration_ms(prepared: Prepared) -> int:
+        return int(prepared.duration_s * 1000)
+
+    def reserve_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
+        """Reserve, compute at a public pace, and post, while the caller waits."""
+        job = self._new_job(purchase, population)
+        with self.workshop.attending(job.id):
+            return None if self._reserve(purchase, job) is None else self._work(purchase, population, job)
+
+    def start_job(self, purchase: Purchase, population: Population) -> Reservation | None:
+        """Reserve, and let the workshop do the rest; None if the key, the library or the budget decide."""
+        job = self._new_job(purchase, population)
+        with self.workshop.place(job.id) as place:
+            if self._reserve(purchase, job) is None:
+                return None
+            place.take(lambda: self._work(purchase, population, job))
+        return job
+
+    def _work(self, purchase: Purchase, population: Population, job: Reservation) -> StoredRelease:
+        """Compute, and post at a public time.
+
+        Whatever goes wrong shows at the same times, and gives the reservation back: a charge is only ever posted with
+        its answer.
+
+        Raises
+        ------
+        JobEnded
+            If its analyst cancelled it in the meantime.
+        Unavailable
+            If it was given up in the meantime.
+        """
+        release_id = new_id("rel_")
+        try:
+            self._check_open(job)
+            with self.pace.keeping(purchase.prepared.duration_s):
+                noisy = self._draw(purchase.prepared)
+
+            def work(ledger: Ledger) -> StoredRelease:
+                head = ledger.post(job)
+                release = self._publish(ledger, purchase, population, release_id, noisy, head, job)
+                repository.answer_keys(ledger.connection, job.id, release.id)
+                return release
+
+            published = self._decide_job(work, purchase)
+        except Exception:
+            with suppress(Problem, *DATABASE_ERRORS):  # then the watcher does it, or a reconciliation
+                self.ledger.end(job.id, reservations.VOIDED, actor="curator")
+            raise
+        if published is None:
+            self._check_open(job)
+            raise unverified()  # it is open, and nothing is posted under a seal
+        return published
+
+    def _check_open(self, job: Reservation) -> None:
+        """Refuse to go on with a job that has ended: what others did to it, and when, is public."""
+        with self.database.read() as connection:
+            current = reservations.find_reservation(connection, job.id)
+        if current is None or current.outcome == reservations.CANCELLED:
+            raise JobEnded(
+                f"The job {job.id!r} was cancelled. Nothing was charged; send the request again to begin anew."
+            )
+        if current.state != reservations.OPEN:
+            raise Unavailable(f"The job {job.id!r} was given up. Nothing was charged; send the request again.")
+
+    def _decide_job(self, work: Callable[[Ledger], StoredRelease], purchase: Purchase) -> StoredRelease | None:
+        for _ in range(ATTEMPTS):
+            try:
+                with self.ledger.unit() as ledger:
+                    return work(ledger)
+            except Refused:
+                return self._look_up_again(purchase)
+            except DATABASE_ERRORS as error:
+                if is_passing(error):
+                    continue
+                found = self._look_up_again(purchase)
+                if found is not None:
+                    return found
+                raise
+        raise Unavailable("The database was busy too often. Nothing was charged; send the request again.")

@@ -1,0 +1,70 @@
+"""Customers in processes of their own who buy without a break, and the settling of their accounts afterwards."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from books import Books
+from customers import Purchase, read_record
+from nursery import Child
+from towns import ANALYSTS, Caller, Server, Town, ball, box, describe
+
+PATIENCE_S = 60.0
+
+
+class Crowd:
+    """Customers who buy all kinds for some seconds, each from its own server.
+
+    Parameters
+    ----------
+    town : Town
+    servers : sequence of Server
+    path : str
+        Of the dataset.
+    seconds : float
+    count : int
+        How many customers.
+    """
+
+    def __init__(self, town: Town, servers: Sequence[Server], path: str, seconds: float, count: int = 4) -> None:
+        self.town = town
+        self._running: list[tuple[str, Child, Path]] = []
+        kinds = [box(), ball(), box(fresh=False), ball(price={"mu": 0.02}, fresh=False)]
+        for i, analyst in enumerate(ANALYSTS[:count]):
+            record, log = town.folder / f"crowd-{i}.record", town.folder / f"crowd-{i}.log"
+            arguments = {
+                "url": servers[i % len(servers)].url,
+                "token": town.tokens[analyst],
+                "wishes": [(f"{path}/releases", kind) for kind in kinds],
+                "prefix": f"crowd-{i}",
+                "seconds": seconds,
+                "record": str(record),
+            }
+            child = town.nursery.fork("customers:buy_until_cut_off", arguments, {}, log)
+            self._running.append((analyst, child, record))
+
+    def settle(self, server: Server, population: str) -> tuple[list[Purchase], Books]:
+        """Wait for the customers, ask again with every key, and audit.
+
+        Every answer that came must come again in the same bytes, every other key must be answered now, and nothing may
+        be charged beside.
+        """
+        sent, answered = [], {}
+        for analyst, child, record in self._running:
+            assert child.wait(120) == 0, child.text
+            with self.town.call(server, analyst) as caller:
+                for purchase in read_record(record):
+                    sent.append(purchase)
+                    answered[purchase.key] = self._ask_again(caller, purchase)
+        books = self.town.audit(population)
+        assert set(answered.values()) == set(books.releases), "an answer belongs to nobody of the crowd"
+        return sent, books
+
+    @staticmethod
+    def _ask_again(caller: Caller, purchase: Purchase) -> str:
+        assert purchase.status in {0, 200, 201, 409, 503}, purchase
+        answer = caller.insist(purchase.path, purchase.content, purchase.key, within_s=PATIENCE_S)
+        assert answer.status_code in {200, 201}, describe(answer)
+        if purchase.status in {200, 201}:
+            assert hashlib.sha256(answer.content).hexdigest() == purchase.digest, purchase.key
+        return str(answer.json()["id"])

@@ -1,0 +1,127 @@
+"""Clocks that jump a year ahead and back: a study may end early, and no charge is lost or doubled."""
+
+from pathlib import Path
+
+import pytest
+from faulty import CLOCK_VARIABLE
+from towns import ANALYSTS, Caller, Server, Town, ball, box, slug, wait_for
+from wishes import ASYNC, STUDY, wait_for_end
+
+pytestmark = pytest.mark.slow
+
+YEAR = 366
+
+
+class Shifted:
+    """A curator whose clock is wrong by whole days, and an analyst whose token outlives that.
+
+    Parameters
+    ----------
+    town : Town
+    """
+
+    def __init__(self, town: Town) -> None:
+        self._file: Path = town.folder / "days"
+        self.shift(0)
+        self.server: Server = town.serve(**{CLOCK_VARIABLE: str(self._file)})
+        words = ["tokens", "create", town.full(ANALYSTS[0]), "--role", "analyst", "--days", "3650"]
+        self.token: str = town.run(*words)["token"]
+
+    def shift(self, days: int) -> None:
+        """Let the clock jump."""
+        coming = self._file.with_suffix(".next")
+        coming.write_text(str(days), encoding="utf-8")
+        coming.rename(self._file)
+
+    def call(self) -> Caller:
+        """Return the analyst's connection."""
+        return Caller(self.server.url, self.token)
+
+
+def test_a_key_gives_the_same_bytes_after_a_year_and_after_a_clock_that_went_back(town: Town) -> None:
+    path, shifted = town.open_account("years"), Shifted(town)
+    stored = ball(fresh=False, price={"mu": 0.02})
+    requests = {"at-once": box(), "reserved-first": ball(), "first": stored, "stored": stored}
+    first: dict[str, bytes] = {}
+    for days in (0, YEAR, -YEAR, 0):
+        shifted.shift(days)
+        with shifted.call() as caller:
+            for key, content in requests.items():
+                answer = caller.insist(f"{path}/releases", content, key)
+                assert answer.status_code in {200, 201}
+                assert answer.content == first.setdefault(key, answer.content)
+        shifted.server.terminate()
+        shifted.server.start()
+    assert len(town.audit("years").charges) == 3
+
+
+def test_a_clock_that_jumps_a_year_while_a_job_runs_costs_nobody_anything(town: Town) -> None:
+    path, shifted = town.open_account("years"), Shifted(town)
+    with shifted.call() as caller:
+        for i, days in enumerate((YEAR, -YEAR, 0)):
+            order = {"at": "before draw", "action": "sleep", "seconds": 0.3, "trace": str(town.trace())}
+            job = caller.post(f"{path}/releases", ball(), f"key-{i}", order=order, headers=ASYNC)
+            assert job.status_code == 202
+            shifted.shift(days)
+            answer = caller.insist(f"{path}/releases", ball(), f"key-{i}")
+            assert answer.status_code == 201
+            assert caller.insist(f"{path}/releases", ball(), f"key-{i}").content == answer.content
+    assert len(town.audit("years").charges) == 3
+
+
+def test_a_study_ends_early_when_the_clock_jumps_ahead_and_keeps_what_it_paid(town: Town) -> None:
+    path, shifted = town.open_account("years"), Shifted(town)
+    with shifted.call() as caller:
+        held = caller.insist(f"{path}/reservations", STUDY, "study").json()["id"]
+        before = caller.insist(f"{path}/releases", box(reservation=held), "before")
+        assert before.status_code == 201
+        shifted.shift(YEAR)
+        late = caller.insist(f"{path}/releases", box(reservation=held), "late")
+        assert slug(late) == "reservation-ended"
+        wait_for(lambda: town.look("years").pending == 0, "the study was closed by itself")
+        shifted.shift(0)
+        assert slug(caller.insist(f"{path}/releases", box(reservation=held), "late")) == "reservation-ended"
+        assert slug(caller.delete(f"/v1/reservations/{held}")) == "reservation-ended"
+        assert caller.insist(f"{path}/releases", box(reservation=held), "before").content == before.content
+    books = town.audit("years")
+    assert len(books.charges) == len(books.of_kind("void")) == 1
+
+
+def test_a_study_goes_on_when_the_clock_jumps_back_and_is_closed_once(town: Town) -> None:
+    path, shifted = town.open_account("years"), Shifted(town)
+    with shifted.call() as caller:
+        shifted.shift(YEAR)
+        held = caller.insist(f"{path}/reservations", STUDY, "study").json()["id"]
+        for i, days in enumerate((0, -YEAR, YEAR)):
+            shifted.shift(days)
+            for content in (box(reservation=held), ball(reservation=held)):
+                assert caller.insist(f"{path}/releases", content, f"{content['rows']['map']}-{i}").status_code == 201
+        assert caller.delete(f"/v1/reservations/{held}").status_code == 200
+    books = town.audit("years")
+    assert (len(books.charges), len(books.of_kind("void"))) == (6, 1)
+
+
+@pytest.mark.parametrize("ending", ["charged", "cancelled"])
+def test_a_job_outlives_the_study_that_pays_it_when_the_clock_jumps_ahead(embedded_town: Town, ending: str) -> None:
+    town = embedded_town
+    path, shifted = town.open_account("years"), Shifted(town)
+    with shifted.call() as caller:
+        held = caller.insist(f"{path}/reservations", STUDY, "study").json()["id"]
+        trace = town.trace()
+        order = {"at": "before draw", "action": "sleep", "seconds": 0.8, "trace": str(trace)}
+        job = caller.post(f"{path}/releases", ball(reservation=held), "the-key", order=order, headers=ASYNC)
+        assert job.status_code == 202
+        shifted.shift(YEAR)
+        wait_for(lambda: len(town.look("years").of_kind("void")) == 1, "the study was closed")
+        assert town.look("years").pending > 0, "the job holds its own part"
+        if ending == "cancelled":
+            assert caller.delete(f"/v1/jobs/{job.json()['id']}").json()["state"] == "cancelled"
+        wait_for_end(trace)
+        answer = caller.insist(f"{path}/releases", ball(reservation=held), "the-key")
+    books = town.audit("years")
+    if ending == "cancelled":
+        assert slug(answer) == "reservation-ended"
+        assert (books.posted, len(books.charges)) == (0, 0)
+    else:
+        assert answer.status_code == 201
+        assert len(books.charges) == 1

@@ -1,0 +1,327 @@
+"""Disks that are full: nothing is charged without its answer, and no answer leaves before the anchor has moved."""
+
+import base64
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import mutants
+import pytest
+from crowds import Crowd
+from faulty import MUTANT_VARIABLE
+from nursery import ROOT, Nursery, clean_environment
+from towns import AUDITOR, Caller, Server, Town, ball, box, describe, free_port, open_place, open_town, slug, wait_for
+from wishes import ASYNC, WISHES, Wish, box_release, close_studies, disturb, wait_for_end
+
+pytestmark = pytest.mark.slow
+
+LOAD_S = 1.2
+DISK_BYTES = 16 << 20
+Fullness = Callable[[Town, Server], "Disk"]
+
+
+class Disk:
+    """A disk that can be full for a while."""
+
+    def fill(self) -> None:
+        """Let nothing more be written."""
+        raise NotImplementedError
+
+    def free(self) -> None:
+        """Let everything be written again."""
+        raise NotImplementedError
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """Be full within a block."""
+        self.fill()
+        try:
+            yield
+        finally:
+            self.free()
+
+
+class LimitedFiles(Disk):
+    """A process whose files can grow no further: the operating system cuts a write off in its middle."""
+
+    def __init__(self, server: Server, file: Path) -> None:
+        self._server, self._file = server, file
+
+    def fill(self) -> None:
+        """Set the limit just behind the end of the file."""
+        self._limit(self._file.stat().st_size + 1500)
+
+    def free(self) -> None:
+        """Lift the limit."""
+        self._limit(resource.RLIM_INFINITY)
+
+    def _limit(self, soft: int) -> None:
+        resource.prlimit(self._server.process.pid, resource.RLIMIT_FSIZE, (soft, resource.RLIM_INFINITY))
+
+
+class SmallDisk(Disk):
+    """A file system in memory, mounted for a test; only root may."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._filler = folder / "filler"
+
+    def fill(self) -> None:
+        """Write until the kernel refuses."""
+        with self._filler.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(4096))
+            except OSError:
+                return
+
+    def free(self) -> None:
+        """Remove the filler."""
+        self._filler.unlink()
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[SmallDisk]:
+    """Mount a small disk."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)], check=True)
+    try:
+        yield SmallDisk(folder)
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+DISKS = ["limit", *(["disk"] if os.geteuid() == 0 and shutil.which("mount") else [])]
+
+
+@pytest.fixture(params=DISKS)
+def on_disk(
+    request: pytest.FixtureRequest, embedded_town: Town, nursery: Nursery, tmp_path: Path
+) -> Iterator[tuple[Town, Callable[[Server], Disk]]]:
+    """Return a town on the embedded database, and what makes the disk of a server of it full."""
+    if request.param == "limit":
+        file = Path(embedded_town.world.settings.url.removeprefix("sqlite:///") + "-wal")
+        yield embedded_town, lambda server: LimitedFiles(server, file)
+        return
+    with (
+        small_disk(tmp_path / "disk") as disk,
+        open_place(disk.folder / "world", None) as world,
+        open_town(world, nursery, tmp_path) as town,
+    ):
+        yield town, lambda _: disk
+
+
+def test_an_embedded_database_on_a_full_disk_charges_nothing_and_goes_on_when_there_is_room(
+    on_disk: tuple[Town, Callable[[Server], Disk]],
+) -> None:
+    town, disk_of = on_disk
+    server = town.serve()
+    with town.call(server) as caller:
+        wishes = {maker.__name__: maker(town.open_account(maker.__name__), caller) for maker in WISHES}
+        stored = wishes["stored_answer"].insist(caller, 1)
+        received: dict[str, httpx.Response | None] = {}
+        with disk_of(server).full():
+            for name, wish in wishes.items():
+                answer = received[name] = wish.send(caller, 2)
+                assert answer is not None
+                assert slug(answer) == "busy", f"{name}: {describe(answer)}"
+                assert answer.headers["retry-after"] == "1"
+                wish.check(town.look(name), 0, name)
+            assert caller.get(f"/v1/releases/{stored.json()['id']}").content == stored.content
+        for name, wish in wishes.items():
+            wish.settle(caller, 2, received[name], name)
+            wish.check(town.look(name), 1, name)
+            close_studies(town, caller, name)
+    for name in wishes:
+        town.settle(name)
+
+
+def test_a_reservation_that_cannot_be_posted_on_a_full_disk_is_given_back_and_charged_once(
+    on_disk: tuple[Town, Callable[[Server], Disk]],
+) -> None:
+    town, disk_of = on_disk
+    path, server, trace = f"{town.open_account('full')}/releases", town.serve(), town.trace()
+    with town.call(server) as caller:
+        assert caller.insist(path, box(), "before").status_code == 201
+        order = {"at": "after draw", "action": "sleep", "seconds": 0.3, "trace": str(trace)}
+        assert caller.post(path, ball(), "the-key", order=order, headers=ASYNC).status_code == 202
+        wait_for(lambda: "after draw" in trace.read_text(encoding="utf-8"), "it was drawn")
+        with disk_of(server).full():
+            wait_for_end(trace)
+            assert town.look("full").pending > 0
+        assert caller.insist(path, ball(), "the-key", headers=ASYNC).status_code == 201
+    books = town.settle("full")
+    assert (len(books.charges), len(books.of_kind("void"))) == (2, 1)
+
+
+def test_a_disk_that_is_full_now_and_then_loses_no_charge_and_invents_none(
+    on_disk: tuple[Town, Callable[[Server], Disk]],
+) -> None:
+    town, disk_of = on_disk
+    path, server = town.open_account("full"), town.serve()
+    crowd, end, disk = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S, disk_of(server)
+    time.sleep(0.5)
+    while time.monotonic() < end:
+        with disk.full():
+            time.sleep(0.1)
+        time.sleep(0.1)
+    sent, _ = crowd.settle(server, "full")
+    assert any(purchase.status == 503 for purchase in sent), "nobody was disturbed"
+    assert any(purchase.status == 201 for purchase in sent), "nobody was served"
+
+
+# --- The anchor
+
+
+def buy_while_the_anchor_is_full(town: Town, server: Server) -> None:
+    """Buy once while the anchor cannot be written, and again when it can: nothing must leave before."""
+    with town.call(server) as caller:
+        for maker in WISHES:
+            name = maker.__name__
+            wish: Wish = maker(town.open_account(name), caller)
+            before = town.anchored(name)
+            for _ in range(2):
+                received, step = disturb(town, caller, wish, 1, "no space", "within anchor")
+                if wish.headers or not wish.kind:  # a job's address leaves, and what was let out before
+                    break
+                assert received is not None
+                assert step, name
+                assert town.anchored(name) == before, "it was written"
+                assert slug(received) == "busy", f"{name}: {describe(received)}"
+                assert received.headers["retry-after"] == "1"
+                wish.check(town.look(name), 1, name)
+            answer = wish.settle(caller, 1, None, name)
+            assert answer.json()["receipt"]["sequence"] <= town.anchored(name), name
+            wish.check(town.look(name), 1, name)
+            close_studies(town, caller, name)
+    for maker in WISHES:
+        town.settle(maker.__name__)
+
+
+def test_no_answer_leaves_before_the_anchor_is_written(town: Town) -> None:
+    buy_while_the_anchor_is_full(town, town.serve())
+
+
+def test_an_answer_that_leaves_too_early_is_seen(doomed_town: Town) -> None:
+    server = doomed_town.serve(**{MUTANT_VARIABLE: mutants.EARLY_ANSWER})
+    with pytest.raises(AssertionError, match="201"):
+        buy_while_the_anchor_is_full(doomed_town, server)
+
+
+def test_a_stored_release_is_not_read_before_the_anchor_is_written(town: Town) -> None:
+    path = town.open_account("full")
+    with town.call(town.serve()) as caller:
+        received, _ = disturb(town, caller, box_release(path, caller), 1, "no space", "within anchor")
+        assert received is not None
+        assert slug(received) == "busy"
+        (release,) = town.look("full").releases
+        order = {"at": "within anchor", "action": "no space", "trace": str(town.trace())}
+        assert slug(caller.get(f"/v1/releases/{release}", order=order)) == "busy"
+        order["trace"] = str(town.trace())
+        assert slug(caller.get(f"{path}/budget", order=order)) == "busy"
+        assert town.anchored("full") < town.look("full").releases[release]
+        read = caller.get(f"/v1/releases/{release}")
+        assert read.status_code == 200
+        assert town.anchored("full") >= read.json()["receipt"]["sequence"]
+        assert box_release(path, caller).insist(caller, 1).content == read.content
+
+
+def test_a_checkpoint_of_an_entry_that_the_anchor_lacks_does_not_let_its_answer_out(town: Town) -> None:
+    path, server = town.open_account("full"), town.serve()
+    members = ("entry_hash", "epoch", "key_id", "limit", "pending", "population", "posted", "sequence", "signature")
+    with town.call(server) as caller, town.call(server, AUDITOR) as auditor:
+        wish = box_release(path, caller)
+        received, _ = disturb(town, caller, wish, 1, "no space", "within anchor")
+        assert received is not None
+        assert slug(received) == "busy"
+        entry = auditor.get(f"/v1/ledger/{town.full('full')}").json()["entries"][-1]
+        text = json.dumps({name: entry[name] for name in members}, sort_keys=True, separators=(",", ":"))
+        seen = {"Curator-Checkpoint": base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")}
+        order = {"at": "within anchor", "action": "no space", "trace": str(town.trace())}
+        answer = caller.post(wish.path, wish.content(1), wish.key(1), order=order, headers=seen)
+        assert slug(answer) == "busy" or town.anchored("full") >= entry["sequence"], describe(answer)
+
+
+@pytest.mark.skipif("disk" not in DISKS, reason="only root may mount a small disk")
+def test_an_anchor_on_a_full_disk_keeps_answers_in_until_there_is_room(town: Town, tmp_path: Path) -> None:
+    path = f"{town.open_account('full')}/releases"
+    with small_disk(tmp_path / "anchor") as disk:
+        elsewhere = {"CURATOR_ANCHOR_DIR": str(disk.folder)}
+        town.run("ledger", "begin-anchor", **elsewhere)
+        server = town.serve(**elsewhere)
+        with town.call(server) as caller:
+            with disk.full():
+                bought: list[httpx.Response] = []
+                while len(bought) < 50 and (not bought or bought[-1].status_code == 201):  # its last block has room
+                    bought.append(caller.post(path, box(), f"key-{len(bought)}"))
+                *answered, kept_in = bought
+                assert slug(kept_in) == "busy", describe(kept_in)
+                assert slug(caller.post(path, box(), f"key-{len(answered)}")) == "busy"
+                assert len(town.look("full").charges) == len(bought)
+            for i, answer in enumerate(answered):
+                assert caller.insist(path, box(), f"key-{i}").content == answer.content
+            assert caller.insist(path, box(), f"key-{len(answered)}").status_code == 201
+        server.terminate()
+        lines = (disk.folder / "checkpoints").read_bytes().split(b"\n")
+        assert lines[-1] == b""
+        anchored = [json.loads(line) for line in lines[:-1]]  # no half line is left
+        assert town.look("full").entries[-1]["sequence"] in {line["sequence"] for line in anchored}
+        server.start()
+        server.terminate()
+    assert len(town.audit("full").charges) == len(bought)
+
+
+# --- The log
+
+
+def test_a_curator_that_cannot_write_its_log_goes_on(town: Town) -> None:
+    path, full = town.open_account("mute"), Path("/dev/full")
+    server = town.serve_to(full, "info")
+    with town.call(server) as caller:
+        for maker in WISHES[:3]:
+            wish = maker(path, caller)
+            for i, at in enumerate(("before begin", "before commit", "after commit"), start=1):
+                received, step = disturb(town, caller, wish, 10 * WISHES.index(maker) + i, "lose", at)
+                assert step
+                wish.settle(caller, 10 * WISHES.index(maker) + i, received, step)
+    assert len(town.settle("mute").charges) == 9
+    server.process.signal(15)
+    server.process.wait()
+
+
+def test_a_curator_whose_standard_streams_are_full_starts_serves_and_ends(embedded_town: Town) -> None:
+    town, path, port = embedded_town, embedded_town.open_account("mute"), free_port()
+    command = [sys.executable, "-m", "curator_service.cli.main", "serve", "--port", str(port)]
+    with Path("/dev/full").open("wb") as full:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=clean_environment() | town.environment, stdout=full, stderr=full
+        )
+    try:
+        with Caller(f"http://127.0.0.1:{port}", next(iter(town.tokens.values()))) as caller:
+            wait_for(lambda: process.poll() is not None or answers(caller), "it serves", 30)
+        with Caller(f"http://127.0.0.1:{port}", town.tokens["analyst-0"]) as caller:
+            for content in (box(), ball(), box(price={"mu": -1})):
+                answer = caller.insist(f"{path}/releases", content, f"key-{content['rows']['map']}")
+                assert answer.status_code == (422 if content["price"]["mu"] < 0 else 201), describe(answer)
+        process.terminate()
+        process.wait(20)
+    finally:
+        process.kill()
+        process.wait(5)
+    assert len(town.audit("mute").charges) == 2
+
+
+def answers(caller: Caller) -> bool:
+    """Tell whether a server answers."""
+    try:
+        return caller.get("/healthz").status_code == 200
+    except httpx.TransportError:
+        return False

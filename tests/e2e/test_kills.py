@@ -1,0 +1,157 @@
+"""A curator that is killed between any two steps of a request: nothing is lost, nothing is charged twice.
+
+Short form: the steps at the seams. ``CURATOR_TEST_LONG=1``: every step, until the request survives.
+"""
+
+import itertools
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import httpx
+import pytest
+from crowds import Crowd
+from faulty import WATCHER_VARIABLE
+from towns import LEASE_S, Caller, Server, Town, ball, slug, wait_for
+from wishes import ASYNC, STEPS_MAX, WISHES, Wish, WishMaker, close_studies, read_steps
+
+pytestmark = pytest.mark.slow
+
+IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
+LOAD_S = 20.0 if IS_LONG else 1.2
+
+
+def send_to_be_killed(
+    town: Town, server: Server, caller: Caller, wish: Wish, i: int, at: int | str
+) -> tuple[httpx.Response | None, str]:
+    """Send a request once whose server dies at a step; return its answer, if it came, and the step, if it died."""
+    trace = town.trace()
+    answer = wish.send(caller, i, {"at": at, "action": "kill", "trace": str(trace)})
+    wait_for(lambda: read_steps(trace)[-1:] == ["end"] or server.process.poll() is not None, "the request is over")
+    if server.process.poll() is None:
+        return answer, ""
+    assert server.process.wait() == -signal.SIGKILL, server.process.text[-2000:]
+    last = read_steps(trace)[-1]
+    assert last.endswith(" struck"), last
+    return answer, last
+
+
+@pytest.mark.parametrize("make_wish", WISHES, ids=lambda wish: wish.__name__)
+def test_a_killed_curator_has_charged_each_key_once_and_answers_it_with_the_same_bytes(
+    town: Town, make_wish: WishMaker, record_property: Callable[[str, object], None]
+) -> None:
+    path = town.open_account("killed")
+    server = town.serve()
+    killed: list[str] = []
+    with town.call(server) as caller:
+        wish = make_wish(path, caller)
+        steps: Iterator[int | str] = itertools.count(1) if IS_LONG else iter(wish.seams)
+        for i, at in enumerate(steps, start=1):
+            assert i < STEPS_MAX, "the request never survives"
+            received, step = send_to_be_killed(town, server, caller, wish, i, at)
+            if step:
+                killed.append(step)
+                server.start()
+            wish.settle(caller, i, received, step)
+            wish.check(town.look("killed"), i, step)
+            if not step:
+                break
+        close_studies(town, caller, "killed")
+    town.audit("killed")
+    record_property("kills", len(killed))
+    print(f"{make_wish.__name__}: killed {len(killed)} times, {'; '.join(killed)}")
+    assert IS_LONG or len(killed) == len(wish.seams)
+
+
+def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and_invents_none(
+    town: Town, record_property: Callable[[str, object], None]
+) -> None:
+    path, server, kills = town.open_account("killed"), town.serve(), 0
+    crowd, end = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S
+    while time.monotonic() < end:
+        time.sleep(0.3)
+        server.kill()
+        kills += 1
+        server.start()
+    sent, books = crowd.settle(server, "killed")
+    record_property("kills", kills)
+    print(f"killed {kills} times under load: {len(sent)} requests, {len(books.charges)} charges")
+    assert any(purchase.status == 0 for purchase in sent), "nobody was cut off"
+    assert any(purchase.status == 201 for purchase in sent), "nobody was served"
+
+
+@pytest.mark.parametrize(
+    ("who", "headers"), [("the restarted one", ASYNC), ("another one", {})], ids=["job_restarted", "reserved_elsewhere"]
+)
+def test_what_a_killed_curator_had_reserved_is_given_back_after_its_lease_and_charged_once(
+    town: Town, who: str, headers: dict[str, str]
+) -> None:
+    path, lease_s = f"{town.open_account('killed')}/releases", 2 * LEASE_S
+    changes = {"CURATOR_LEASE_S": str(lease_s)}
+    server = town.serve(**changes)
+    other = town.serve_elsewhere(**changes) if who == "another one" else server
+    with town.call(server) as caller:
+        kill_after_reserving(town, server, caller, path, headers)
+    killed_at = time.monotonic()
+    if other is server:
+        server.start()
+    with town.call(other) as caller:
+        assert slug(caller.post(path, ball(), "the-key", headers=headers)) == "release-in-progress"
+        answer = caller.insist(path, ball(), "the-key", headers=headers)
+        assert time.monotonic() - killed_at > 0.6 * lease_s, "it was given up before its lease was over"
+        assert answer.status_code == 201
+        assert caller.insist(path, ball(), "the-key", headers=headers).content == answer.content
+    books = town.audit("killed")
+    assert len(books.charges) == len(books.of_kind("void")) == 1
+
+
+def kill_after_reserving(town: Town, server: Server, caller: Caller, path: str, headers: dict[str, str]) -> None:
+    """Let a server die with a reservation that nobody attends to."""
+    order = {"at": "after draw", "action": "kill", "trace": str(town.trace())}
+    with suppress(httpx.TransportError):
+        caller.post(path, ball(), "the-key", order=order, headers=headers)
+    assert server.process.wait() == -signal.SIGKILL
+    assert town.look("killed").pending > 0
+
+
+GIVING_UP = (
+    "before begin",
+    "before UPDATE populations",
+    "before UPDATE reservations",
+    "before INSERT ledger_entries",
+    "before commit",
+    "after commit",
+)
+
+
+def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_it(town: Town) -> None:
+    path = f"{town.open_account('killed')}/releases"
+    server = town.serve()
+    with town.call(server) as caller:
+        kill_after_reserving(town, server, caller, path, {})
+    for at in GIVING_UP if IS_LONG else GIVING_UP[-3:]:
+        assert town.audit("killed", settled=False).of_kind("void") == []
+        server.environment[WATCHER_VARIABLE] = json.dumps({"at": at, "action": "kill", "trace": str(town.trace())})
+        server.start()
+        assert server.process.wait() == -signal.SIGKILL
+    assert len(town.audit("killed").of_kind("void")) == 1
+    del server.environment[WATCHER_VARIABLE]
+    server.start()
+    with town.call(server) as caller:
+        assert caller.insist(path, ball(), "the-key").status_code == 201
+    books = town.audit("killed")
+    assert len(books.charges) == len(books.of_kind("void")) == 1
+
+
+def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curator_lives(town: Town) -> None:
+    path = f"{town.open_account('long')}/releases"
+    first, second = town.serve(), town.serve_elsewhere()
+    order = {"at": "after draw", "action": "sleep", "seconds": 3 * LEASE_S, "trace": str(town.trace())}
+    with town.call(first) as caller, town.call(second) as other:
+        assert caller.post(path, ball(), "the-key", order=order).status_code == 201
+        assert other.insist(path, ball(), "the-key").status_code == 201
+    books = town.audit("long")
+    assert (len(books.charges), len(books.of_kind("void"))) == (1, 0)

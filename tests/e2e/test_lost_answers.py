@@ -1,0 +1,77 @@
+"""One key is one charge and one answer: however often the answer is lost, whatever else is sent under the key."""
+
+from typing import Any
+
+import pytest
+from proxies import LosingProxy
+from towns import ANALYSTS, Caller, Town, ball, box, slug
+
+from analyst_client import CuratorClient
+
+pytestmark = pytest.mark.slow
+
+STUDY = {"price": {"mu": 0.1}, "expires_in_s": 3600}
+LOSSES = 5
+
+
+@pytest.mark.parametrize("content", [box(), ball()], ids=["at_once", "reserved_first"])
+def test_five_lost_answers_cost_one_charge_and_the_sixth_has_the_same_bytes(
+    town: Town, content: dict[str, Any]
+) -> None:
+    path = town.open_account("lost")
+    server = town.serve()
+    with LosingProxy(server.port, LOSSES) as proxy, Caller(proxy.url, town.tokens[ANALYSTS[0]]) as caller:
+        answer = caller.insist(f"{path}/releases", content, "the-key")
+    assert answer.status_code == 201
+    assert answer.headers["curator-answer"] == "replayed"
+    assert [lost.partition(b"\r\n\r\n")[2] for lost in proxy.lost] == [answer.content] * LOSSES
+    assert len(town.audit("lost").charges) == 1
+
+
+def test_the_analysts_client_pays_once_for_an_answer_that_is_lost_again_and_again(town: Town) -> None:
+    dataset = town.open_account("lost").rpartition("/")[2]
+    server = town.serve()
+    with LosingProxy(server.port, 3) as proxy:
+        with CuratorClient(proxy.url, town.tokens[ANALYSTS[0]], memory=None) as client:
+            bought = client.release(dataset, ["age", "sex"], target="kappa", mu=0.01, rows="box")
+        with CuratorClient(server.url, town.tokens[ANALYSTS[0]], memory=None) as client:
+            again = client.release(dataset, ["age", "sex"], target="kappa", mu=0.01, rows="box")
+    assert proxy.losses == 0
+    assert again.id == bought.id
+    assert len(town.audit("lost").charges) == 1
+
+
+def test_a_lost_reservation_is_held_once(town: Town) -> None:
+    path = town.open_account("lost")
+    server = town.serve()
+    with LosingProxy(server.port, LOSSES) as proxy, Caller(proxy.url, town.tokens[ANALYSTS[0]]) as caller:
+        answer = caller.insist(f"{path}/reservations", STUDY, "the-key")
+    assert answer.status_code == 201
+    assert [lost.partition(b"\r\n\r\n")[2] for lost in proxy.lost] == [answer.content] * LOSSES
+    books = town.audit("lost", settled=False)
+    assert [row[0] for row in books.reservations] == [answer.json()["id"]]
+
+
+def test_a_key_belongs_to_one_request_of_one_route_and_one_principal(town: Town) -> None:
+    path = town.open_account("keys")
+    releases, studies = f"{path}/releases", f"{path}/reservations"
+    with town.call(town.serve()) as caller, town.call(town.servers[0], ANALYSTS[1]) as other:
+        bought = caller.insist(releases, box(), "bought")
+        held = caller.insist(studies, STUDY, "held")
+        refusals = [
+            caller.insist(releases, box(price={"mu": 0.02}), "bought"),
+            caller.insist(releases, box(fresh=False), "bought"),
+            caller.insist(releases, box(project="another"), "bought"),
+            caller.insist(studies, STUDY, "bought"),
+            caller.insist(releases, box(), "held"),
+            caller.insist(studies, {**STUDY, "expires_in_s": 7200}, "held"),
+        ]
+        assert [(refusal.status_code, slug(refusal)) for refusal in refusals] == [(422, "idempotency-key-reused")] * 6
+        assert caller.insist(releases, box(), "bought").content == bought.content
+        assert caller.insist(studies, STUDY, "held").content == held.content
+        of_other = other.insist(releases, box(), "bought")
+        assert of_other.status_code == 201
+        assert of_other.json()["id"] != bought.json()["id"]
+    books = town.audit("keys", settled=False)
+    assert len(books.charges) == 2
+    assert len(books.reservations) == 1

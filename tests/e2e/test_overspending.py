@@ -1,0 +1,121 @@
+"""Many customers and a budget for a hundred of them: exactly a hundred are served, however they race.
+
+``CURATOR_TEST_ROUNDS`` sets how often the race is run; 20 is the full claim.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import mutants
+import pytest
+from customers import read_record
+from faulty import MUTANT_VARIABLE
+from nursery import ROOT, clean_environment
+from towns import ANALYSTS, READY_S, Town, ball, box, free_port
+
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.conversions import UNITS_PER_ONE
+
+pytestmark = pytest.mark.slow
+
+ROUNDS = int(os.environ.get("CURATOR_TEST_ROUNDS", "1"))
+CUSTOMERS, GRANTED = 8, 100
+
+
+@contextmanager
+def two_workers(town: Town) -> Iterator[str]:
+    """Serve a town from two workers of one uvicorn, as the product is served; yield its address."""
+    port = free_port()
+    command = [sys.executable, "-m", "uvicorn", "faulty:create_app", "--factory", "--workers", "2"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"]
+    places = os.pathsep.join(str(place) for place in (ROOT / "tests" / "e2e", ROOT / "tests", ROOT))
+    # A lease of product length: nobody is taken for dead because the machine is busy.
+    environment = clean_environment() | town.environment | {"PYTHONPATH": places, "CURATOR_LEASE_S": "15"}
+    process = subprocess.Popen(command, cwd=ROOT, env=environment)
+    try:
+        url = f"http://127.0.0.1:{port}"
+        end = time.monotonic() + READY_S
+        while not _answers(url):
+            assert process.poll() is None, "the server ended"
+            assert time.monotonic() < end, "the server did not get ready"
+            time.sleep(0.05)
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", timeout=1).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def price_of(town: Town, url: str, path: str, content: dict[str, Any]) -> int:
+    """Return what a request costs, in units."""
+    token = town.tokens[ANALYSTS[0]]
+    answer = httpx.post(f"{url}{path}/quotes", json=content, headers={"Authorization": f"Bearer {token}"})
+    return int(answer.json()["cost"]["units"])
+
+
+def race(
+    town: Town, urls: list[str], name: str, content: dict[str, Any], cost: int, granted: int = GRANTED
+) -> Counter[tuple[int, str]]:
+    """Open a budget for some requests, let customers ask at once for four times as many, and count the answers."""
+    path = town.open_account(name, Price(rho=(granted + 0.5) * cost / UNITS_PER_ONE / 2))
+    start_at = time.time() + 0.5
+    buyers = []
+    for i in range(CUSTOMERS):
+        record = town.folder / f"{name}-{i}.record"
+        arguments = {
+            "url": urls[i % len(urls)],
+            "token": town.tokens[ANALYSTS[i % len(ANALYSTS)]],
+            "path": f"{path}/releases",
+            "content": content,
+            "keys": [f"{name}-{i}-{j}" for j in range(granted * 4 // CUSTOMERS)],
+            "start_at": start_at,
+            "record": str(record),
+        }
+        log = town.folder / f"{name}-{i}.log"
+        buyers.append((town.nursery.fork("customers:buy", arguments, {}, log), record))
+    for child, _ in buyers:
+        assert child.wait(300) == 0, child.text
+    return Counter((sold.status, sold.slug) for _, record in buyers for sold in read_record(record))
+
+
+def test_of_four_hundred_requests_for_a_hundred_exactly_a_hundred_are_granted(
+    town: Town, record_property: Callable[[str, object], None]
+) -> None:
+    rounds = {"at_once": (box(), ROUNDS), "reserved_first": (ball(), max(1, ROUNDS // 4))}
+    with two_workers(town) as url:
+        for kind, (content, count) in rounds.items():
+            cost = price_of(town, url, town.open_account(f"priced_{kind}"), content)
+            for i in range(count):
+                name = f"{kind}_{i}"
+                outcome = race(town, [url], name, content, cost)
+                assert outcome == {(201, ""): GRANTED, (409, "budget-exceeded"): 3 * GRANTED}
+                books = town.audit(name)
+                assert (len(books.charges), books.posted, books.pending) == (GRANTED, GRANTED * cost, 0)
+            record_property(kind, count)
+
+
+def test_a_curator_that_reads_checks_and_then_writes_overspends_and_is_seen_to(doomed_town: Town) -> None:
+    town = doomed_town
+    urls = [town.serve(**{MUTANT_VARIABLE: mutants.READ_CHECK_WRITE}).url for _ in range(2)]
+    cost = price_of(town, urls[0], town.open_account("priced"), box())
+    outcome = race(town, urls, "round", box(), cost, granted=20)
+    assert outcome[201, ""] > 20, outcome
+    with pytest.raises(AssertionError):
+        town.audit("round")

@@ -1,0 +1,183 @@
+"""Every kind of request that changes the books, to be disturbed at its steps, and what each must have led to."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+from books import Books
+from towns import Caller, Town, ball, box, describe, wait_for
+
+STEPS_MAX = 200
+AT_ONCE = ("before commit", "after commit", "within anchor")
+POSTED = ("after commit", "before commit 2", "after commit 2")
+WORKED = ("after commit", "after commit 2")
+ASYNC = {"Prefer": "respond-async"}
+STUDY = {"price": {"mu": 1.0}, "expires_in_s": 3600}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A request that is disturbed again and again, each time under another key.
+
+    Attributes
+    ----------
+    path : str
+    content : callable
+        The body for the number of a try.
+    kind : str
+        Of the one entry that each key adds to the ledger, beside reservations of jobs; empty where it adds none.
+    seams : tuple of str
+        The steps of short tests.
+    headers : dict of str to str
+    before : int
+        How many charges there were before the first try.
+    """
+
+    path: str
+    content: Callable[[int], dict[str, Any]]
+    kind: str
+    seams: tuple[str, ...]
+    headers: dict[str, str] = field(default_factory=dict)
+    before: int = 0
+
+    def key(self, i: int) -> str:
+        """Return the i-th key: no other wish of the same analyst has it."""
+        return f"{self.path.split('/')[3]}-{i}"
+
+    def send(self, caller: Caller, i: int, order: Mapping[str, Any] | None = None) -> httpx.Response | None:
+        """Send the i-th request once; None if no answer came."""
+        try:
+            return caller.post(self.path, self.content(i), self.key(i), order=order, headers=self.headers)
+        except httpx.TransportError:
+            return None
+
+    def insist(self, caller: Caller, i: int) -> httpx.Response:
+        """Send the i-th request until it is answered."""
+        answer = caller.insist(self.path, self.content(i), self.key(i), headers=self.headers)
+        assert answer.status_code in {200, 201}, describe(answer)
+        return answer
+
+    def settle(self, caller: Caller, i: int, received: httpx.Response | None, step: str) -> httpx.Response:
+        """Ask again with the i-th key, twice, and check that whatever came under it are the same bytes."""
+        answer = self.insist(caller, i)
+        assert self.insist(caller, i).content == answer.content, step
+        if received is not None and received.status_code in {200, 201}:
+            assert received.content == answer.content, step
+        return answer
+
+    def check(self, books: Books, tries: int, step: str) -> None:
+        """Check that each key so far has what it should, once, and that no job holds anything."""
+        bought = tries if self.kind == "charge" else 0
+        assert len(books.charges) == self.before + bought, step
+        assert len(books.of_kind("derive")) == (tries if self.kind == "derive" else 0), step
+        still_open = [row[0] for row in books.reservations if row[3] == "open"]
+        assert [name for name in still_open if name.startswith("job_")] == [], step
+        if self.kind == "reserve":
+            assert len(books.of_kind("reserve")) == tries, step
+            assert len(still_open) == tries, step
+
+
+def key_of(path: str) -> str:
+    """Return the key of what must be there before a wish."""
+    return f"{path.split('/')[3]}-before"
+
+
+def box_release(path: str, caller: Caller) -> Wish:
+    """Return what is charged and answered in one unit of work."""
+    del caller
+    return Wish(f"{path}/releases", lambda i: box(fresh=False, price={"mu": 0.01 + i * 1e-6}), "charge", AT_ONCE)
+
+
+def ball_release(path: str, caller: Caller) -> Wish:
+    """Return what is reserved, computed and posted while the caller waits."""
+    del caller
+    return Wish(f"{path}/releases", lambda i: ball(fresh=False, price={"mu": 0.01 + i * 1e-6}), "charge", POSTED)
+
+
+def job(path: str, caller: Caller) -> Wish:
+    """Return what is reserved, computed and posted by the workshop."""
+    del caller
+    return Wish(f"{path}/releases", lambda i: ball(price={"mu": 0.01 + i * 1e-6}), "charge", WORKED, ASYNC)
+
+
+def stored_answer(path: str, caller: Caller) -> Wish:
+    """Return what is answered from storage: only the key is tied."""
+    stored = ball(fresh=False)
+    assert caller.insist(f"{path}/releases", stored, key_of(path)).status_code == 201
+    return Wish(f"{path}/releases", lambda _: stored, "", ("after commit",), before=1)
+
+
+def derived_answer(path: str, caller: Caller) -> Wish:
+    """Return what is cut out of a stored answer."""
+    source = box(fresh=False, features=["age", "sex", "kappa"], targets=[], statistics=["xtx"])
+    assert caller.insist(f"{path}/releases", source, key_of(path)).status_code == 201
+
+    def part(i: int) -> dict[str, Any]:
+        price = {"mu": 0.002 + i * 1e-6}
+        return box(fresh=False, features=["age", "kappa"], targets=[], statistics=["xtx"], price=price)
+
+    return Wish(f"{path}/releases", part, "derive", ("after commit",), before=1)
+
+
+def study(path: str, caller: Caller) -> Wish:
+    """Return what holds an amount for a study."""
+    del caller
+    return Wish(
+        f"{path}/reservations", lambda i: {**STUDY, "price": {"mu": 0.01 + i * 1e-6}}, "reserve", ("after commit",)
+    )
+
+
+def draw_from_study(path: str, caller: Caller) -> Wish:
+    """Return what a study pays at once."""
+    held = caller.insist(f"{path}/reservations", STUDY, key_of(path)).json()["id"]
+    return Wish(f"{path}/releases", lambda _: box(reservation=held), "charge", ("before commit",))
+
+
+def job_from_study(path: str, caller: Caller) -> Wish:
+    """Return what a study pays, reserved first."""
+    held = caller.insist(f"{path}/reservations", STUDY, key_of(path)).json()["id"]
+    return Wish(f"{path}/releases", lambda _: ball(reservation=held), "charge", WORKED[1:], ASYNC)
+
+
+WishMaker = Callable[[str, Caller], Wish]
+WISHES: tuple[WishMaker, ...] = (
+    box_release,
+    ball_release,
+    job,
+    stored_answer,
+    derived_answer,
+    study,
+    draw_from_study,
+    job_from_study,
+)
+
+
+def read_steps(trace: Path) -> list[str]:
+    """Return the steps that a request has passed."""
+    return trace.read_text(encoding="utf-8").splitlines() if trace.is_file() else []
+
+
+def wait_for_end(trace: Path) -> list[str]:
+    """Wait until a request, and its job, is over; return the steps that it has passed."""
+    wait_for(lambda: read_steps(trace)[-1:] == ["end"], "the request is over", 30)
+    return read_steps(trace)
+
+
+def disturb(
+    town: Town, caller: Caller, wish: Wish, i: int, action: str, at: int | str | list[str], **details: Any
+) -> tuple[httpx.Response | None, str]:
+    """Send the i-th request once, and let something happen at a step of it; return its answer and the step."""
+    trace = town.trace()
+    order = {"at": at, "action": action, "trace": str(trace), **details}
+    received = wish.send(caller, i, order)
+    struck = [line for line in wait_for_end(trace) if line.endswith(" struck")]
+    return received, struck[-1] if struck else ""
+
+
+def close_studies(town: Town, caller: Caller, population: str) -> None:
+    """Give every study back."""
+    for name, _, _, state in town.look(population).reservations:
+        if state == "open" and name.startswith("res_"):
+            assert caller.delete(f"/v1/reservations/{name}").status_code == 200

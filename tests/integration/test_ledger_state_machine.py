@@ -1,0 +1,772 @@
+"""Whatever happens to the ledger, and in whatever order, it agrees with a serial model of plain integers.
+
+Two workers act on one database, and what one does may fall into the middle of what the other one computes. The model
+knows nothing of the product's arithmetic: it is given what each request costs, and adds.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from fractions import Fraction
+from functools import partial
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from scenes import Interrupted, another_worker, box, checkpoint_of, seen
+from support import World, body, fresh_database, open_world
+
+from curator_service.clock import timestamp
+from curator_service.curator import Curator
+from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal
+from curator_service.ledger import repository, reservations
+from curator_service.ledger.anchor import Anchor
+from curator_service.ledger.book import Refused
+from curator_service.ledger.guard import Guard
+from curator_service.ledger.reservations import Reservation
+from curator_service.privacy.accountant import Price
+from curator_service.problems import Problem
+from curator_service.releases import jobs
+from curator_service.releases import repository as release_repository
+from curator_service.releases.schemas import ReleaseRequest, StudyRequest
+
+STEP = 10**12 // 2048
+"""Units of µ² in ρ = 1/4096, to the unit: amounts of limits and studies are so many steps."""
+BUDGET_STEPS = 300
+REQUESTS = {
+    "one": box(features=["age"], price={"mu": 0.05}),
+    "two": box(features=["age", "weight"], price={"mu": 0.06}),
+    "all": box(features=["age", "sex", "weight"], price={"mu": 0.1}),
+    "block": box(features=["age", "sex"], price={"mu": 0.02}),
+    "most": box(features=["age", "weight"], price={"mu": 0.3}),
+    "ball": body(features=["age"], price={"mu": 0.05}),
+    "balls": body(features=["age", "sex"], price={"mu": 0.1}),
+}
+SLOW = {"ball", "balls"}
+"""These pass over rows: they reserve first."""
+ANALYSTS, ADMINS, PROJECT = ("ada", "ben"), ("root", "rita"), "kidney"
+
+
+# --- The model
+
+
+@dataclass
+class Part:
+    """What an analyst or a project has."""
+
+    limit: int | None = None
+    posted: int = 0
+    pending: int = 0
+
+
+@dataclass
+class Hold:
+    """An open reservation."""
+
+    left: int
+    who: str
+    project: str = ""
+    study: str | None = None
+    ends: datetime | None = None
+
+
+@dataclass
+class Key:
+    """A used key: what it was used for, its answer, or the hold that works on one."""
+
+    use: tuple[Any, ...]
+    answer: bytes | None = None
+    hold: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A purchase as it is asked."""
+
+    name: str
+    who: str
+    key: str
+    fresh: bool
+    project: str
+    study: str | None
+
+    @property
+    def use(self) -> tuple[Any, ...]:
+        return self.name, self.fresh, self.project, self.study
+
+
+@dataclass
+class Model:
+    """The account, kept by hand."""
+
+    costs: dict[str, int]
+    sources: dict[str, set[str]]
+    limit: int = BUDGET_STEPS * STEP
+    posted: int = 0
+    pending: int = 0
+    parts: dict[tuple[str, str], Part] = field(default_factory=dict)
+    holds: dict[str, Hold] = field(default_factory=dict)
+    keys: dict[tuple[str, str], Key] = field(default_factory=dict)
+    stored: dict[str, bytes] = field(default_factory=dict)
+    bought: set[str] = field(default_factory=set)
+
+    def parts_of(self, who: str, project: str) -> list[Part]:
+        names = [("analyst", who), *([("project", project)] if project else [])]
+        return [self.parts.setdefault(name, Part()) for name in names]
+
+    def room(self, who: str, project: str) -> int:
+        """Return what the tightest limit leaves."""
+        parts = [p for p in self.parts_of(who, project) if p.limit is not None]
+        return min([self.limit - self.posted - self.pending, *(p.limit - p.posted - p.pending for p in parts)])
+
+    def hold(self, name: str, hold: Hold) -> None:
+        if hold.study is not None:
+            self.holds[hold.study].left -= hold.left
+        else:
+            self.pending += hold.left
+            for part in self.parts_of(hold.who, hold.project):
+                part.pending += hold.left
+        self.holds[name] = hold
+
+    def give_back(self, name: str) -> None:
+        hold = self.holds.pop(name)
+        if hold.study in self.holds:
+            self.holds[hold.study].left += hold.left
+            return
+        self.pending -= hold.left
+        for part in self.parts_of(hold.who, hold.project):
+            part.pending -= hold.left
+
+    def charge(self, cost: int, who: str, project: str, *, held: bool) -> None:
+        self.posted += cost
+        self.pending -= cost if held else 0
+        for part in self.parts_of(who, project):
+            part.posted += cost
+            part.pending -= cost if held else 0
+
+    def judge(self, ask: Ask, now: datetime, *, others: bool = False) -> tuple[Any, ...]:
+        """Return what becomes of a purchase: where its answer comes from, or why it is refused."""
+        study = self.holds.get(ask.study or "")
+        known = self.keys.get((ask.who, ask.key))
+        if known is not None and known.use != ask.use:
+            return ("idempotency-key-reused",)
+        if known is not None and known.answer is not None:
+            return "replayed", known.answer
+        if known is not None and known.hold in self.holds:
+            return ("release-in-progress",)
+        if not ask.fresh and ask.name in self.stored:
+            return "stored", self.stored[ask.name]
+        if not ask.fresh and self.sources[ask.name] & self.bought:
+            return ("derived",)
+        if others and not ask.fresh and ask.name in SLOW:
+            return ("release-in-progress",)
+        if ask.study is not None and (study is None or study.ends is None or study.ends <= now):
+            return ("reservation-ended",)
+        room = self.room(ask.who, ask.project) if study is None else study.left
+        if self.costs[ask.name] > room:
+            return "budget-exceeded", room
+        return ("new",)
+
+
+# --- The machine
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Two workers on one ledger, beside the model."""
+
+    def __init__(self, server: str | None = None) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+        folder = Path(tempfile.mkdtemp(prefix="curator-machine-"))
+        self.stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        url = None if server is None else self.stack.enter_context(fresh_database(server))
+        self.monotonic_s = 1000.0
+        clock = SimpleNamespace(monotonic=lambda: self.monotonic_s)
+        self.stack.enter_context(mock.patch.object(jobs, "time", clock))
+        limit = Price(rho=BUDGET_STEPS / 4096)
+        self.world: World = self.stack.enter_context(open_world(folder, url=url, limit=limit))
+        for admin in ADMINS:
+            self.world.add_token(admin, Role.ADMIN)
+        self.noises = (Interrupted(), Interrupted())
+        self.workers = tuple(another_worker(self.world, noise=noise) for noise in self.noises)
+        for worker in self.workers:
+            self.stack.callback(worker.close)
+            self.world.sql(f"INSERT INTO workers (id, beat) VALUES ('{worker.workshop.worker_id}', 0)")
+        self.dataset = next(d for d in self.world.curator.datasets.list_all() if d.name == "cohort")
+        self.people: dict[str, Principal] = {p.name: p for p in self.world.curator.identity.list_principals()}
+        self.model = Model(*self.price_list())
+        self.witness: Any = None
+        self.call_witness()
+        self.stack.callback(self.dismiss_witness)
+        self.fresh_keys = (f"new-{i}" for i in count())
+        self.checked = 0
+        self.folded = {"limit": 0, "posted": 0, "pending": 0}
+        self.idle: dict[str, Reservation] = {}
+        self.ended: list[Reservation] = []
+        self.done: list[tuple[str, str]] = []
+        self.answered: list[Ask] = []
+        self.proposals: list[dict[str, Any]] = []
+        self.checkpoints: list[dict[str, Any]] = []
+
+    def teardown(self) -> None:
+        self.stack.close()
+
+    def price_list(self) -> tuple[dict[str, int], dict[str, set[str]]]:
+        """Return what each request costs, and of which others it is a block with no more noise than asked."""
+        prepared = {name: self.prepare(self.workers[0], name) for name in REQUESTS}
+        sources: dict[str, set[str]] = {}
+        for name, small in prepared.items():
+            boxes = [other for other in REQUESTS if other != name and name not in SLOW and other not in SLOW]
+            sources[name] = {
+                other
+                for other in boxes
+                if set(REQUESTS[name]["features"]) <= set(REQUESTS[other]["features"])
+                and all(prepared[other].noise_sd[part] <= sd for part, sd in small.noise_sd.items())
+            }
+        return {name: p.plan.cost for name, p in prepared.items()}, sources
+
+    def prepare(self, worker: Curator, name: str, **more: Any) -> Any:
+        return worker.releases.prepare(self.dataset, ReleaseRequest.model_validate({**REQUESTS[name], **more}))
+
+    def now(self) -> datetime:
+        return self.world.clock.moment
+
+    def key_of(self, pick: int) -> str:
+        """Return one of a few keys, or a new one."""
+        return f"key-{pick}" if pick < 4 else next(self.fresh_keys)
+
+    def pick_study(self, pick: int) -> tuple[str, Hold] | None:
+        found = [(name, hold) for name, hold in self.model.holds.items() if name.startswith("res_")]
+        return found[pick % len(found)] if found else None
+
+    @initialize(steps=st.sampled_from([0, 15, 45]))
+    def divide(self, steps: int) -> None:
+        """Give an analyst and a project a part each, so that parts are what binds now and then."""
+        if steps:
+            self.set_limit(("analyst", "ada"), 2 * steps, "root", 0)
+            self.set_limit(("project", PROJECT), steps, "root", 1)
+
+    # --- Purchases
+
+    @rule(
+        name=st.sampled_from(sorted(REQUESTS)),
+        who=st.sampled_from(ANALYSTS),
+        key=st.integers(0, 7),
+        fresh=st.sampled_from([False, False, True]),
+        payer=st.sampled_from(["account", "account", "project", "study", "study"]),
+        pick=st.integers(0, 3),
+        at=st.integers(0, 1),
+        breaks=st.sampled_from([False, False, False, True]),
+        meanwhile=st.sampled_from(
+            ["", "give up", "cancel", "same key", "same request", "close study", "buy", "rotate", "expire"]
+        ),
+    )
+    def buy(
+        self, name: str, who: str, key: int, fresh: bool, payer: str, pick: int, at: int, breaks: bool, meanwhile: str
+    ) -> None:
+        study = self.pick_study(pick) if payer == "study" else None
+        project = PROJECT if payer == "project" else ""
+        ask = Ask(name, who, self.key_of(key), fresh, project, None if study is None else study[0])
+        if study is not None and study[1].who != who:
+            assert self.send(ask, at) == ("reservation-not-found",)
+            return
+        paying = study[1].project if study is not None else project
+        self.purchase(ask, paying, at, breaks=breaks, meanwhile=meanwhile)
+
+    @precondition(lambda self: self.answered)
+    @rule(pick=st.integers(0, 50), at=st.integers(0, 1))
+    def retry(self, pick: int, at: int) -> None:
+        """A key gives the same bytes for ever."""
+        ask = self.answered[pick % len(self.answered)]
+        assert self.send(ask, at) == ("replayed", self.model.keys[ask.who, ask.key].answer)
+
+    def purchase(self, ask: Ask, paying: str, at: int, *, breaks: bool = False, meanwhile: str = "") -> None:
+        model, cost = self.model, self.model.costs[ask.name]
+        verdict = model.judge(ask, self.now())
+        noise, drawn_before = self.noises[at], self.noises[at].calls
+        noise.breaks = "a row in a message" if breaks else ""
+        begun = verdict[0] == "new" and ask.name in SLOW
+        if begun:
+            model.hold("now", Hold(cost, ask.who, paying, ask.study))
+            model.keys[ask.who, ask.key] = Key(ask.use, None, "now")
+            noise.act = partial(self.interrupt, ask, at, meanwhile)
+        got = self.send(ask, at)
+        noise.breaks, noise.act = "", None
+        if begun and not breaks and "now" not in model.holds:  # it was ended meanwhile, and its draw leaves nobody
+            verdict, drawn_before = (("job-ended" if meanwhile == "cancel" else "busy"),), drawn_before + 1
+        if verdict[0] != "new":
+            self.settle_without_charge(ask, verdict, got)
+            assert noise.calls == drawn_before
+            return
+        assert noise.calls == drawn_before + 1
+        if breaks:
+            assert got == ("broken",)
+            if begun and "now" in model.holds:
+                model.give_back("now")
+            return
+        assert got[0] == "new", got
+        if begun:
+            del model.holds["now"]
+            self.done.append((self.job_of(got[1]), ask.who))
+        elif ask.study is not None:
+            model.holds[ask.study].left -= cost
+        model.charge(cost, ask.who, paying, held=begun or ask.study is not None)
+        model.bought.add(ask.name)
+        self.answer(ask, got[1])
+
+    def settle_without_charge(self, ask: Ask, verdict: tuple[Any, ...], got: tuple[Any, ...]) -> None:
+        if verdict == ("derived",):
+            assert got[0] == "derived", got
+            assert json.loads(got[1])["cost"]["units"] == "0"
+            self.answer(ask, got[1])
+            return
+        assert got == verdict
+        if verdict[0] in {"stored", "replayed"}:
+            self.answer(ask, verdict[1])
+
+    def answer(self, ask: Ask, answer: bytes) -> None:
+        """Keep an answer; its place in the chain is in the anchor by the time it is here."""
+        self.model.keys[ask.who, ask.key] = Key(ask.use, answer)
+        self.model.stored.setdefault(ask.name, answer)
+        self.answered.append(ask)
+        receipt = json.loads(answer)["receipt"]
+        self.checkpoints.append(checkpoint_of(receipt))
+        assert self.anchored() >= receipt["sequence"]
+
+    def anchored(self) -> int:
+        return Anchor(self.world.settings.anchor_folder).read()["town"].checkpoint.sequence
+
+    def send(self, ask: Ask, at: int) -> tuple[Any, ...]:
+        more: dict[str, Any] = {"fresh": ask.fresh}
+        if ask.project:
+            more["project"] = ask.project
+        if ask.study is not None:
+            more["reservation"] = ask.study
+        worker = self.workers[at]
+        prepared = self.prepare(worker, ask.name, **more)
+        return told(lambda: worker.releases.release(prepared, self.people[ask.who], ask.key))
+
+    def interrupt(self, ask: Ask, at: int, meanwhile: str) -> None:
+        """Let the other worker do something while this one computes."""
+        real = next(iter(self.holds_in_database().keys() - self.model.holds.keys()))
+        self.model.holds[real] = self.model.holds.pop("now")
+        self.model.keys[ask.who, ask.key].hold = real
+        self.check()
+        other, another = 1 - at, next(name for name in ANALYSTS if name != ask.who)
+        match meanwhile:
+            case "give up":
+                self.give_up(other)
+            case "cancel":
+                self.cancel_now(real, ask.who, other)
+            case "same key":
+                assert self.send(ask, other) == ("release-in-progress",)
+            case "same request" if not ask.fresh:
+                same = Ask(ask.name, another, next(self.fresh_keys), False, "", None)
+                assert self.send(same, other) == self.model.judge(same, self.now(), others=True)
+            case "close study" if ask.study is not None:
+                self.close(ask.study, self.model.holds[ask.study].who, other)
+            case "buy":
+                self.purchase(Ask("one", another, next(self.fresh_keys), True, PROJECT, None), PROJECT, other)
+            case "rotate":
+                self.rotate(other)
+            case "expire":
+                self.expire(61, other)
+        self.check()
+        if real in self.model.holds:
+            self.model.holds["now"] = self.model.holds.pop(real)
+
+    # --- Studies
+
+    @rule(
+        steps=st.sampled_from([1, 6, 25, 60, 290]),
+        who=st.sampled_from(ANALYSTS),
+        project=st.sampled_from(["", PROJECT]),
+        key=st.integers(0, 7),
+        expires_in_s=st.sampled_from([60, 3600]),
+        at=st.integers(0, 1),
+    )
+    def reserve(self, steps: int, who: str, project: str, key: int, expires_in_s: int, at: int) -> None:
+        asked = {"price": {"rho": steps / 4096}, "expires_in_s": expires_in_s}
+        request = StudyRequest.model_validate(asked | ({"project": project} if project else {}))
+        text, use = self.key_of(key), ("study", steps, project, expires_in_s)
+        studies = self.workers[at].studies
+        got = told(lambda: studies.reserve(self.dataset, request, self.people[who], text))
+        known, room = self.model.keys.get((who, text)), self.model.room(who, project)
+        if known is not None:
+            assert got == (("replayed", known.answer) if known.use == use else ("idempotency-key-reused",))
+        elif steps * STEP > room:
+            assert got == ("budget-exceeded", room)
+        else:
+            assert got[0] == "new", got
+            study = json.loads(got[1])
+            assert study["reserved"]["units"] == study["remaining"]["units"] == str(steps * STEP)
+            ends = datetime.fromisoformat(study["expires_at"])
+            self.model.hold(study["id"], Hold(steps * STEP, who, project, None, ends))
+            self.model.keys[who, text] = Key(use, got[1])
+
+    @precondition(lambda self: self.pick_study(0))
+    @rule(pick=st.integers(0, 3), who=st.sampled_from(ANALYSTS), at=st.integers(0, 1))
+    def close_study(self, pick: int, who: str, at: int) -> None:
+        name, hold = self.pick_study(pick)
+        if who == hold.who:
+            self.close(name, who, at)
+        studies = self.workers[at].studies
+        refusal = "reservation-ended" if who == hold.who else "reservation-not-found"
+        assert told(lambda: (studies.close_study(name, self.people[who]), "")) == (refusal,)
+
+    def close(self, name: str, who: str, at: int) -> None:
+        shown = json.loads(self.workers[at].studies.close_study(name, self.people[who]))
+        assert (shown["state"], shown["remaining"]["units"]) == ("closed", "0")
+        self.model.give_back(name)
+
+    @rule(passed_s=st.sampled_from([1, 61, 3601]), at=st.integers(0, 1))
+    def expire(self, passed_s: int, at: int) -> None:
+        self.world.clock.advance(seconds=passed_s)
+        due = {n for n, h in self.model.holds.items() if h.ends is not None and h.ends <= self.now()}
+        self.world.sql("UPDATE workers SET beat = beat + 1")  # they live
+        assert set(self.workers[at].workshop.sweep()) == due
+        for name in due:
+            self.model.give_back(name)
+
+    # --- Jobs of workers that never work
+
+    @rule(
+        steps=st.sampled_from([1, 5, 30, 250]),
+        who=st.sampled_from(ANALYSTS),
+        pick=st.integers(-3, 3),
+        at=st.integers(0, 1),
+    )
+    def hold_a_job(self, steps: int, who: str, pick: int, at: int) -> None:
+        found = self.pick_study(pick) if pick >= 0 else None
+        study = None if found is None or found[1].who != who else found
+        project = "" if study is None else study[1].project
+        job = Reservation(
+            id=f"job_{len(self.idle) + len(self.ended):024x}",
+            population="town",
+            dataset_id=self.dataset.id,
+            principal_id=self.people[who].id,
+            project=project,
+            study_id=None if study is None else study[0],
+            units=steps * STEP,
+            drawn=0,
+            state="open",
+            outcome="running",
+            request_digest="",
+            details='{"duration_ms":1000,"request":"{}"}',
+            owner=f"wrk_dead_{len(self.idle) + len(self.ended)}",
+            created_at=timestamp(self.now()),
+            expires_at="",
+        )
+        room = self.model.room(who, project) if study is None else study[1].left
+        try:
+            with self.workers[at].ledger.unit() as unit:
+                unit.reserve(job)
+        except Refused:
+            assert job.units > room
+            return
+        assert job.units <= room
+        self.model.hold(job.id, Hold(job.units, who, project, job.study_id))
+        self.idle[job.id] = job
+
+    @rule(at=st.integers(0, 1))
+    def give_up(self, at: int) -> None:
+        """Their beat stands still for a lease, as this worker's own clock tells."""
+        workshop = self.workers[at].workshop
+        due = {n for n, h in self.model.holds.items() if n.startswith("job_") or (h.ends and h.ends <= self.now())}
+        found = workshop.sweep()
+        self.monotonic_s += workshop.lease_s
+        assert {*found, *workshop.sweep()} == due
+        self.release_jobs(due)
+
+    def release_jobs(self, due: set[str]) -> None:
+        for name in sorted(due):  # jobs before the studies that they came from: both ways end the same
+            self.model.give_back(name)
+            if name in self.idle:
+                self.ended.append(self.idle.pop(name))
+
+    @precondition(lambda self: self.idle)
+    @rule(pick=st.integers(0, 5), who=st.sampled_from(ANALYSTS), at=st.integers(0, 1))
+    def cancel(self, pick: int, who: str, at: int) -> None:
+        job = sorted(self.idle.values(), key=lambda one: one.id)[pick % len(self.idle)]
+        studies = self.workers[at].studies
+        got = told(lambda: (studies.cancel(studies.get_job(job.id), self.people[who]).outcome, "ended"))
+        if self.people[who].id != job.principal_id:
+            assert got == ("not-found",)
+            return
+        assert got == ("ended", "cancelled")
+        self.release_jobs({job.id})
+        assert told(lambda: (studies.cancel(studies.get_job(job.id), self.people[who]), "")) == ("job-ended",)
+
+    def cancel_now(self, job: str, who: str, at: int) -> None:
+        studies = self.workers[at].studies
+        assert studies.cancel(studies.get_job(job), self.people[who]).outcome == "cancelled"
+        self.model.give_back(job)
+
+    @precondition(lambda self: self.ended)
+    @rule(pick=st.integers(0, 5), at=st.integers(0, 1))
+    def post_too_late(self, pick: int, at: int) -> None:
+        """Whoever slept through its lease cannot charge any more, whatever else is held."""
+        job = self.ended[pick % len(self.ended)]
+        with pytest.raises(Refused), self.workers[at].ledger.unit() as unit:
+            unit.post(job)
+
+    @staticmethod
+    def job_of(answer: bytes) -> str:
+        job: str = json.loads(answer)["receipt"]["reservation"]
+        return job
+
+    @precondition(lambda self: self.done)
+    @rule(pick=st.integers(0, 5), at=st.integers(0, 1))
+    def cancel_too_late(self, pick: int, at: int) -> None:
+        """What was charged is never given back."""
+        job, who = self.done[pick % len(self.done)]
+        studies = self.workers[at].studies
+        assert told(lambda: (studies.cancel(studies.get_job(job), self.people[who]), "")) == ("job-ended",)
+
+    # --- Limits, keys, clients
+
+    @rule(
+        place=st.sampled_from([("", ""), ("analyst", "ada"), ("analyst", "ben"), ("project", PROJECT)]),
+        steps=st.sampled_from([3, 60, 150, 299, 301, 400]),
+        admin=st.sampled_from(ADMINS),
+        at=st.integers(0, 1),
+    )
+    def set_limit(self, place: tuple[str, str], steps: int, admin: str, at: int) -> None:
+        limits, units = self.workers[at].limits, steps * STEP
+        price = Price(rho=steps / 4096)
+        got = told(lambda: (limits.propose("town", *place, price, "why", self.people[admin]), "set"))
+        was = self.limit_of(place)
+        if was is not None and was < units:
+            assert got[1].state == "open"
+            self.proposals.append(
+                {"id": got[1].id, "place": place, "was": was, "units": units, "by": admin, "open": True}
+            )
+        else:
+            self.apply_limit(place, units, got)
+
+    @precondition(lambda self: self.proposals)
+    @rule(pick=st.integers(0, 9), admin=st.sampled_from(ADMINS), approve=st.booleans(), at=st.integers(0, 1))
+    def decide(self, pick: int, admin: str, approve: bool, at: int) -> None:
+        proposal = self.proposals[pick % len(self.proposals)]
+        limits = self.workers[at].limits
+        got = told(lambda: (limits.decide(proposal["id"], self.people[admin], approve=approve), "set"))
+        if not proposal["open"]:
+            assert got == ("limit-conflict",)
+        elif not approve:
+            assert got[1].state == "rejected"
+            proposal["open"] = False
+        elif admin == proposal["by"]:
+            assert got == ("second-admin-needed",)
+        elif self.limit_of(proposal["place"]) != proposal["was"]:
+            assert got == ("limit-conflict",)
+        else:
+            self.apply_limit(proposal["place"], proposal["units"], got)
+
+    def limit_of(self, place: tuple[str, str]) -> int | None:
+        return self.model.parts.setdefault(place, Part()).limit if place[0] else self.model.limit
+
+    def apply_limit(self, place: tuple[str, str], units: int, got: tuple[Any, ...]) -> None:
+        whose = self.model.parts.setdefault(place, Part()) if place[0] else self.model
+        if whose.posted + whose.pending > units:
+            assert got == ("limit-conflict",)
+            return
+        assert got[0] == "set", got
+        whose.limit = units
+        for proposal in self.proposals:  # they were about another limit than the one that holds now
+            if proposal["place"] == place:
+                proposal["open"] = False
+
+    @rule(at=st.integers(0, 1))
+    def rotate(self, at: int) -> None:
+        self.workers[at].keys.rotate(timestamp(self.now()))
+        self.call_witness()
+
+    def call_witness(self) -> None:
+        """Let a third process, which knows the keys of now, check what the two did."""
+        self.dismiss_witness()
+        self.witness = another_worker(self.world)
+
+    def dismiss_witness(self) -> None:
+        if self.witness is not None:
+            self.witness.database.dispose()
+
+    @precondition(lambda self: self.checkpoints)
+    @rule(pick=st.integers(0, 50), at=st.integers(0, 1))
+    def return_as_a_client(self, pick: int, at: int) -> None:
+        """What was signed once never seals an honest ledger."""
+        (text,) = seen(self.checkpoints[pick % len(self.checkpoints)]).values()
+        self.workers[at].ledger.guard.receive(text, "town")
+
+    # --- What holds at every step
+
+    def holds_in_database(self) -> dict[str, int]:
+        return dict(self.world.sql("SELECT id, units - drawn_units FROM reservations WHERE state = 'open'"))
+
+    @invariant()
+    def check(self) -> None:
+        self.check_account()
+        self.check_entries()
+        self.check_verdict()
+
+    def check_account(self) -> None:
+        model = self.model
+        account = self.world.account()
+        assert (account.limit, account.posted, account.pending) == (model.limit, model.posted, model.pending)
+        names = {person.id: name for name, person in self.people.items()}
+        columns = "scope, label, limit_units, posted_units, pending_units"
+        rows = self.world.sql(f"SELECT {columns} FROM shares WHERE population = 'town'")
+        shares = {(scope, names.get(label, label)): Part(*amounts) for scope, label, *amounts in rows}
+        assert {n: p for n, p in shares.items() if p != Part()} == {n: p for n, p in model.parts.items() if p != Part()}
+        assert self.holds_in_database() == {name: hold.left for name, hold in model.holds.items()}
+
+    def check_entries(self) -> None:
+        """I1 at every sequence: what the entries state, and what they add up to."""
+        for entry in self.world.curator.ledger.list_entries("town", after=self.checked, count=1000):
+            add_up(entry, self.folded)
+            stated = {name: int(entry[name]) for name in self.folded}
+            assert stated == self.folded
+            assert stated["posted"] + stated["pending"] <= stated["limit"]
+            self.checked = entry["sequence"]
+        assert self.folded == {name: getattr(self.model, name) for name in self.folded}
+
+    def check_verdict(self) -> None:
+        found = self.witness.ledger.verify("town")
+        assert found.ok, f"sequence {found.bad_sequence}: {found.reason}"
+        assert self.witness.ledger.guard.reason() == ""
+        assert self.world.unbacked() == []
+
+
+def told(act: Callable[[], tuple[Any, Any]]) -> tuple[Any, ...]:
+    """Return what a caller is told: kind and answer, or the slug of a refusal, with what remains."""
+    try:
+        answer, kind = act()
+    except Problem as problem:
+        remaining = problem.members.get("remaining")
+        return (problem.slug,) if remaining is None else (problem.slug, int(remaining["units"]))
+    except RuntimeError:
+        return ("broken",)
+    return str(kind), getattr(answer, "body", answer)
+
+
+def add_up(entry: dict[str, Any], account: dict[str, int]) -> None:
+    """Move an account as an entry says, by hand."""
+    units, moved = int(entry["units"]), "from" in entry or "to" in entry
+    match entry["kind"]:
+        case "open" | "limit" if "scope" not in entry:
+            account["limit"] = units
+        case "charge":
+            assert units == price_by_hand(entry)
+            account["posted"] += units
+            account["pending"] -= units if "reservation" in entry else 0
+        case "reserve":
+            account["pending"] += 0 if moved else units
+        case "void":
+            account["pending"] -= 0 if moved else units
+
+
+def price_by_hand(entry: dict[str, Any]) -> int:
+    """Return Σ Δ²/(σ² − 9) of the entry's integers, in units of 10⁻¹², rounded up."""
+    total = Fraction(0)
+    for part in entry["mechanism"]:
+        diagonal, offdiagonal = (int(scale) for scale in part["scales"])
+        variance = min(diagonal**2 - 9, 2 * offdiagonal**2 - 18) if part["statistic"] == "xtx" else diagonal**2 - 9
+        total += part["copies"] * Fraction(part["sensitivity"]) / variance
+    return -int(-total * 10**12 // 1)
+
+
+def run(server: str | None, *, examples: int, steps: int, phases: Sequence[Phase] = tuple(Phase)) -> None:
+    """Run the machine."""
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+        phases=phases,
+    )
+    run_state_machine_as_test(partial(LedgerMachine, server), settings=chosen)
+
+
+def test_the_ledger_agrees_with_a_serial_model() -> None:
+    run(None, examples=60, steps=30)
+
+
+@pytest.mark.postgres
+def test_the_ledger_agrees_with_a_serial_model_on_postgresql(postgres_server: str) -> None:
+    run(postgres_server, examples=10, steps=20)
+
+
+# --- Mutants: the machine sees what it is there to see
+
+
+def ask_no_share(patch: pytest.MonkeyPatch) -> None:
+    move = repository.move_share
+
+    def moved(*place: Any, **amounts: int) -> bool:
+        move(*place, **amounts)
+        return True
+
+    patch.setattr(repository, "move_share", moved)
+
+
+def give_back_what_was_charged(patch: pytest.MonkeyPatch) -> None:
+    find = reservations.find_reservation
+
+    def found_open(connection: Any, name: str) -> Any:
+        held = find(connection, name)
+        return None if held is None else replace(held, state="open", drawn=0)
+
+    patch.setattr(reservations, "find_reservation", found_open)
+    patch.setattr(reservations, "close_reservation", lambda *_place, **_amount: True)
+
+
+def post_what_was_given_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reservations, "close_reservation", lambda *_place, **_amount: True)
+
+
+def claim_no_key(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(release_repository, "claim_key", lambda *_place, **_holder: True)
+
+
+def leave_the_anchor(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Guard, "let_out", lambda _guard, _receipt, **_how: None)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        ask_no_share,
+        give_back_what_was_charged,
+        post_what_was_given_up,
+        claim_no_key,
+        leave_the_anchor,
+    ],
+    ids=lambda mutant: mutant.__name__,
+)
+def test_the_machine_finds_a_ledger_that_would(
+    monkeypatch: pytest.MonkeyPatch, mutant: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    """How it shows differs: a sum that is wrong, an answer that is another one, or the database's own last line."""
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run(None, examples=60, steps=30, phases=[Phase.generate])

@@ -1,0 +1,389 @@
+"""The library: what a stored release answers already costs nothing, and nothing else is taken for it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
+from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
+
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.samplers import Distribution
+
+LOUD, QUIET = {"mu": 0.01}, {"mu": 0.2}
+WIDE = box(features=["age", "sex", "weight", "alive", "ward"], targets=["kappa"], price=QUIET)
+
+
+class Distinct:
+    """Noise of which no two numbers are the same."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        """Return the next numbers of a sequence, far apart."""
+        start, self.drawn = self.drawn, self.drawn + len(scales)
+        return [(i + 1) * 10**13 for i in range(start, self.drawn)]
+
+
+@pytest.fixture
+def rich(tmp_path: Path, database_url: str | None) -> Iterator[World]:
+    """Return a world with a budget for many releases, once on each database."""
+    with open_world(tmp_path, url=database_url, limit=Price(mu=3.0), noise=Distinct()) as world:
+        yield world
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[World]:
+    """Return the same on the embedded database alone."""
+    with open_world(tmp_path, limit=Price(mu=3.0), noise=Distinct()) as world:
+        yield world
+
+
+@pytest.fixture
+def exact_shelf(tmp_path: Path) -> Iterator[World]:
+    """Return a world with a budget for many releases, without noise."""
+    with open_world(tmp_path, limit=Price(mu=3.0), noise=ZeroNoise()) as world:
+        yield world
+
+
+def buy(api: Api, request: dict[str, Any], key: str, *, at: str = RELEASES) -> tuple[str, dict[str, Any]]:
+    """Ask for a release; return where the answer came from, and the answer."""
+    answer = api.post(at, json=request, key=key)
+    assert answer.status_code in {200, 201}, answer.text
+    return answer.headers["curator-answer"], answer.json()
+
+
+def quote(api: Api, request: dict[str, Any], *, at: str = QUOTES) -> dict[str, Any]:
+    """Return what a quote says of the library."""
+    answer = api.post(at, json=request)
+    assert answer.status_code == 200, answer.text
+    return {name: answer.json()[name] for name in ("stored_release", "derivable_from", "offers")}
+
+
+def entries_of(answer: dict[str, Any]) -> dict[frozenset[str], float]:
+    """Return every product of two columns that an answer states, by the columns' names."""
+    terms, targets = ([term["name"] for term in answer[role]] for role in ("terms", "targets"))
+    stated = {name: part["values"] for name, part in answer["statistics"].items()}
+    found: dict[frozenset[str], float] = {}
+    if "xtx" in stated:
+        values = iter(stated["xtx"])
+        found |= {frozenset({a, b}): next(values) for i, a in enumerate(terms) for b in terms[i:]}
+    if "xty" in stated:
+        values = iter(stated["xty"])
+        found |= {frozenset({a, b}): next(values) for a in terms for b in targets}
+    if "yty" in stated:
+        found |= {frozenset({b}): value for b, value in zip(targets, stated["yty"], strict=True)}
+    return found
+
+
+# What is stored, and what is a block of it.
+BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "fewer features": (WIDE, {"features": ["age", "weight"]}),
+    "in another order": (WIDE, {"features": ["ward", "alive", "weight", "sex", "age"]}),
+    "the Gram alone": (WIDE, {"features": ["sex", "age"], "targets": [], "statistics": ["xtx"]}),
+    "one statistic of the target": (WIDE, {"features": ["sex", "age"], "statistics": ["xty"]}),
+    "without the constant": (WIDE, {"features": ["weight", "age"], "intercept": False}),
+    "a number among the features as the target": (WIDE, {"features": ["age", "sex"], "targets": ["weight"]}),
+    "a boolean among the features as the target": (WIDE, {"features": ["sex"], "targets": ["alive"]}),
+    "a boolean with a rule for missing values": (
+        WIDE | {"features": ["age", "smoker"]},
+        {"features": ["age"], "targets": ["smoker"]},
+    ),
+    "two targets of the features": (WIDE, {"features": ["age", "ward"], "targets": ["alive", "weight"]}),
+    "one of several targets": (WIDE | {"targets": ["kappa", "smoker"]}, {"features": ["sex"], "targets": ["smoker"]}),
+    "several targets in another order": (
+        WIDE | {"targets": ["kappa", "smoker"]},
+        {"features": ["age", "sex"], "targets": ["smoker", "kappa"]},
+    ),
+    "columns that flag what is missing": (
+        WIDE | {"features": ["age", "height", "region", "treated"]},
+        {"features": ["treated", "region", "height"]},
+    ),
+    "all levels, beside no constant": (
+        WIDE | {"intercept": False, "features": ["sex", "age"]},
+        {"intercept": False, "features": ["sex"]},
+    ),
+    "the same terms with their smallest eigenvalue": (
+        WIDE | {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
+        {"features": ["ward", "age", "alive", "weight", "sex"], "statistics": ["xtx", "lambda_min"], "targets": []},
+    ),
+    "Laplace noise": (
+        WIDE | {"mechanism": "laplace", "price": {"epsilon": 0.5}},
+        {"features": ["age"], "mechanism": "laplace", "price": {"epsilon": 0.005}},
+    ),
+}
+
+
+def sub_request(stored: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    return {**stored, "price": LOUD, **change}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_equals_the_direct_answer_number_for_number(exact_shelf: World, name: str) -> None:
+    stored, change = BLOCKS[name]
+    asked, api = sub_request(stored, change), exact_shelf.api()
+    assert buy(api, stored, "stored")[0] == "new"
+    kind, derived = buy(api, asked, "derived")
+    assert kind == "derived"
+    kind, direct = buy(api, asked | {"fresh": True}, "direct")
+    assert kind == "new"
+    assert derived["statistics"] == direct["statistics"]
+    assert [term["name"] for term in derived["terms"]] == [term["name"] for term in direct["terms"]]
+    for member in ("dataset", "kind", "features", "targets"):
+        assert derived[member] == direct[member]
+    assert derived["request"] == direct["request"] | {"fresh": False}
+
+
+@pytest.mark.parametrize("name", [name for name in BLOCKS if "eigenvalue" not in name])
+def test_a_block_has_the_stored_numbers_and_states_their_noise(shelf: World, name: str) -> None:
+    """No number is drawn again, and each states the standard deviation that it was drawn with."""
+    stored, change = BLOCKS[name]
+    api = shelf.api()
+    _, source = buy(api, stored, "stored")
+    drawn = shelf.noise.drawn
+    kind, derived = buy(api, sub_request(stored, change), "derived")
+    assert (kind, derived["derived_from"], shelf.noise.drawn) == ("derived", source["id"], drawn)
+    held = entries_of(source)
+    assert entries_of(derived).items() <= held.items()
+    sd, source_targets = source["noise"]["sd"], {target["name"] for target in source["targets"]}
+    of_xtx, own = sd["xtx_offdiagonal"], {target["name"] for target in derived["targets"]} <= source_targets
+    expected = {"xtx_diagonal": of_xtx, "xtx_offdiagonal": of_xtx} if "xtx" in derived["statistics"] else {}
+    for part in {"xty", "yty"} & set(derived["statistics"]):
+        expected[part] = sd[part] if own else of_xtx
+    assert derived["noise"] == {"distribution": source["noise"]["distribution"], "sd": expected}
+
+
+def test_a_block_costs_nothing_and_has_its_own_entry_and_receipt(rich: World) -> None:
+    world, asked = rich, sub_request(WIDE, {"features": ["age", "sex"]})
+    api = world.api()
+    _, source = buy(api, WIDE, "stored")
+    before = world.account()
+    assert quote(api, asked) == {"stored_release": None, "derivable_from": source["id"], "offers": []}
+    answer = world.api("ben").post(RELEASES, json=asked | {"project": "kidney"}, key="k")
+    assert (answer.status_code, answer.headers["curator-answer"]) == (200, "derived")
+    derived = answer.json()
+    after = world.account()
+    assert (after.limit, after.posted, after.pending) == (before.limit, before.posted, before.pending)
+    assert (derived["cost"]["units"], derived["cost"]["epsilon"], derived["cost"]["share_of_budget"]) == ("0", 0.0, 0.0)
+    receipt, entry = derived["receipt"], world.entries()[-1]
+    assert receipt == entry
+    assert (entry["kind"], entry["units"], entry["source"]) == ("derive", "0", source["id"])
+    assert (entry["release"], entry["project"]) == (derived["id"], "kidney")
+    assert entry["posted"] == source["receipt"]["posted"]
+    assert api.get(answer.headers["location"]).content == answer.content
+    for who, key, came_from in (("ben", "k", "replayed"), ("ben", "k2", "stored"), ("ada", "k", "stored")):
+        project = {"project": "kidney"} if key == "k" and who == "ben" else {}
+        again = world.api(who).post(RELEASES, json=asked | project, key=key)
+        assert (again.headers["curator-answer"], again.content) == (came_from, answer.content)
+    assert quote(api, asked)["stored_release"] == derived["id"]
+    problem(world.api("ben").post(RELEASES, json=WIDE, key="k"), "idempotency-key-reused", 422)
+    assert kinds(world) == ["charge", "derive"]
+    assert_sound(world)
+
+
+def test_a_block_is_answered_when_the_budget_is_spent(tmp_path: Path) -> None:
+    with open_world(tmp_path, limit=Price(mu=0.2)) as world:
+        api = world.api()
+        assert buy(api, WIDE, "stored")[0] == "new"
+        assert buy(api, sub_request(WIDE, {"features": ["sex"]}), "derived")[0] == "derived"
+        assert_sound(world)
+
+
+# What is stored, what is asked beside it, and how the quote offers what is stored; empty where it does not.
+OTHER_NOISE, OTHER_ROWS, OTHER_STATISTICS = "noise", "rows", "statistics"
+NO_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a column more": (WIDE, {"features": ["age", "smoker"]}, ""),
+    "less noise": (WIDE, {"features": ["age"], "price": {"mu": 0.4}}, OTHER_NOISE),
+    "less noise in one statistic": (
+        WIDE,
+        {"price": {"mu": 0.199}, "shares": {"xtx": 0.05, "xty": 0.05, "yty": 0.9}},
+        OTHER_NOISE,
+    ),
+    "all levels, where a constant took one": (WIDE, {"features": ["sex"], "intercept": False}, ""),
+    "a constant, where there is none": (
+        WIDE | {"intercept": False, "features": ["sex", "age"]},
+        {"intercept": True, "features": ["age"]},
+        "",
+    ),
+    "the smallest eigenvalue of fewer terms": (
+        WIDE | {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
+        {"features": ["age"], "statistics": ["xtx", "lambda_min"], "targets": []},
+        OTHER_STATISTICS,
+    ),
+    "a smallest eigenvalue that was not bought": (
+        WIDE,
+        {"statistics": ["xtx", "lambda_min"], "targets": []},
+        OTHER_STATISTICS,
+    ),
+    "a statistic that was not bought": (
+        WIDE | {"statistics": ["xtx", "xty"]},
+        {"statistics": ["xtx", "xty", "yty"]},
+        OTHER_STATISTICS,
+    ),
+    "targets of two noises": (WIDE, {"features": ["age"], "targets": ["kappa", "weight"]}, OTHER_STATISTICS),
+    "a product of two targets": (
+        WIDE | {"targets": ["kappa", "smoker"]},
+        {"features": ["smoker"], "targets": ["kappa"]},
+        OTHER_STATISTICS,
+    ),
+    "Laplace noise, of Gaussian": (
+        WIDE,
+        {"features": ["age"], "mechanism": "laplace", "price": {"epsilon": 0.001}},
+        OTHER_NOISE,
+    ),
+    "Gaussian noise, of Laplace": (
+        WIDE | {"mechanism": "laplace", "price": {"epsilon": 0.5}},
+        {"features": ["age"], "mechanism": "gaussian"},
+        OTHER_NOISE,
+    ),
+    "the ball, of the box": (WIDE, {"features": ["age"], "rows": {"map": "ball"}}, OTHER_ROWS),
+    "the box, of the ball": (
+        WIDE | {"rows": {"map": "ball"}},
+        {"features": ["age"], "rows": {"map": "box"}},
+        OTHER_ROWS,
+    ),
+    "a smaller ball of the ball": (WIDE | {"rows": {"map": "ball"}}, {"features": ["age"]}, OTHER_ROWS),
+    "the same columns in a ball of the same norm and other order": (
+        WIDE | {"rows": {"map": "ball"}},
+        {"features": ["sex", "age", "weight", "alive", "ward"]},
+        OTHER_ROWS,
+    ),
+    "a block of unit rows": (WIDE | {"rows": {"map": "unit"}}, {"features": ["age"]}, OTHER_ROWS),
+    "a block of rows that were left out by another column": (
+        WIDE | {"features": ["age", "creatinine"]},
+        {"features": ["age"]},
+        OTHER_ROWS,
+    ),
+    "a block of rows that were left out by another target": (
+        WIDE | {"targets": ["kappa", "lambda"]},
+        {"features": ["age"], "targets": ["kappa"]},
+        OTHER_ROWS,
+    ),
+    "a block of rows that its target's indicator left out": (
+        WIDE | {"targets": ["dose"]},
+        {"features": ["age"], "targets": [], "statistics": ["xtx"]},
+        OTHER_ROWS,
+    ),
+    "rows that its own column leaves out": (
+        WIDE | {"features": ["age", "creatinine"]},
+        {"features": ["creatinine"]},
+        OTHER_ROWS,
+    ),
+    "a target whose indicator leaves rows out, of a feature that keeps them": (
+        WIDE | {"features": ["age", "height"]},
+        {"features": ["age"], "targets": ["height"]},
+        OTHER_ROWS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_BLOCKS)
+def test_what_is_no_block_is_bought_and_what_is_stored_is_offered_under_its_own_name(shelf: World, name: str) -> None:
+    stored, change, offered = NO_BLOCKS[name]
+    asked, api = sub_request(stored, change), shelf.api()
+    _, source = buy(api, stored, "stored")
+    shown = quote(api, asked)
+    assert (shown["stored_release"], shown["derivable_from"]) == (None, None)
+    assert [offer["release"] for offer in shown["offers"]] == ([source["id"]] if offered else [])
+    assert all(offered in offer["difference"] for offer in shown["offers"])
+    kind, answer = buy(api, asked, "k")
+    assert (kind, "derived_from" in answer) == ("new", False)
+    assert kinds(shelf).count("charge") == 2
+
+
+@pytest.mark.parametrize("rows", ["box", "ball"])
+def test_the_answer_itself_is_not_offered_as_something_else(shelf: World, rows: str) -> None:
+    api, asked = shelf.api(), body(rows={"map": rows})
+    _, stored = buy(api, asked, "k")
+    assert quote(api, asked) == {"stored_release": stored["id"], "derivable_from": None, "offers": []}
+
+
+def test_fresh_numbers_are_drawn_and_charged(shelf: World) -> None:
+    api, asked = shelf.api(), sub_request(WIDE, {"features": ["age"]})
+    buy(api, WIDE, "stored")
+    assert quote(api, asked | {"fresh": True})["derivable_from"] is None
+    kind, answer = buy(api, asked | {"fresh": True}, "k")
+    assert (kind, int(answer["cost"]["units"]) > 0) == ("new", True)
+
+
+def test_a_block_is_cut_out_of_the_release_with_the_least_noise_and_never_out_of_a_block(shelf: World) -> None:
+    api = shelf.api()
+    _, loud = buy(api, WIDE | {"price": {"mu": 0.1}}, "loud")
+    _, quiet = buy(api, WIDE | {"fresh": True}, "quiet")
+    _, late = buy(api, WIDE | {"price": {"mu": 0.15}, "fresh": True}, "late")
+    first = buy(api, sub_request(WIDE, {"features": ["age", "sex"]}), "first")
+    second = buy(api, sub_request(WIDE, {"features": ["age"]}), "second")
+    assert [kind for kind, _ in (first, second)] == ["derived", "derived"]
+    assert [answer["derived_from"] for _, answer in (first, second)] == [quiet["id"], quiet["id"]]
+    assert len({loud["id"], quiet["id"], late["id"], first[1]["id"], second[1]["id"]}) == 5
+
+
+def test_a_block_of_another_dataset_of_the_same_people_is_another_thing(shelf: World) -> None:
+    twin = shelf.register("twin", "town", make_rows(30, seed=11))
+    shelf.curator.identity.add_grant("ada", twin)
+    api = shelf.api()
+    buy(api, WIDE, "stored")
+    asked = sub_request(WIDE, {"features": ["age"]})
+    assert quote(api, asked, at="/v1/datasets/twin/quotes")["derivable_from"] is None
+    assert buy(api, asked, "k", at="/v1/datasets/twin/releases")[0] == "new"
+
+
+def test_another_worker_knows_what_was_stored_since_it_looked(rich: World) -> None:
+    first, second = rich.api(), rich.api()
+    asked = sub_request(WIDE, {"features": ["age"]})
+    assert quote(second, asked)["derivable_from"] is None
+    _, source = buy(first, WIDE, "stored")
+    assert quote(second, asked)["derivable_from"] == source["id"]
+    assert buy(second, asked, "k")[0] == "derived"
+
+
+# --- A dataset whose releases are for whoever bought them
+
+
+def test_a_private_library_serves_shows_and_tells_nobody_elses_releases(rich: World) -> None:
+    world = rich
+    private = register_private(world, "ada", "ben")
+    at, quotes = f"{private}/releases", f"{private}/quotes"
+    ada, ben = world.api(), world.api("ben")
+    requests = [WIDE, WIDE | {"rows": {"map": "ball"}}, sub_request(WIDE, {"features": ["age"]})]
+    bought = [buy(ada, request, f"k{i}", at=at) for i, request in enumerate(requests)]
+    assert [kind for kind, _ in bought] == ["new", "new", "derived"]
+    for request in (*requests, sub_request(WIDE, {"features": ["sex"]})):
+        assert quote(ben, request, at=quotes) == {"stored_release": None, "derivable_from": None, "offers": []}
+    for _, answer in bought:
+        problem(ben.get(f"/v1/releases/{answer['id']}"), "not-found", 404)
+        assert ada.get(f"/v1/releases/{answer['id']}").json() == answer
+        assert world.api("root").get(f"/v1/releases/{answer['id']}").json() == answer
+    assert ben.get(at).json() == {"releases": [], "next": None}
+    own = [buy(ben, request, f"k{i}", at=at) for i, request in enumerate(requests)]
+    assert [kind for kind, _ in own] == ["new", "new", "derived"]
+    assert own[2][1]["derived_from"] == own[0][1]["id"]
+    for api, mine in ((ada, bought), (ben, own)):
+        assert [item["id"] for item in api.get(at).json()["releases"]] == [answer["id"] for _, answer in mine]
+        assert buy(api, requests[0], "again", at=at)[0] == "stored"
+        assert buy(api, requests[0], "k0", at=at) == ("replayed", mine[0][1])
+    assert len(world.api("root").get(at).json()["releases"]) == 6
+    assert_sound(world)
+
+
+def test_a_page_of_a_private_library_does_not_count_what_it_hides(shelf: World) -> None:
+    private = register_private(shelf, "ada", "ben")
+    at = f"{private}/releases"
+    ada, ben = shelf.api(), shelf.api("ben")
+    for i in range(3):
+        buy(ada, WIDE | {"fresh": True}, f"k{i}", at=at)
+    assert ben.get(f"{at}?limit=1").json() == {"releases": [], "next": None}
+    _, own = buy(ben, WIDE, "k", at=at)
+    page = ben.get(f"{at}?limit=1").json()
+    assert [item["id"] for item in page["releases"]] == [own["id"]]
+
+
+def test_the_same_request_in_two_private_hands_is_two_charges(shelf: World) -> None:
+    private = register_private(shelf, "ada", "ben")
+    answers = [buy(shelf.api(who), WIDE, "k", at=f"{private}/releases") for who in ("ada", "ben")]
+    assert [kind for kind, _ in answers] == ["new", "new"]
+    assert len({json.dumps(answer["statistics"]) for _, answer in answers}) == 2
+    assert kinds(shelf).count("charge") == 2

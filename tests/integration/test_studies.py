@@ -1,0 +1,433 @@
+"""Studies: an amount that an analyst holds for a stated time, and draws releases from."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenes import (
+    ASYNC,
+    RELEASES,
+    RESERVATIONS,
+    Gate,
+    Interrupted,
+    assert_sound,
+    await_job,
+    box,
+    checkpoint_of,
+    kinds,
+    open_holds,
+    register_private,
+    seen,
+)
+from support import Api, World, body, make_rows, open_world, problem
+
+from curator_service.identity.policy import Role
+from curator_service.privacy.accountant import Price
+
+STEP = 10**12 // 2048  # units of µ² in rho = 1/4096, to the unit
+BUDGET_STEPS = 64
+
+
+@pytest.fixture
+def study_world(tmp_path: Path, database_url: str | None) -> Iterator[World]:
+    """Return a world with a budget of 64 steps, once on each database."""
+    with open_world(tmp_path, url=database_url, limit=Price(rho=BUDGET_STEPS / 4096), noise=Interrupted()) as world:
+        yield world
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[World]:
+    """Return the same on the embedded database alone."""
+    with open_world(tmp_path, limit=Price(rho=BUDGET_STEPS / 4096), noise=Interrupted()) as world:
+        yield world
+
+
+def reserve(api: Api, steps: int, key: str = "study", **more: Any) -> dict[str, Any]:
+    """Hold some steps."""
+    answer = api.post(RESERVATIONS, json=asked(steps, **more), key=key)
+    assert answer.status_code == 201, answer.text
+    study: dict[str, Any] = answer.json()
+    return study
+
+
+def asked(steps: int, **more: Any) -> dict[str, Any]:
+    return {"price": {"rho": steps / 4096}, "expires_in_s": 3600, **more}
+
+
+def amounts(study: dict[str, Any]) -> tuple[int, ...]:
+    """Return what was reserved, what of it is drawn, and what remains, in units."""
+    return tuple(int(study[name]["units"]) for name in ("reserved", "drawn", "remaining"))
+
+
+def account(world: World) -> tuple[int, int]:
+    """Return what is posted and what is held."""
+    found = world.account()
+    return found.posted, found.pending
+
+
+def address(study: dict[str, Any]) -> str:
+    return f"/v1/reservations/{study['id']}"
+
+
+def test_a_study_is_held_drawn_from_and_closed(study_world: World) -> None:
+    world = study_world
+    api = world.api()
+    study = reserve(api, 20, project="kidney")
+    assert {name: study[name] for name in ("dataset", "population", "state", "project")} == {
+        "dataset": "cohort",
+        "population": "town",
+        "state": "open",
+        "project": "kidney",
+    }
+    assert (study["created_at"], study["expires_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    receipt = study["receipt"]
+    assert (receipt["kind"], receipt["reservation"], receipt["units"]) == ("reserve", study["id"], str(20 * STEP))
+    assert amounts(study) == (20 * STEP, 0, 20 * STEP)
+    assert account(world) == (0, 20 * STEP)
+    bought = [
+        api.post(RELEASES, json=request(price={"mu": 0.05}, reservation=study["id"]), key=key)
+        for key, request in (("box", box), ("ball", body))
+    ]
+    costs = [int(answer.json()["cost"]["units"]) for answer in bought]
+    for answer in bought:
+        assert (answer.status_code, answer.json()["receipt"]["project"]) == (201, "kidney")
+    assert bought[0].json()["receipt"]["reservation"] == study["id"]
+    assert bought[1].json()["receipt"]["reservation"].startswith("job_")
+    left = 20 * STEP - sum(costs)
+    assert amounts(api.get(address(study)).json()) == (20 * STEP, sum(costs), left)
+    assert account(world) == (sum(costs), left)
+    closed = api.request("DELETE", address(study))
+    assert (closed.status_code, closed.json()["state"], closed.json()["receipt"]) == (200, "closed", receipt)
+    assert amounts(closed.json()) == (20 * STEP, sum(costs), 0)
+    assert account(world) == (sum(costs), 0)
+    assert kinds(world) == ["reserve", "charge", "reserve", "charge", "void"]
+    assert_sound(world)
+
+
+def test_a_key_gives_the_same_bytes_after_everything_that_happens_to_the_study(study_world: World) -> None:
+    world = study_world
+    api = world.api()
+    first = api.post(RESERVATIONS, json=asked(5), key="k")
+    released = api.post(RELEASES, json=box(reservation=first.json()["id"], price={"mu": 0.02}), key="r")
+    assert released.status_code == 201
+    for act in (
+        lambda: None,
+        lambda: api.request("DELETE", address(first.json())),
+        lambda: world.clock.advance(days=9),
+    ):
+        act()
+        again = world.api().post(RESERVATIONS, json=asked(5), key="k")
+        assert (again.status_code, again.content) == (201, first.content)
+        replayed = api.post(RELEASES, json=box(reservation=first.json()["id"], price={"mu": 0.02}), key="r")
+        assert (replayed.headers["curator-answer"], replayed.content) == ("replayed", released.content)
+    assert kinds(world) == ["reserve", "charge", "void"]
+    for other in (asked(6), asked(5, project="kidney"), asked(5) | {"expires_in_s": 60}):
+        problem(api.post(RESERVATIONS, json=other, key="k"), "idempotency-key-reused", 422)
+    problem(api.post(RELEASES, json=box(), key="k"), "idempotency-key-reused", 422)
+    problem(api.post(RESERVATIONS, json=asked(5), key="r"), "idempotency-key-reused", 422)
+    assert world.api("ben").post(RESERVATIONS, json=asked(5), key="k").json()["id"] != first.json()["id"]
+
+
+def test_a_study_pays_no_more_than_it_holds(study_world: World) -> None:
+    """What the account has beside it does not count, and the refusal says what the study has."""
+    world = study_world
+    api = world.api()
+    study = reserve(api, 6)
+    before = world.entries()
+    for request in (box, body):
+        dear = request(price={"rho": 7 / 4096}, reservation=study["id"], fresh=True)
+        refused = problem(api.post(RELEASES, json=dear, key="k"), "budget-exceeded", 409)
+        assert int(refused["remaining"]["units"]) == 6 * STEP
+        assert study["id"] in refused["detail"]
+    assert world.entries() == before
+    largest = {"rho": refused["largest"]["rho"]}
+    bought = api.post(RELEASES, json=box(price=largest, reservation=study["id"]), key="k")
+    assert bought.status_code == 201
+    left = 6 * STEP - int(bought.json()["cost"]["units"])
+    assert 0 <= left < STEP // 100
+    refused = api.post(RELEASES, json=box(reservation=study["id"], fresh=True), key="k2")
+    assert int(problem(refused, "budget-exceeded", 409)["remaining"]["units"]) == left
+    assert_sound(world)
+
+
+def test_what_a_study_holds_is_kept_from_everybody_else(embedded: World) -> None:
+    world = embedded
+    reserve(world.api(), 60)
+    for who in ("ada", "ben"):
+        dear = box(price={"rho": 5 / 4096})
+        refused = problem(world.api(who).post(RELEASES, json=dear, key="k"), "budget-exceeded", 409)
+        assert int(refused["remaining"]["units"]) == 4 * STEP
+        held = problem(world.api(who).post(RESERVATIONS, json=asked(5), key="s"), "budget-exceeded", 409)
+        assert int(held["remaining"]["units"]) == 4 * STEP
+        assert int(held["requested"]["units"]) == 5 * STEP
+    assert reserve(world.api("ben"), 4)["state"] == "open"
+    assert account(world) == (0, 64 * STEP)
+
+
+@pytest.mark.parametrize("price", [{"mu": 9e-7}, {"rho": 1e-13}, {"mu": 1e-300}], ids=str)
+def test_an_amount_below_the_smallest_unit_is_no_study(study_world: World, price: dict[str, float]) -> None:
+    """An entry of nothing would break the chain for good."""
+    world = study_world
+    before = world.entries()
+    asked_for = {"price": price, "expires_in_s": 60}
+    problem(world.api().post(RESERVATIONS, json=asked_for, key="k"), "request-invalid", 422)
+    assert world.entries() == before
+    assert reserve(world.api(), 1, "k")["state"] == "open"
+    assert_sound(world)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"expires_in_s": 59}, {"expires_in_s": 31_536_001}, {"expires_in_s": 60.5}, {"project": "n o"}, {"more": 1}],
+)
+def test_a_study_that_is_not_well_formed_is_refused(world: World, change: dict[str, Any]) -> None:
+    problem(world.api().post(RESERVATIONS, json=asked(1) | change, key="k"), "request-invalid", 422)
+    problem(world.api().post(RESERVATIONS, json=asked(1)), "idempotency-key-missing", 400)
+
+
+def test_a_study_of_somebody_else_is_not_there(study_world: World) -> None:
+    world = study_world
+    study = reserve(world.api(), 20)
+    ben, unknown = world.api("ben"), "res_000000000000000000000000"
+    for name in (study["id"], unknown):
+        problem(ben.get(f"/v1/reservations/{name}"), "reservation-not-found", 404)
+        problem(ben.request("DELETE", f"/v1/reservations/{name}"), "reservation-not-found", 404)
+        for request in (box, body):
+            asked_for = request(reservation=name)
+            problem(ben.post(RELEASES, json=asked_for, key="k"), "reservation-not-found", 404)
+    details = [ben.get(f"/v1/reservations/{name}").json()["detail"] for name in (study["id"], unknown)]
+    assert details[0] == details[1]
+    problem(world.api("audra").get(address(study)), "permission-denied", 403)
+    assert account(world) == (0, 20 * STEP)
+
+
+def test_an_admin_sees_and_ends_anybodys_study_so_that_nobody_hoards(study_world: World) -> None:
+    world = study_world
+    study, admin = reserve(world.api(), 20), world.api("root")
+    assert admin.get(address(study)).json()["state"] == "open"
+    problem(admin.post(RESERVATIONS, json=asked(1), key="k"), "permission-denied", 403)
+    problem(admin.post(RELEASES, json=box(reservation=study["id"]), key="k"), "permission-denied", 403)
+    assert admin.request("DELETE", address(study)).json()["state"] == "closed"
+    problem(world.api().request("DELETE", address(study)), "reservation-ended", 409)
+    assert account(world) == (0, 0)
+    assert world.entries()[-1]["actor"] != world.entries()[-1]["holder"]
+    assert_sound(world)
+
+
+def test_a_study_pays_for_every_dataset_of_its_people_and_for_no_others(embedded: World) -> None:
+    world = embedded
+    twin = world.register("twin", "town", make_rows(30, seed=11))
+    hidden = next(d.id for d in world.curator.datasets.list_all() if d.name == "hidden")
+    for dataset in (twin, hidden):
+        world.curator.identity.add_grant("ada", dataset)
+    study, api = reserve(world.api(), 20), world.api()
+    assert api.post("/v1/datasets/twin/releases", json=box(reservation=study["id"]), key="k1").status_code == 201
+    other = api.post("/v1/datasets/hidden/releases", json=box(reservation=study["id"]), key="k2")
+    problem(other, "reservation-not-found", 404)
+    assert account(world)[0] > 0
+    assert world.account("valley").posted == 0
+
+
+def test_a_study_is_of_one_project(embedded: World) -> None:
+    api = embedded.api()
+    study = reserve(api, 20, project="kidney")
+    wrong = api.post(RELEASES, json=box(reservation=study["id"], project="liver"), key="k")
+    problem(wrong, "reservation-not-found", 404)
+    right = api.post(RELEASES, json=box(reservation=study["id"], project="kidney"), key="k")
+    assert right.json()["receipt"]["project"] == "kidney"
+
+
+def test_a_study_whose_time_is_over_pays_nothing_even_before_it_is_closed(study_world: World) -> None:
+    world = study_world
+    api = world.api()
+    study = reserve(api, 20)
+    world.clock.advance(seconds=3599)
+    assert api.post(RELEASES, json=box(reservation=study["id"]), key="k0").status_code == 201
+    world.clock.advance(seconds=1)
+    for request in (box, body):
+        late = api.post(RELEASES, json=request(reservation=study["id"], fresh=True), key="k")
+        problem(late, "reservation-ended", 409)
+    assert world.curator.workshop.sweep() == [study["id"]]
+    assert world.curator.workshop.sweep() == []
+    assert api.get(address(study)).json()["state"] == "expired"
+    assert account(world)[1] == 0
+    problem(api.request("DELETE", address(study)), "reservation-ended", 409)
+    problem(api.post(RELEASES, json=box(reservation=study["id"], fresh=True), key="k"), "reservation-ended", 409)
+    assert world.entries()[-1]["outcome"] == "expired"
+    assert_sound(world)
+
+
+def test_a_closed_study_serves_what_is_stored(embedded: World) -> None:
+    """An answer that costs nothing needs nobody to pay."""
+    api = embedded.api()
+    study = reserve(api, 20)
+    first = api.post(RELEASES, json=box(reservation=study["id"]), key="k1")
+    api.request("DELETE", address(study))
+    problem(api.request("DELETE", address(study)), "reservation-ended", 409)
+    stored = api.post(RELEASES, json=box(reservation=study["id"]), key="k2")
+    assert (stored.status_code, stored.content) == (200, first.content)
+
+
+def test_a_study_that_is_closed_in_the_instant_of_a_charge_pays_nothing(study_world: World) -> None:
+    """The request looked while it was open; the database decides."""
+    world = study_world
+    api = world.api()
+    study = reserve(api, 20)
+    service = api.app.state.curator.releases
+    check, closed = service._check_room, []
+
+    def close_after_the_look(*place: Any, **how: Any) -> None:
+        check(*place, **how)
+        if not closed:
+            closed.append(world.api().request("DELETE", address(study)).status_code)
+
+    service._check_room = close_after_the_look
+    for request in (box, body):
+        refused = api.post(RELEASES, json=request(reservation=study["id"]), key="k")
+        problem(refused, "reservation-ended", 409)
+    assert closed == [200]
+    assert (account(world), kinds(world)) == ((0, 0), ["reserve", "void"])
+    assert_sound(world)
+
+
+@pytest.mark.parametrize("ends", ["closed", "expired"])
+def test_a_job_of_a_study_that_ends_meanwhile_keeps_what_it_holds(
+    tmp_path: Path, database_url: str | None, ends: str
+) -> None:
+    gate = Gate()
+    with open_world(tmp_path, url=database_url, noise=gate) as world:
+        api = world.api()
+        study = reserve(api, 20)
+        jobs = [
+            api.post(RELEASES, json=body(reservation=study["id"], fresh=True), key=f"k{i}", headers=ASYNC).json()
+            for i in range(2)
+        ]
+        held = open_holds(world)
+        gate.await_entry()
+        if ends == "closed":
+            assert api.request("DELETE", address(study)).status_code == 200
+        else:
+            world.clock.advance(hours=2)
+            assert world.curator.workshop.sweep() == [study["id"]]
+        cost = held[jobs[0]["id"]]
+        assert account(world) == (0, 2 * cost)
+        assert api.get(address(study)).json()["state"] == ends
+        assert amounts(api.get(address(study)).json()) == (20 * STEP, 2 * cost, 0)
+        assert api.request("DELETE", f"/v1/jobs/{jobs[1]['id']}").status_code == 200
+        assert account(world) == (0, cost)  # the account has it, for the study is over
+        gate.opened.set()
+        assert await_job(api, jobs[0]["id"])["state"] == "done"
+        assert account(world) == (cost, 0)
+        assert_sound(world)
+
+
+def test_a_job_that_is_given_up_gives_back_to_its_study(study_world: World) -> None:
+    world = study_world
+    api = world.api()
+    study = reserve(api, 20)
+    world.noise.breaks = "a row"
+    assert api.post(RELEASES, json=body(reservation=study["id"]), key="k").status_code == 500
+    assert amounts(api.get(address(study)).json()) == (20 * STEP, 0, 20 * STEP)
+    assert account(world) == (0, 20 * STEP)
+    assert world.entries()[-1]["to"] == study["id"]
+    world.noise.breaks = ""
+    assert api.post(RELEASES, json=body(reservation=study["id"]), key="k").status_code == 201
+    assert_sound(world)
+
+
+# --- Limits of analysts and projects
+
+
+def limit(world: World, steps: int, scope: str = "", label: str = "", *, who: str = "root") -> Any:
+    """Set a limit as an admin."""
+    asked_for = {"limit": {"rho": steps / 4096}, "scope": scope, "label": label, "reason": "parts"}
+    return world.api(who).post("/v1/admin/populations/town/limits", json=asked_for)
+
+
+@pytest.mark.parametrize(("scope", "label"), [("analyst", "ada"), ("project", "kidney")])
+def test_a_part_binds_studies_jobs_and_releases_alike(study_world: World, scope: str, label: str) -> None:
+    world = study_world
+    api = world.api()
+    assert limit(world, 10, scope, label).status_code == 200
+    project = {"project": "kidney"}
+    study = reserve(api, 6, **project)
+    refused = problem(api.post(RESERVATIONS, json=asked(5, **project), key="s2"), "budget-exceeded", 409)
+    assert int(refused["remaining"]["units"]) == 4 * STEP
+    for request in (box, body):
+        dear = request(price={"rho": 5 / 4096}, **project)
+        refused = problem(api.post(RELEASES, json=dear, key="k"), "budget-exceeded", 409)
+        assert int(refused["remaining"]["units"]) == 4 * STEP
+    assert api.post(RELEASES, json=box(price={"rho": 3 / 4096}, **project), key="k").status_code == 201
+    # What the study holds was counted when it was reserved: nothing is asked again.
+    drawn = box(price={"rho": 5 / 4096}, reservation=study["id"])
+    assert api.post(RELEASES, json=drawn, key="k2").status_code == 201
+    free = world.api("ben").post(RELEASES, json=box(price={"rho": 9 / 4096}), key="k")
+    assert free.status_code == 201  # neither his nor of the project
+    assert_sound(world)
+
+
+def test_a_part_never_falls_below_what_is_spent_and_held_and_rises_with_two_admins(study_world: World) -> None:
+    world = study_world
+    world.add_token("rita", Role.ADMIN)
+    study = reserve(world.api(), 20, project="kidney")
+    for scope, label in (("", ""), ("analyst", "ada"), ("project", "kidney")):
+        problem(limit(world, 19, scope, label), "limit-conflict", 409)
+        assert limit(world, 20, scope, label).status_code == 200
+        raised = limit(world, 30, scope, label)
+        assert (raised.status_code, raised.json()["state"]) == (202, "open")
+        decide = f"/v1/admin/proposals/{raised.json()['id']}/approve"
+        problem(world.api().post(RESERVATIONS, json=asked(1, project="kidney"), key="s2"), "budget-exceeded", 409)
+        problem(world.api().post(decide), "permission-denied", 403)
+        problem(world.api("root").post(decide), "second-admin-needed", 403)
+        assert world.api("rita").post(decide).json()["state"] == "approved"
+        problem(world.api("rita").post(decide), "limit-conflict", 409)
+    entry = world.entries()[-1]
+    assert {entry["actor"], entry["approved_by"]} == {
+        p.id for p in world.curator.identity.list_principals() if p.role is Role.ADMIN
+    }
+    assert reserve(world.api(), 10, "s2", project="kidney")["state"] == "open"
+    assert world.api().request("DELETE", address(study)).status_code == 200
+    assert_sound(world)
+
+
+def test_an_approval_is_of_the_limit_that_was_seen(embedded: World) -> None:
+    """Two raises that were proposed beside each other do not add up, nor does one undo a lowering in between."""
+    world = embedded
+    world.add_token("rita", Role.ADMIN)
+    first, second = (limit(world, steps).json()["id"] for steps in (80, 90))
+    of_ada = limit(world, 70, "analyst", "ada")
+    assert (of_ada.status_code, of_ada.json()["from_units"]) == (200, None)
+    other = limit(world, 75, "analyst", "ada").json()["id"]
+    assert world.api("rita").post(f"/v1/admin/proposals/{first}/approve").status_code == 200
+    problem(world.api("rita").post(f"/v1/admin/proposals/{second}/approve"), "limit-conflict", 409)
+    third, fourth = (limit(world, steps).json()["id"] for steps in (100, 110))
+    assert world.api("root").post(f"/v1/admin/proposals/{fourth}/reject").json()["state"] == "rejected"
+    assert limit(world, 10).status_code == 200
+    problem(world.api("rita").post(f"/v1/admin/proposals/{third}/approve"), "limit-conflict", 409)
+    assert world.account().limit == 10 * STEP
+    shown = world.api("root").get("/v1/admin/proposals").json()["proposals"]
+    states = {proposal["id"]: proposal["state"] for proposal in shown}
+    assert [states[one] for one in (first, second, third, fourth, other)] == [
+        "approved",
+        "superseded",
+        "superseded",
+        "rejected",
+        "open",
+    ]
+    assert world.api("rita").post(f"/v1/admin/proposals/{other}/approve").status_code == 200
+    assert_sound(world)
+
+
+def test_a_receipt_of_a_study_is_a_checkpoint(embedded: World) -> None:
+    study = reserve(embedded.api(), 5)
+    headers = seen(checkpoint_of(study["receipt"]))
+    assert embedded.api().post(RELEASES, json=box(), key="k", headers=headers).status_code == 201
+
+
+def test_studies_of_a_private_dataset_are_like_any_other(embedded: World) -> None:
+    private = register_private(embedded, "ada")
+    api = embedded.api()
+    study = api.post(f"{private}/reservations", json=asked(20), key="s").json()
+    bought = api.post(f"{private}/releases", json=box(reservation=study["id"]), key="k")
+    assert (study["dataset"], bought.status_code) == ("private", 201)
