@@ -12,6 +12,8 @@ from support import World, body, open_world
 
 from curator_service.identity.policy import Role
 from curator_service.ledger import repository
+from curator_service.ledger.book import Ledger
+from curator_service.ledger.guard import LedgerUnverified
 from curator_service.ledger.repository import Head
 from curator_service.ledger.service import BudgetExceeded
 from curator_service.privacy.accountant import Price
@@ -37,7 +39,7 @@ def compete(world: World, rows: str) -> list[str]:
             _, kind = world.curator.releases.release(prepared, analyst, key)
         except BudgetExceeded:
             return "refused"
-        except psycopg.errors.CheckViolation:
+        except (psycopg.errors.CheckViolation, LedgerUnverified):
             return "stopped"
         assert kind is AnswerKind.NEW
         return "charged"
@@ -101,14 +103,32 @@ def test_of_two_charges_for_the_whole_budget_one_is_refused(
         assert world.curator.ledger.verify("town").ok
 
 
+def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let units of work trust the account without asking its last entry."""
+    monkeypatch.setattr(Ledger, "check", lambda *_args, **_amounts: None)
+
+
 def test_a_naive_charge_overspends_and_is_detected(
     tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_world(tmp_path, url=postgres_url, limit=Price(rho=0.05)) as world:
         monkeypatch.setattr(repository, "move", naive_move())
+        unchecked(monkeypatch)
         assert compete(world, "box") == ["charged", "charged"]
         assert is_overspent(world)
         assert "exceed the limit" in world.curator.ledger.verify("town").reason
+
+
+@PATHS
+def test_a_naive_charge_contradicts_the_last_entry_and_seals(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch, rows: str
+) -> None:
+    """The second line of defence: the account, as it was before it moved, must be what the last entry says."""
+    with open_world(tmp_path, url=postgres_url, limit=Price(rho=0.05)) as world:
+        monkeypatch.setattr(repository, "move", naive_move())
+        assert sorted(compete(world, rows))[-1] == "stopped"
+        assert not is_overspent(world)
+        assert "is not what its last entry says" in world.curator.ledger.guard.reason()
 
 
 def test_a_naive_reservation_is_detected_and_its_posting_stopped(
@@ -117,6 +137,7 @@ def test_a_naive_reservation_is_detected_and_its_posting_stopped(
     """Both hold the whole budget; the database itself refuses that what is held falls below nothing."""
     with open_world(tmp_path, url=postgres_url, limit=Price(rho=0.05)) as world:
         monkeypatch.setattr(repository, "move", naive_move())
+        unchecked(monkeypatch)
         assert compete(world, "ball") == ["charged", "stopped"]
         assert not is_overspent(world)
         assert "exceed the limit" in world.curator.ledger.verify("town").reason
