@@ -192,6 +192,9 @@ class Anchor:
             os.close(descriptor)
         if size == 0:
             sync(self.folder)
+        with self._reading:
+            if self._read_up_to == size:  # nobody else wrote in between: there is nothing to read
+                self._read_up_to += len(lines)
 
 
 def _lines(batch: Mapping[str, SignedCheckpoint]) -> bytes:

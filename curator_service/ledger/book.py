@@ -214,7 +214,10 @@ class Ledger:
         if self._is_of_first_schema(entry, head.population):
             return  # the entry to be written is the first that is signed
         receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
-        if self.trust.heads.get(head.population) != receipt and not self.trust.holds(receipt):
+        known = self.trust.heads.get(head.population)
+        if known == receipt:
+            receipt = known
+        elif not self.trust.holds(receipt):
             raise Contradiction(f"the last entry of {head.population!r} is not one that this curator signed")
         stated = receipt.signed.checkpoint
         asked = limit, posted, pending, entry.sequence, head.epoch

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pydantic_core import from_json
@@ -133,7 +134,7 @@ class SignedCheckpoint:
         return cls(Checkpoint.read(facts), facts["signature"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Receipt:
     """An entry as the holder of a release keeps it: everything the entry says, its hash and its signature."""
 
@@ -141,7 +142,7 @@ class Receipt:
     entry_hash: str
     signature: str
 
-    @property
+    @cached_property
     def signed(self) -> "SignedCheckpoint":
         """The checkpoint of the entry, with its signature."""
         return SignedCheckpoint(

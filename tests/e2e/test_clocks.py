@@ -50,8 +50,9 @@ def test_a_key_gives_the_same_bytes_after_a_year_and_after_a_clock_that_went_bac
                 answer = caller.insist(f"{path}/releases", content, key)
                 assert answer.status_code in {200, 201}
                 assert answer.content == first.setdefault(key, answer.content)
-        shifted.server.terminate()
-        shifted.server.start()
+        if days == YEAR:
+            shifted.server.terminate()
+            shifted.server.start()
     assert len(town.audit("years").charges) == 3
 
 

@@ -31,9 +31,9 @@ from wishes import (
 pytestmark = pytest.mark.slow
 
 IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
-STRIDE = 1 if IS_LONG else 7
+STRIDE = 1 if IS_LONG else 9
 SOME_WISHES = WISHES if IS_LONG else WISHES[:3]
-LOAD_S = 20.0 if IS_LONG else 1.2
+LOAD_S = 20.0 if IS_LONG else 0.9
 STATEMENT = re.compile(r"\d+ before (SELECT|INSERT|UPDATE|DELETE)")
 RESERVED_FIRST = {"ball_release", "job", "job_from_study"}
 both_ways = pytest.mark.parametrize("make_wish", [box_release, ball_release], ids=["at_once", "reserved_first"])

@@ -23,7 +23,7 @@ from wishes import ASYNC, WISHES, Wish, box_release, close_studies, disturb, wai
 
 pytestmark = pytest.mark.slow
 
-LOAD_S = 1.2
+LOAD_S = 0.9
 DISK_BYTES = 16 << 20
 Fullness = Callable[[Town, Server], "Disk"]
 
@@ -168,7 +168,7 @@ def test_a_disk_that_is_full_now_and_then_loses_no_charge_and_invents_none(
     town, disk_of = on_disk
     path, server = town.open_account("full"), town.serve()
     crowd, end, disk = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S, disk_of(server)
-    time.sleep(0.5)
+    time.sleep(0.4)
     while time.monotonic() < end:
         with disk.full():
             time.sleep(0.1)

@@ -21,7 +21,7 @@ from wishes import ASYNC, STEPS_MAX, WISHES, Wish, WishMaker, close_studies, rea
 pytestmark = pytest.mark.slow
 
 IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
-LOAD_S = 20.0 if IS_LONG else 1.2
+LOAD_S = 20.0 if IS_LONG else 0.9
 
 
 def send_to_be_killed(
@@ -89,8 +89,8 @@ def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and
 def test_what_a_killed_curator_had_reserved_is_given_back_after_its_lease_and_charged_once(
     town: Town, who: str, headers: dict[str, str]
 ) -> None:
-    path, lease_s = f"{town.open_account('killed')}/releases", 2 * LEASE_S
-    changes = {"CURATOR_LEASE_S": str(lease_s)}
+    path, lease_s = f"{town.open_account('killed')}/releases", 1.5 * LEASE_S
+    changes = {"CURATOR_LEASE_S": f"{lease_s:.2f}"}
     server = town.serve(**changes)
     other = town.serve_elsewhere(**changes) if who == "another one" else server
     with town.call(server) as caller:
@@ -132,7 +132,7 @@ def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_i
     server = town.serve()
     with town.call(server) as caller:
         kill_after_reserving(town, server, caller, path, {})
-    for at in GIVING_UP if IS_LONG else GIVING_UP[-3:]:
+    for at in GIVING_UP if IS_LONG else GIVING_UP[-2:]:
         assert town.audit("killed", settled=False).of_kind("void") == []
         server.environment[WATCHER_VARIABLE] = json.dumps({"at": at, "action": "kill", "trace": str(town.trace())})
         server.start()
@@ -149,7 +149,7 @@ def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_i
 def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curator_lives(town: Town) -> None:
     path = f"{town.open_account('long')}/releases"
     first, second = town.serve(), town.serve_elsewhere()
-    order = {"at": "after draw", "action": "sleep", "seconds": 3 * LEASE_S, "trace": str(town.trace())}
+    order = {"at": "after draw", "action": "sleep", "seconds": 2 * LEASE_S, "trace": str(town.trace())}
     with town.call(first) as caller, town.call(second) as other:
         assert caller.post(path, ball(), "the-key", order=order).status_code == 201
         assert other.insist(path, ball(), "the-key").status_code == 201

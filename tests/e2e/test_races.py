@@ -70,7 +70,7 @@ def test_two_who_race_with_one_new_key_get_one_answer_for_one_charge(town: Town,
 @pytest.mark.parametrize("content", [box(), ball()], ids=["at_once", "reserved_first"])
 def test_two_processes_that_race_with_the_same_keys_get_the_same_answers(town: Town, content: dict[str, Any]) -> None:
     path = f"{town.open_account('raced')}/releases"
-    servers, keys, start_at = [town.serve(), town.serve_elsewhere()], [f"key-{i}" for i in range(10)], time.time() + 0.5
+    servers, keys, start_at = [town.serve(), town.serve_elsewhere()], [f"key-{i}" for i in range(6)], time.time() + 0.3
     buyers = []
     for i, server in enumerate(servers):
         record = town.folder / f"{i}.record"
