@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class Database:
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
         self._local = threading.local()
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
-        self._turn: AbstractContextManager[object] = threading.Lock() if self.is_sqlite else nullcontext()
+        self._turn = threading.Lock() if self.is_sqlite else None
         if self.is_sqlite:
             for engine in (self._writer, self._reader):
                 event.listen(engine, "connect", _configure_sqlite)
@@ -99,10 +99,23 @@ class Database:
         self._end_sitting()  # whoever waits for the writer's turn must not keep readers waiting
         self._local.writing = True
         try:
-            with self._turn, self._writer.begin() as connection:
+            with self._in_line(), self._writer.begin() as connection:
                 yield connection
         finally:
             self._local.writing = False
+
+    @contextmanager
+    def _in_line(self) -> Iterator[None]:
+        """Wait for this process's turn to write: no longer than whoever has it may wait for the database."""
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000):
+            raise sqlite3.OperationalError("database is locked")
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -9,12 +9,14 @@ import errno
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic_core import from_json
 
+from curator_service import db
 from curator_service.files import sync
 from curator_service.ledger.entries import Checkpoint, SignedCheckpoint, canonical
 
@@ -97,7 +99,7 @@ class Anchor:
             waiting = self._waiting.get(population)
             if waiting is None or waiting.checkpoint.order < order:
                 self._waiting[population] = signed
-        with self._turn:
+        with self._in_line():
             if self.is_written(signed.checkpoint):
                 return
             with self._guard:
@@ -122,7 +124,7 @@ class Anchor:
         AnchorError
         """
         try:
-            with self._turn, self._locked():
+            with self._in_line(), self._locked():
                 self._append({signed.checkpoint.population: signed})
         except OSError as error:
             raise AnchorError(f"the anchor in {self.folder} cannot be written: {error.strerror}") from None
@@ -166,6 +168,16 @@ class Anchor:
             raise AnchorError(f"{self.path} holds a line that is no checkpoint") from None
 
     @contextmanager
+    def _in_line(self) -> Iterator[None]:
+        """Wait for this process's turn: no longer than whoever has it may wait for the file."""
+        if not self._turn.acquire(timeout=db.BUSY_TIMEOUT_MS / 1000):
+            raise AnchorError(f"the anchor in {self.folder} is being written for too long")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
             lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -173,7 +185,7 @@ class Anchor:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _lock_in_time(lock)
             yield
         finally:
             os.close(lock)
@@ -195,6 +207,20 @@ class Anchor:
         with self._reading:
             if self._read_up_to == size:  # nobody else wrote in between: there is nothing to read
                 self._read_up_to += len(lines)
+
+
+def _lock_in_time(descriptor: int) -> None:
+    """Lock a file, or give up when whoever has it does not go on, as a process that was stopped."""
+    end = time.monotonic() + db.BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.001)
+        else:
+            return
 
 
 def _lines(batch: Mapping[str, SignedCheckpoint]) -> bytes:

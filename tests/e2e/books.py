@@ -118,6 +118,6 @@ def _snapshot(url: str) -> Iterator[Any]:
         server.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
         def read(text: str, values: Sequence[Any]) -> Rows:
-            return server.execute(text, values).fetchall()  # type: ignore[arg-type]
+            return server.execute(text, values).fetchall()
 
         yield read

@@ -233,19 +233,20 @@ def _install() -> None:
 
     Database.begin = followed  # type: ignore[method-assign]
 
-    anchor.os = _FollowedWrites()  # type: ignore[assignment]
+    anchor.os = _FollowedWrites()  # type: ignore[attr-defined, assignment]
 
     ordered = os.environ.get(WATCHER_VARIABLE)
     if ordered is not None:
+        order_of_watcher = Order(**json.loads(ordered))
 
         @_replace(Workshop, "sweep")
         def sweep(original: Any, self: Workshop) -> list[str]:
-            order = self.__dict__.setdefault("_order", Order(**json.loads(ordered)))
-            token = _order.set(order)
+            token = _order.set(order_of_watcher)
             try:
-                return original(self)
+                given_up: list[str] = original(self)
             finally:
                 _order.reset(token)
+            return given_up
 
     @_replace(Place, "take")
     def take(original: Any, self: Place, work: Callable[[], object]) -> None:

@@ -60,8 +60,8 @@ def _read_check_write() -> None:
     reread = Statement(select(PopulationRow.posted_units, PopulationRow.pending_units).where(this))
 
     def find_population(connection: Connection, name: str) -> Population | None:
-        account.read = find(connection, name)
-        return account.read
+        found = account.read = find(connection, name)
+        return found
 
     def move(connection: Connection, population: str, *, posted: int, pending: int) -> Head | None:
         seen: Population = account.read

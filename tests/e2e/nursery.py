@@ -59,7 +59,8 @@ class Nursery:
 
     def poll(self, pid: int) -> int | None:
         """Return how a child ended, as `subprocess` counts: a signal is negative; None while it lives."""
-        return self._ask({"pid": pid})
+        code: int | None = self._ask({"pid": pid})
+        return code
 
     def _ask(self, order: dict[str, Any]) -> Any:
         assert self._parent.stdin is not None
@@ -164,8 +165,9 @@ def main() -> None:
     for line in sys.stdin:
         order = json.loads(line)
         if "function" in order:
-            answer: int | None = _fork(order)
-            children[answer] = None
+            forked = _fork(order)
+            children[forked] = None
+            answer: int | None = forked
         else:
             pid = order["pid"]
             if children[pid] is None:

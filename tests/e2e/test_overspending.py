@@ -1,6 +1,7 @@
 """Many customers and a budget for a hundred of them: exactly a hundred are served, however they race.
 
-``CURATOR_TEST_ROUNDS`` sets how often the race is run; 20 is the full claim.
+``CURATOR_TEST_ROUNDS`` sets how often the race is run, and lets two workers of one uvicorn serve it, as the product is
+served, in place of two servers that start faster; 20 is the full claim.
 """
 
 import os
@@ -25,19 +26,23 @@ from curator_service.privacy.conversions import UNITS_PER_ONE
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = int(os.environ.get("CURATOR_TEST_ROUNDS", "1"))
+ROUNDS = int(os.environ.get("CURATOR_TEST_ROUNDS", "0"))
 CUSTOMERS, GRANTED = 8, 100
+# A lease of product length: nobody is taken for dead because the machine is busy.
+CALM = {"CURATOR_LEASE_S": "15"}
 
 
 @contextmanager
-def two_workers(town: Town) -> Iterator[str]:
-    """Serve a town from two workers of one uvicorn, as the product is served; yield its address."""
+def two_workers(town: Town) -> Iterator[list[str]]:
+    """Serve a town from two workers; yield the addresses to ask."""
+    if not ROUNDS:
+        yield [town.serve(**CALM).url for _ in range(2)]
+        return
     port = free_port()
     command = [sys.executable, "-m", "uvicorn", "faulty:create_app", "--factory", "--workers", "2"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"]
     places = os.pathsep.join(str(place) for place in (ROOT / "tests" / "e2e", ROOT / "tests", ROOT))
-    # A lease of product length: nobody is taken for dead because the machine is busy.
-    environment = clean_environment() | town.environment | {"PYTHONPATH": places, "CURATOR_LEASE_S": "15"}
+    environment = clean_environment() | town.environment | {"PYTHONPATH": places} | CALM
     process = subprocess.Popen(command, cwd=ROOT, env=environment)
     try:
         url = f"http://127.0.0.1:{port}"
@@ -46,7 +51,7 @@ def two_workers(town: Town) -> Iterator[str]:
             assert process.poll() is None, "the server ended"
             assert time.monotonic() < end, "the server did not get ready"
             time.sleep(0.05)
-        yield url
+        yield [url]
     finally:
         process.terminate()
         try:
@@ -66,7 +71,7 @@ def _answers(url: str) -> bool:
 def price_of(town: Town, url: str, path: str, content: dict[str, Any]) -> int:
     """Return what a request costs, in units."""
     token = town.tokens[ANALYSTS[0]]
-    answer = httpx.post(f"{url}{path}/quotes", json=content, headers={"Authorization": f"Bearer {token}"})
+    answer = httpx.post(f"{url}{path}/quotes", json=content, headers={"Authorization": f"Bearer {token}"}, verify=False)
     return int(answer.json()["cost"]["units"])
 
 
@@ -98,17 +103,16 @@ def race(
 def test_of_four_hundred_requests_for_a_hundred_exactly_a_hundred_are_granted(
     town: Town, record_property: Callable[[str, object], None]
 ) -> None:
-    is_long = ROUNDS > 1
     rounds = {
-        "at_once": (box(), ROUNDS, GRANTED),
-        "reserved_first": (ball(), max(1, ROUNDS // 4), GRANTED if is_long else GRANTED // 4),
+        "at_once": (box(), max(1, ROUNDS), GRANTED),
+        "reserved_first": (ball(), max(1, ROUNDS // 4), GRANTED if ROUNDS else GRANTED // 5),
     }
-    with two_workers(town) as url:
+    with two_workers(town) as urls:
         for kind, (content, count, granted) in rounds.items():
-            cost = price_of(town, url, town.open_account(f"priced_{kind}"), content)
+            cost = price_of(town, urls[0], town.open_account(f"priced_{kind}"), content)
             for i in range(count):
                 name = f"{kind}_{i}"
-                outcome = race(town, [url], name, content, cost, granted)
+                outcome = race(town, urls, name, content, cost, granted)
                 assert outcome == {(201, ""): granted, (409, "budget-exceeded"): 3 * granted}
                 books = town.audit(name)
                 assert (len(books.charges), books.posted, books.pending) == (granted, granted * cost, 0)
