@@ -26,6 +26,7 @@ from curator_service.curator import Curator, make_curator
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
+from curator_service.ledger.guard import LedgerUnverified
 from curator_service.ledger.service import BudgetExceeded
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -167,7 +168,7 @@ class Shop:
 
     def close(self) -> None:
         """Close the database."""
-        self.curator.database.dispose()
+        self.curator.close()
 
 
 @contextmanager
@@ -333,7 +334,10 @@ def check_sharing(cell: Cell) -> tuple[str, ...]:
     breaches = []
     with open_shop() as shop:
         dataset = shop.stock(cell, cell.datasets[1], "one")
-        bought = list(itertools.islice(shop.buy(dataset, cell.request), 2))
+        try:
+            bought = list(itertools.islice(shop.buy(dataset, cell.request), 2))
+        except LedgerUnverified:
+            return ("the curator found an account that is not what its last entry says, and sealed itself",)
         answers = [values_of(answer) for answer in bought]
         units = [int(answer["cost"]["units"]) for answer in bought]
         if shop.posted(dataset) != sum(units):
