@@ -72,7 +72,10 @@ class Anchor:
             if self.path.stat().st_size == self._read_up_to:
                 return
             with self._reading, self.path.open("rb") as file:
-                file.seek(self._read_up_to)
+                file.seek(max(0, self._read_up_to - 1))
+                if self._read_up_to and file.read(1) != b"\n":
+                    self._read_up_to = 0  # lines that a full disk cut off were taken back: read all of it again
+                    file.seek(0)
                 new = file.read()
                 whole = new[: new.rfind(b"\n") + 1]
                 for signed in self._parse(whole):

@@ -21,7 +21,7 @@ from curator_service.ledger.chain import AccountState, Verification, verify_chai
 from curator_service.ledger.entries import Checkpoint, Receipt, SignedCheckpoint, entry_hash
 from curator_service.ledger.keys import find_seal, set_seal
 from curator_service.ledger.repository import Population
-from curator_service.ledger.signing import KeyRing, Signer, SigningError, Verifier
+from curator_service.ledger.signing import KeyRing, KeyUnreadable, Signer, SigningError, Verifier
 from curator_service.problems import Problem, Unavailable
 
 log = logging.getLogger("curator_service")
@@ -83,14 +83,18 @@ class Guard:
 
         Raises
         ------
+        Unavailable
+            If this process cannot sign now: its key cannot be read.
         LedgerUnverified
-            If this process cannot sign: it is in doubt until it is started with a key.
+            If the keys do not hold.
         """
         try:
             return self.keys.signer(timestamp(self.now()))
-        except SigningError as error:
-            self.doubt = str(error)
+        except KeyUnreadable as error:
             log.error("%s", error)  # noqa: TRY400 -- the message says it all
+            raise Unavailable("The curator cannot sign now. Nothing was charged; send the request again.") from None
+        except SigningError as error:
+            log.error("%s", error)  # noqa: TRY400
             raise unverified() from None
 
     def status(self) -> tuple[str, str]:
@@ -167,11 +171,11 @@ class Guard:
             fault = check()
             if fault:
                 return fault
-        anchored = {signed.checkpoint.population for signed in log_of_anchor}
-        missing = [p.name for p in populations if p.name not in anchored]
-        if missing and not is_first:
+        # An anchor that has lines, but none of some population, is of a machine that never answered about it.
+        in_use = any(population.sequence > 1 for population in populations)
+        if in_use and not log_of_anchor and not is_first:
             raise AnchorError(
-                f"there is no anchor of {', '.join(missing)} in {self.anchor.folder}, and the ledger has been in use. "
+                f"there is no anchor in {self.anchor.folder}, and the ledger has been in use. "
                 "Bring the anchor back. Only on a further host, or where the anchor is lost for good and the database "
                 "was not restored: `curator ledger begin-anchor`"
             )

@@ -33,6 +33,10 @@ class SigningError(ValueError):
     """The curator cannot sign, or must not; the message says why, for the admin."""
 
 
+class KeyUnreadable(SigningError):
+    """The private key cannot be read now."""
+
+
 def key_id_of(public_key: bytes) -> str:
     """Name a public key by the beginning of its SHA-256."""
     return f"key_{hashlib.sha256(public_key).hexdigest()[:32]}"
@@ -258,7 +262,7 @@ class KeyRing:
         try:
             key = load_pem_private_key(path.read_bytes(), password=None)
         except OSError:
-            raise SigningError(
+            raise KeyUnreadable(
                 f"the private key {path} cannot be read: copy it from where the curator was set up; without it nothing "
                 "can be signed"
             ) from None

@@ -13,6 +13,8 @@ environment says so:
     How long the database lets a session wait for a lock, or be idle in a unit of work.
 ``CURATOR_TEST_WATCHER``
     An order for the watcher's sweeps, as a header has it for a request.
+``CURATOR_TEST_START``
+    An order for the start of the server.
 """
 
 import contextvars
@@ -22,6 +24,7 @@ import os
 import re
 import signal
 import sqlite3
+import sys
 import threading
 import time
 from collections import Counter
@@ -40,6 +43,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from curator_service import app as product
 from curator_service import db
+from curator_service.cli import main
 from curator_service.clock import utc_now
 from curator_service.db import Database, Statement
 from curator_service.ledger import anchor
@@ -50,6 +54,7 @@ from curator_service.settings import Settings
 HEADER = "x-test-order"
 MUTANT_VARIABLE, CLOCK_VARIABLE = "CURATOR_TEST_MUTANT", "CURATOR_TEST_CLOCK"
 PATIENCE_VARIABLE, WATCHER_VARIABLE = "CURATOR_TEST_PATIENCE_MS", "CURATOR_TEST_WATCHER"
+START_VARIABLE = "CURATOR_TEST_START"
 _MEETING_S = 5.0
 Moment = int | str
 _TABLE = re.compile(r"(?:FROM|INTO|UPDATE)\s+(\w+)")
@@ -182,6 +187,7 @@ def _no_space(_: Connection | None) -> None:
 ACTIONS: dict[str, Callable[..., None]] = {
     "none": lambda _: None,
     "kill": _kill,
+    "cut": _sleep,
     "stop": _stop,
     "sleep": _sleep,
     "meet": _meet,
@@ -276,8 +282,11 @@ class _FollowedWrites:
         """Write."""
         step("before anchor")
         order = _order.get()
-        if order is not None and order.action == "kill" and order.is_next("within anchor"):
-            os.pwrite(descriptor, line[: len(line) // 2], at)
+        if order is not None and order.action in {"kill", "cut"} and order.is_next("within anchor"):
+            first = line.index(b"\n") + 1  # of several lines the first one is whole
+            cut = os.pwrite(descriptor, line[: first if first < len(line) else first // 2], at)
+            step("within anchor")
+            return cut
         step("within anchor")
         written = os.pwrite(descriptor, line, at)
         step("after anchor")
@@ -346,8 +355,19 @@ def create_app() -> Followed:
     return Followed(product.create_app(noise=_FollowedNoise(), now=now))
 
 
+def run_command(words: list[str], order: dict[str, Any]) -> None:
+    """Run the product's command line, and follow it as if it was a request."""
+    _install()
+    _order.set(Order(**order))
+    sys.argv = ["curator", *words]
+    main()
+
+
 def serve(port: int, log_level: str = "warning") -> None:
     """Serve on a loopback port until a signal."""
+    ordered = os.environ.get(START_VARIABLE)
+    if ordered is not None:
+        _order.set(Order(**json.loads(ordered)))
     uvicorn.run(
         "faulty:create_app",
         factory=True,

@@ -83,7 +83,7 @@ def _without_keep_alive(message: bytes) -> bytes:
 
 
 NEVER_SENT, LATE, UNANSWERED = "never sent", "late", "unanswered"
-_LATE_S = 0.3
+_LATE_S = 0.15
 
 
 class DatabaseProxy:

@@ -25,6 +25,8 @@ from wishes import (
     close_studies,
     disturb,
     read_steps,
+    stored_answer,
+    study,
     wait_for_end,
 )
 
@@ -35,6 +37,7 @@ STRIDE = 1 if IS_LONG else 9
 SOME_WISHES = WISHES if IS_LONG else WISHES[:3]
 LOAD_S = 20.0 if IS_LONG else 0.9
 STATEMENT = re.compile(r"\d+ before (SELECT|INSERT|UPDATE|DELETE)")
+ASKED_AGAIN = {stored_answer, study}  # they only say that the database is busy
 RESERVED_FIRST = {"ball_release", "job", "job_from_study"}
 both_ways = pytest.mark.parametrize("make_wish", [box_release, ball_release], ids=["at_once", "reserved_first"])
 
@@ -79,7 +82,8 @@ def test_deadlocks_and_conflicts_at_any_statement_are_passed_over(
             assert step
             assert received is not None
             told.append((step, received.status_code))
-            assert received.status_code in {200, 201, 202} or slug(received) == "busy", describe(received)
+            is_passed_over = received.status_code in {200, 201, 202}
+            assert is_passed_over or (make_wish in ASKED_AGAIN and slug(received) == "busy"), describe(received)
             wish.settle(caller, i, received, step)
             wish.check(town.look("moment"), i, step)
         close_studies(town, caller, "moment")

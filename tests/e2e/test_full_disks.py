@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import mutants
@@ -18,8 +20,22 @@ import pytest
 from crowds import Crowd
 from faulty import MUTANT_VARIABLE
 from nursery import ROOT, Nursery, clean_environment
-from towns import AUDITOR, Caller, Server, Town, ball, box, describe, free_port, open_place, open_town, slug, wait_for
-from wishes import ASYNC, WISHES, Wish, box_release, close_studies, disturb, wait_for_end
+from towns import (
+    ANALYSTS,
+    AUDITOR,
+    Caller,
+    Server,
+    Town,
+    ball,
+    box,
+    describe,
+    free_port,
+    open_place,
+    open_town,
+    slug,
+    wait_for,
+)
+from wishes import ASYNC, WISHES, Wish, box_release, close_studies, disturb, read_steps, wait_for_end
 
 pytestmark = pytest.mark.slow
 
@@ -171,7 +187,7 @@ def test_a_disk_that_is_full_now_and_then_loses_no_charge_and_invents_none(
     time.sleep(0.4)
     while time.monotonic() < end:
         with disk.full():
-            time.sleep(0.1)
+            time.sleep(0.3)
         time.sleep(0.1)
     sent, _ = crowd.settle(server, "full")
     assert any(purchase.status == 503 for purchase in sent), "nobody was disturbed"
@@ -250,6 +266,43 @@ def test_a_checkpoint_of_an_entry_that_the_anchor_lacks_does_not_let_its_answer_
         assert slug(answer) == "busy" or town.anchored("full") >= entry["sequence"], describe(answer)
 
 
+def test_a_line_that_a_full_disk_cuts_off_does_not_keep_another_server_from_going_on(town: Town) -> None:
+    first, second = town.serve(), town.serve()
+    paths = [f"{town.open_account(name)}/releases" for name in ("a", "b", "c", "the_one_with_a_longer_line")]
+
+    def ask(caller: Caller, path: str, **order: Any) -> httpx.Response:
+        return caller.post(path, box(), "the-key", order={"at": "within anchor", **order})
+
+    with (
+        town.call(first) as one,
+        town.call(first, ANALYSTS[1]) as two,
+        town.call(first, ANALYSTS[2]) as three,
+        town.call(second, ANALYSTS[3]) as other,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        traces = [town.trace() for _ in range(3)]
+        writing = pool.submit(ask, one, paths[0], action="sleep", seconds=0.4, trace=str(traces[0]))
+        wait_for(lambda: is_struck(traces[0]), "the anchor is being written")
+        waiting = [
+            pool.submit(ask, caller, path, action="cut", seconds=0.3, trace=str(trace))
+            for caller, path, trace in zip((two, three), paths[1:], traces[1:], strict=False)
+        ]
+        wait_for(lambda: any(map(is_struck, traces[1:])), "of two lines the first one is written")
+        assert other.insist(paths[3], box(), "one-key").status_code == 201
+        assert writing.result(10).status_code == 201
+        assert {slug(answer.result(10)) for answer in waiting} == {"busy"}
+        for key in ("another-key", "a-third-key"):
+            assert other.insist(paths[3], box(), key, within_s=1.5).status_code == 201
+        assert two.insist(paths[1], box(), "the-key").status_code == 201
+        assert three.insist(paths[2], box(), "the-key").status_code == 201
+    town.audit("the_one_with_a_longer_line")
+
+
+def is_struck(trace: Path) -> bool:
+    """Tell whether a request has come to the step that was ordered."""
+    return any(line.endswith(" struck") for line in read_steps(trace))
+
+
 @pytest.mark.skipif("disk" not in DISKS, reason="only root may mount a small disk")
 def test_an_anchor_on_a_full_disk_keeps_answers_in_until_there_is_room(town: Town, tmp_path: Path) -> None:
     path = f"{town.open_account('full')}/releases"
@@ -277,6 +330,25 @@ def test_an_anchor_on_a_full_disk_keeps_answers_in_until_there_is_room(town: Tow
         server.start()
         server.terminate()
     assert len(town.audit("full").charges) == len(bought)
+
+
+# --- The table of open files
+
+
+def test_a_curator_that_runs_out_of_file_descriptors_goes_on_when_there_are_some(town: Town) -> None:
+    path, server, keys = f"{town.open_account('few')}/releases", town.serve(), [f"key-{i}" for i in range(8)]
+    pid = server.process.pid
+    with town.call(server) as caller:
+        assert caller.insist(path, box(), "before").status_code == 201
+        in_use = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        for i, key in enumerate(keys):
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (in_use - 3 + i, 4096))
+            answer = caller.post(path, box(), key)
+            assert answer.status_code == 201 or slug(answer) == "busy", describe(answer)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (4096, 4096))
+        for key in keys:
+            assert caller.insist(path, box(), key).status_code == 201
+    assert len(town.settle("few").charges) == 1 + len(keys)
 
 
 # --- The log

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from crowds import Crowd
 from faulty import WATCHER_VARIABLE
-from towns import LEASE_S, Caller, Server, Town, ball, slug, wait_for
+from towns import LEASE_S, Caller, Server, Town, ball, box, slug, wait_for
 from wishes import ASYNC, STEPS_MAX, WISHES, Wish, WishMaker, close_studies, read_steps
 
 pytestmark = pytest.mark.slow
@@ -144,6 +144,42 @@ def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_i
         assert caller.insist(path, ball(), "the-key").status_code == 201
     books = town.audit("killed")
     assert len(books.charges) == len(books.of_kind("void")) == 1
+
+
+def test_a_curator_starts_again_after_a_command_was_killed_that_created_a_population(doomed_town: Town) -> None:
+    town = doomed_town
+    path, name = town.open_account("older"), town.full("created")
+    words = ["populations", "create", name, "--adjacency", "add_remove", "--mu", "1"]
+    order = {"at": "after commit", "action": "kill", "trace": str(town.trace())}
+    log = town.folder / "command.log"
+    child = town.nursery.fork("faulty:run_command", {"words": words, "order": order}, town.environment, log)
+    assert child.wait() == -signal.SIGKILL, child.text
+    server = town.serve()
+    with town.call(server) as caller:
+        assert caller.get("/readyz").json() == {"status": "ready"}
+        assert caller.insist(f"{path}/releases", box(), "the-key").status_code == 201
+    assert len(town.audit("created").of_kind("open")) == 1
+
+
+def test_a_curator_starts_after_the_command_was_killed_that_created_its_first_population(embedded_town: Town) -> None:
+    town, home = embedded_town, {"CURATOR_DATA_DIR": str(embedded_town.folder / "new" / "data")}
+    town.run("db", "upgrade", **home)
+    words = ["populations", "create", "first", "--adjacency", "add_remove", "--mu", "1"]
+    order = {"at": "before anchor", "action": "kill", "trace": str(town.trace())}
+    log = town.folder / "command.log"
+    child = town.nursery.fork("faulty:run_command", {"words": words, "order": order}, home, log)
+    assert child.wait() == -signal.SIGKILL, child.text
+    with town.call(town.serve(**home)) as caller:
+        assert caller.get("/readyz").json() == {"status": "ready"}
+
+
+def test_a_further_host_starts_again_after_a_population_was_created_elsewhere(postgres_town: Town) -> None:
+    path, host = postgres_town.open_account("older"), postgres_town.serve_elsewhere()
+    host.terminate()
+    postgres_town.open_account("newer")
+    with postgres_town.call(host.start()) as caller:
+        assert caller.get("/readyz").json() == {"status": "ready"}
+        assert caller.insist(f"{path}/releases", box(), "the-key").status_code == 201
 
 
 def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curator_lives(town: Town) -> None:

@@ -391,7 +391,7 @@ def test_a_process_that_lacks_what_it_needs_releases_nothing_until_it_is_started
 def test_a_further_host_begins_an_anchor_of_its_own_by_an_explicit_act(used: World) -> None:
     settings = used.settings.model_copy(update={"anchor_dir": used.folder / "of a further host"})
     host = replace(used, settings=settings)
-    assert "there is no anchor of town, valley" in start(host)
+    assert "there is no anchor in" in start(host)
     result = CliRunner().invoke(cli, ["ledger", "begin-anchor", "--json"], env=environment(host))
     assert result.exit_code == 0, result.output
     assert start(host) == ""
