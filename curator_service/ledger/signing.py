@@ -218,7 +218,7 @@ class KeyRing:
         except FileNotFoundError:
             first = ""
         except OSError as error:
-            raise SigningError(f"{path} cannot be read: {error.strerror}") from None
+            raise KeyUnreadable(f"{path} cannot be read: {error.strerror}") from None
         if first and keys and keys[0].key_id != first:
             raise SigningError(f"the first key is {keys[0].key_id}, and {path} says {first}")
         if not first and keys and self._path(keys[0].key_id).exists():
