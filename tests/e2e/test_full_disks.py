@@ -112,7 +112,7 @@ def small_disk(folder: Path) -> Iterator[SmallDisk]:
     try:
         yield SmallDisk(folder)
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 DISKS = ["limit", *(["disk"] if os.geteuid() == 0 and shutil.which("mount") else [])]

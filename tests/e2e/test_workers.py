@@ -93,7 +93,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 async def ask(client: httpx.AsyncClient, dataset: str, token: str, key: str, request: dict[str, Any]) -> Answers:
     """Send a request, and again with the same key as long as it is being worked on, as every client does."""
-    answers = []
+    answers: Answers = []
     deadline = time.monotonic() + 60
     while not answers or (is_in_progress(answers[-1]) and time.monotonic() < deadline):
         if answers:
