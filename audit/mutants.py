@@ -356,9 +356,9 @@ MUTANTS = (
             "            head = ledger.next(prepared.dataset.population)\n",
         ),
         (
-            "            return self._publish(ledger, purchase, population, release_id, noisy, head)\n\n"
+            "            return self._publish(ledger, purchase, draft, head)\n\n"
             "        return self._decide(work, purchase)\n",
-            "            return self._publish(ledger, purchase, population, release_id, noisy, head)\n\n"
+            "            return self._publish(ledger, purchase, draft, head)\n\n"
             "        release = self._decide(work, purchase)\n" + _LATER + "        return release\n",
         ),
         tests=(FAILURES, LEDGER),

@@ -23,6 +23,8 @@ Header = Annotated[
 COLUMNS_MAX = 1000
 LEVELS_MAX = 1000
 ROWS_PER_SUBJECT_MAX = 1000
+_SHOWN_MAX = 80
+"""Most characters of a wrong value that a message repeats."""
 
 
 class ManifestError(ValueError):
@@ -175,4 +177,7 @@ def _place(content: dict[str, Any], location: tuple[int | str, ...]) -> str:
 
 def _reason(item: Any) -> str:
     message = str(item["msg"]).removeprefix("Value error, ")
-    return f"{message}" if item["type"] == "value_error" else f"{message} (got {item['input']!r})"
+    if item["type"] == "value_error" or isinstance(item["input"], list | dict):
+        return message
+    got = repr(item["input"])
+    return f"{message} (got {got if len(got) <= _SHOWN_MAX else got[:_SHOWN_MAX] + '…'})"

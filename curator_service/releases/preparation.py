@@ -23,6 +23,8 @@ PASS_WORK_MAX = 1_000_000_000_000
 """Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
 SYNCHRONOUS_WORK_MAX = 20_000_000_000
 """Beyond so many it runs as a job: a request would wait for more than a minute."""
+IMMEDIATE_ENTRIES_MAX = 5_000
+"""Beyond so many the account is not locked while noise is drawn, and the answer written: some milliseconds."""
 
 _UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
@@ -51,8 +53,9 @@ class Prepared:
 
     @property
     def is_immediate(self) -> bool:
-        """Whether no rows are passed over, and nothing takes a time that depends on them: decided by declarations."""
-        return public_duration_s(self.plan, self.dataset.manifest.row_capacity) == 0
+        """Whether it takes no time worth naming, and none that depends on rows: decided by declarations."""
+        terms, targets = len(self.plan.design.terms), len(self.plan.design.targets)
+        return self.duration_s == 0 and terms * (terms + targets) <= IMMEDIATE_ENTRIES_MAX
 
     def is_long(self, synchronous_row_capacity: int) -> bool:
         """Tell whether the request runs as a job, whatever the caller prefers: decided by declarations."""

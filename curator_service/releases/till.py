@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from curator_service.clock import Clock, timestamp
 from curator_service.datasets.service import DatasetService
@@ -25,6 +26,15 @@ from curator_service.releases.preparation import Prepared
 from curator_service.releases.purchases import ATTEMPTS, JobEnded, Purchase
 from curator_service.releases.rendering import charge_facts, derive_facts, render_answer, render_derived
 from curator_service.releases.repository import StoredRelease
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An answer that was drawn and rendered, and is not published yet."""
+
+    release_id: str
+    moment: str
+    answer: str
 
 
 class Till:
@@ -66,7 +76,7 @@ class Till:
         self.pace = pace
         self.now = now
 
-    # --- Without a pass over rows: the charge and the answer in one unit of work
+    # --- What takes no time: the charge and the answer in one unit of work
 
     def charge_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
         """Charge, draw, publish: durable together or not at all. None if the key, the library or the budget decide."""
@@ -77,8 +87,8 @@ class Till:
             self._claim(ledger, purchase, release_id=release_id)
             head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)
             self._check_unanswered(ledger, purchase)
-            noisy = self._draw(prepared)
-            return self._publish(ledger, purchase, population, release_id, noisy, head)
+            draft = self._draft(release_id, prepared, population, self._draw(prepared))
+            return self._publish(ledger, purchase, draft, head)
 
         return self._decide(work, purchase)
 
@@ -133,31 +143,28 @@ class Till:
         statistics = self.datasets.compute_statistics(prepared.dataset, prepared.plan.design, prepared.plan.row_map)
         return perturb(statistics, prepared.plan, self.noise)
 
+    def _draft(self, release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics) -> _Draft:
+        moment = timestamp(self.now())
+        return _Draft(release_id, moment, render_answer(release_id, prepared, population, noisy, moment))
+
+    @staticmethod
     def _publish(
-        self,
-        ledger: Ledger,
-        purchase: Purchase,
-        population: Population,
-        release_id: str,
-        noisy: NoisyStatistics,
-        head: Head,
-        reservation: Reservation | None = None,
+        ledger: Ledger, purchase: Purchase, draft: _Draft, head: Head, reservation: Reservation | None = None
     ) -> StoredRelease:
         """Write the entry of a charge and the answer's body, in the unit of work that charged."""
-        prepared, moment = purchase.prepared, timestamp(self.now())
-        answer = render_answer(release_id, prepared, population, noisy, moment)
-        facts = charge_facts(release_id, prepared, answer, moment) | purchase.payer.facts
+        prepared = purchase.prepared
+        facts = charge_facts(draft.release_id, prepared, draft.answer, draft.moment) | purchase.payer.facts
         held_by = reservation.id if reservation is not None else purchase.payer.study_id
         if held_by is not None:
             facts["reservation"] = held_by
         receipt = ledger.record(head, "charge", prepared.plan.cost, facts)
         release = StoredRelease(
-            id=release_id,
+            id=draft.release_id,
             dataset_id=prepared.dataset.id,
             population=prepared.dataset.population,
             sequence=head.sequence,
             request_digest=prepared.request_digest,
-            answer=answer,
+            answer=draft.answer,
             receipt=receipt,
         )
         repository.insert_release(ledger.connection, release)
@@ -191,7 +198,7 @@ class Till:
 
         return self._decide(work, purchase)
 
-    # --- With a pass over rows: reserve, compute at a public pace, post
+    # --- What takes time, by declarations: reserve, compute at a public pace, post
 
     def _new_job(self, purchase: Purchase, population: Population) -> Reservation:
         prepared, payer = purchase.prepared, purchase.payer
@@ -265,10 +272,10 @@ class Till:
             self._check_open(job)
             with self.pace.keeping(purchase.prepared.duration_s):
                 noisy = self._draw(purchase.prepared)
+            draft = self._draft(release_id, purchase.prepared, population, noisy)
 
             def work(ledger: Ledger) -> StoredRelease:
-                head = ledger.post(job)
-                release = self._publish(ledger, purchase, population, release_id, noisy, head, job)
+                release = self._publish(ledger, purchase, draft, ledger.post(job), job)
                 repository.answer_keys(ledger.connection, job.id, release.id)
                 return release
 

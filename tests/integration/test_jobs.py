@@ -27,7 +27,7 @@ from support import EPOCH, Api, BrokenNoise, World, ZeroNoise, body, open_world,
 from curator_service.curator import make_curator
 from curator_service.identity.policy import Role
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases import jobs, pace
+from curator_service.releases import jobs, pace, preparation
 from curator_service.releases.pace import Pace
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.releases.studies import JobEnded
@@ -519,3 +519,29 @@ def test_an_answer_and_a_failure_show_at_times_that_do_not_depend_on_the_work(
 def test_what_needs_no_pass_takes_no_public_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     shown, duration_s = time_of_end(world, monkeypatch, box(price={"mu": 0.01}), 0.0, fails=False)
     assert (duration_s, shown) == (0.0, (EPOCH + timedelta(seconds=100)).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
+@pytest.mark.parametrize(("entries", "expected"), [(2, ["reserve", "charge"]), (5_000, ["charge"])])
+def test_a_wide_request_does_not_lock_the_account_while_it_is_drawn(
+    both: World, monkeypatch: pytest.MonkeyPatch, entries: int, expected: list[str]
+) -> None:
+    monkeypatch.setattr(preparation, "IMMEDIATE_ENTRIES_MAX", entries)
+    before = kinds(both)
+    locked: list[bool] = []
+
+    class Watching(ZeroNoise):
+        def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+            try:
+                with both.apps[-1].state.curator.database.begin():
+                    locked.append(False)
+            except RuntimeError:  # a unit of work within another
+                locked.append(True)
+            return super().sample(distribution, scales)
+
+    api = both.api(noise=Watching())
+    answer = api.post(RELEASES, json=box(), key="k")
+    assert answer.status_code == 201, answer.text
+    assert locked == [expected == ["charge"]]
+    assert kinds(both)[len(before) :] == expected
+    assert api.post(RELEASES, json=box(), key="k").content == answer.content
+    assert_sound(both)

@@ -169,6 +169,23 @@ def test_a_bad_manifest_is_refused_by_place(world: World, name: str) -> None:
     assert_refused(world, ManifestError, ["new.toml", *parts], GOOD, manifest)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'name = "new"\npopulation = "town"\nrow_capacity = 10'
+        + "".join(f'\n[[columns]]\nname = "c{i}"\ntype = "boolean"' for i in range(1001)),
+        column_text('type = "boolean"').replace('"new"', f'"{"n" * 5000}"'),
+    ],
+    ids=["columns", "name"],
+)
+def test_a_message_repeats_little_of_a_manifest(world: World, text: str) -> None:
+    path = world.folder / "large.toml"
+    path.write_text(text)
+    with pytest.raises(ManifestError) as caught:
+        load_manifest(path)
+    assert len(str(caught.value)) < 300 + len(str(path))
+
+
 def test_a_manifest_that_is_not_utf_8_is_refused(world: World) -> None:
     path = world.folder / "latin.toml"
     path.write_bytes('description = "\xe9"'.encode("latin-1"))
