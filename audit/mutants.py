@@ -58,7 +58,7 @@ def _mutant(
     return Mutant(name, path, replacements, cells, tests)
 
 
-_DRAWS = "    draws = iter(noise.sample(distribution, [scale for part in scales for scale in part]))\n"
+_DRAWS = "    return noise.sample(distribution, [scale for part in scales for scale in part])\n"
 _FLAT = "    flat = [scale for part in scales for scale in part]\n"
 _WORDS = "    return np.frombuffer(os.urandom(count * 8), dtype=np.uint64)\n"
 _CLIP_STORED = ("    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)\n", "    clipped = scaled\n")
@@ -76,14 +76,14 @@ MUTANTS = (
     _mutant(
         "half of the noise",
         "mechanisms.py",
-        ("value + next(draws) for", "value + next(draws) // 2 for"),
+        ("value + next(left) for", "value + next(left) // 2 for"),
         cells=(_GAUSSIAN_BOX, _LAPLACE_BOX),
         tests=(MECHANISMS,),
     ),
     _mutant(
         "noise narrower by √2, Laplace",
         "mechanisms.py",
-        ("value + next(draws) for", "value + (next(draws) * 5 // 7) for"),
+        ("value + next(left) for", "value + (next(draws) * 5 // 7) for"),
         cells=("laplace lambda_min, replace_one",),
         tests=(MECHANISMS,),
     ),
@@ -93,11 +93,11 @@ MUTANTS = (
         (
             _DRAWS,
             _FLAT
-            + "    size = len(statistics.xtx)\n"
+            + "    size = len(plan.design.terms)\n"
             + "    once = [i == j for i in range(size) for j in range(i, size)]\n"
             + "    pairs = zip(noise.sample(distribution, flat), noise.sample(distribution, flat))\n"
             + "    once += [True] * (len(flat) - len(once))\n"
-            + "    draws = iter([a if single else (a + b) // 2 for single, (a, b) in zip(once, pairs)])\n",
+            + "    return [a if single else (a + b) // 2 for single, (a, b) in zip(once, pairs)]\n",
         ),
         cells=("gaussian ball, add_remove",),
         tests=(MECHANISMS,),
@@ -105,7 +105,7 @@ MUTANTS = (
     _mutant(
         "one draw for every entry",
         "mechanisms.py",
-        (_DRAWS, _FLAT + "    draws = iter(noise.sample(distribution, flat[:1]) * len(flat))\n"),
+        (_DRAWS, _FLAT + "    return noise.sample(distribution, flat[:1]) * len(flat)\n"),
         cells=(_GAUSSIAN_BOX,),
         tests=(MECHANISMS,),
     ),
@@ -114,9 +114,9 @@ MUTANTS = (
         "mechanisms.py",
         (
             _DRAWS,
-            _FLAT + "    draws = iter(_KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat)))\n",
+            _FLAT + "    return _KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat))\n",
         ),
-        ("\n\ndef perturb(", "\n\n_KEPT: dict = {}\n\n\ndef perturb("),
+        ("\n\ndef draw_noise(", "\n\n_KEPT: dict = {}\n\n\ndef draw_noise("),
         cells=(SHARING,),
         tests=(MECHANISMS,),
     ),

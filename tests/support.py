@@ -5,6 +5,7 @@ import atexit
 import csv
 import io
 import json
+import os
 import random
 import secrets
 import shutil
@@ -20,6 +21,7 @@ from typing import Any
 import httpx
 import psycopg
 from fastapi import FastAPI
+from sqlalchemy import make_url
 
 from curator_service.app import create_app
 from curator_service.curator import Curator, make_curator
@@ -207,6 +209,8 @@ class World:
     """A curator with two populations, tokens for every role, and one granted dataset.
 
     ``cohort`` (population ``town``) is granted to the analysts ada and ben; ``hidden`` (population ``valley``) is not.
+    `curator` acts as the owner of the database, as an admin does on the command line. Applications are `served` as a
+    hospital serves them: on PostgreSQL with the rights of the service's group alone.
     """
 
     settings: Settings
@@ -217,10 +221,11 @@ class World:
     tokens: dict[str, str] = field(default_factory=dict)
     apis: list[Api] = field(default_factory=list)
     apps: list[FastAPI] = field(default_factory=list)
+    served: Settings | None = None
 
     def api(self, who: str | None = "ada", *, noise: Any = None) -> Api:
         """Return a client on a new application."""
-        app = create_app(self.settings, noise=self.noise if noise is None else noise, now=self.clock)
+        app = create_app(self.served or self.settings, noise=self.noise if noise is None else noise, now=self.clock)
         api = Api(app, None if who is None else self.tokens[who])
         self.apis.append(api)
         self.apps.append(app)
@@ -298,6 +303,8 @@ def _new_world(
     world = World(chosen, curator, clock, folder, noise)
     try:
         curator.database.upgrade()
+        if url is not None:
+            world.served = chosen.model_copy(update={"database_url": service_url(url)})
         for population in ("town", "valley"):
             curator.ledger.create_population(
                 population, adjacency=adjacency, accountant="gdp", limit=limit, delta=1e-6, actor="operator:test"
@@ -364,6 +371,26 @@ def cost_of(world: World, request: Mapping[str, Any]) -> int:
     answer = world.api().post("/v1/datasets/cohort/quotes", json=dict(request))
     assert answer.status_code == 200, answer.text
     return int(answer.json()["cost"]["units"])
+
+
+@cache
+def _service_login(server: str) -> tuple[str, str]:
+    """Make a role that is in the service's group and owns nothing; it is dropped when the tests are over."""
+    name, password = f"curator_test_{secrets.token_hex(8)}", secrets.token_hex(16)
+
+    def run(statement: str) -> None:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(statement)
+
+    run(f"CREATE ROLE {name} LOGIN PASSWORD '{password}' IN ROLE curator_service")
+    atexit.register(run, f"DROP ROLE {name}")
+    return name, password
+
+
+def service_url(url: str) -> str:
+    """Return the URL of a database, whose schema is there, for the service alone."""
+    name, password = _service_login(os.environ["CURATOR_TEST_POSTGRES_URL"])
+    return make_url(url).set(username=name, password=password).render_as_string(hide_password=False)
 
 
 @contextmanager

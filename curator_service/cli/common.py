@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
+from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
 from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, ProgrammingError
 from threadpoolctl import threadpool_limits
 
 from curator_service.backup import BackupError
@@ -44,6 +45,8 @@ _ERRORS = (
     ReconciliationError,
     FileNotFoundError,
 )
+_WITHOUT_RIGHTS = (InsufficientPrivilege, InvalidSchemaName)
+"""What PostgreSQL says to a role that may not do it, or may not even see the schema."""
 
 
 class SchemaError(ValueError):
@@ -110,6 +113,10 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iter
         fail(str(error))
     except Problem as error:
         fail(error.detail)
+    except (ProgrammingError, *_WITHOUT_RIGHTS) as error:
+        if not isinstance(getattr(error, "orig", error), _WITHOUT_RIGHTS):
+            raise
+        fail("the role in CURATOR_DATABASE_URL may not do this; run the command with that of the database's owner")
     except OperationalError:
         fail("the database does not answer; check CURATOR_DATABASE_URL and that the server runs")
     finally:

@@ -1,7 +1,7 @@
 """Noise for a scalar, a vector and a symmetric matrix: one draw per unordered pair, added in integers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from curator_service.privacy.lattice import UNIT
@@ -25,27 +25,51 @@ class NoisyStatistics:
         return [value / STEP_DENOMINATOR for value in self.values[statistic]]
 
 
-def perturb(statistics: SufficientStatistics, plan: GramPlan, noise: NoiseSource) -> NoisyStatistics:
-    """Add a fresh draw to every entry that the plan releases.
+def draw_noise(plan: GramPlan, noise: NoiseSource) -> list[int]:
+    """Draw the noise of one release. It needs no data, so it can be drawn before anything is locked.
 
     Parameters
     ----------
-    statistics : SufficientStatistics
     plan : GramPlan
     noise : NoiseSource
 
     Returns
     -------
+    list of int
+        One draw for each released entry, in the order of `perturb`. For one release only.
+    """
+    distribution = plan.parts[0].distribution  # one for all parts: a plan has one mechanism
+    scales = [_scales(part, len(plan.design.terms), len(plan.design.targets)) for part in plan.parts]
+    return noise.sample(distribution, [scale for part in scales for scale in part])
+
+
+def perturb(statistics: SufficientStatistics, plan: GramPlan, draws: Sequence[int]) -> NoisyStatistics:
+    """Add a draw to every entry that the plan releases.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics
+    plan : GramPlan
+    draws : sequence of int
+        From `draw_noise`.
+
+    Returns
+    -------
     NoisyStatistics
         Nothing here, and nothing after, looks at the value of a draw.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer draws than entries.
     """
     exact = [_flatten(statistics, part, plan) for part in plan.parts]
-    scales = [_scales(part, len(statistics.xtx), len(values)) for part, values in zip(plan.parts, exact, strict=True)]
-    distribution = plan.parts[0].distribution  # one for all parts: a plan has one mechanism
-    draws = iter(noise.sample(distribution, [scale for part in scales for scale in part]))
+    if len(draws) != sum(len(values) for values in exact):
+        raise ValueError("one draw for each entry")
+    left = iter(draws)
     return NoisyStatistics(
         {
-            part.statistic: [value + next(draws) for value in values]
+            part.statistic: [value + next(left) for value in values]
             for part, values in zip(plan.parts, exact, strict=True)
         }
     )
@@ -79,9 +103,15 @@ def _flatten(statistics: SufficientStatistics, part: Part, plan: GramPlan) -> li
             return [compute_lambda_min(statistics.xtx, plan.lambda_min_tolerance)]
 
 
-def _scales(part: Part, size: int, count: int) -> list[int]:
-    """Return the scale of each released entry."""
+def _scales(part: Part, terms: int, targets: int) -> list[int]:
+    """Return the scale of each released entry, in the order of `_flatten`."""
     diagonal, offdiagonal = part.scales
-    if part.statistic is not Statistic.XTX:
-        return [diagonal] * count
-    return [diagonal if i == j else offdiagonal for i in range(size) for j in range(i, size)]
+    match part.statistic:
+        case Statistic.XTX:
+            return [diagonal if i == j else offdiagonal for i in range(terms) for j in range(i, terms)]
+        case Statistic.XTY:
+            return [diagonal] * (terms * targets)
+        case Statistic.YTY:
+            return [diagonal] * targets
+        case Statistic.LAMBDA_MIN:
+            return [diagonal]

@@ -33,7 +33,7 @@ _KEY_PARAMETER: dict[str, Any] = {
             "in": "header",
             "required": False,
             "schema": {"type": "string"},
-            "description": "`respond-async`: answer with a job where the request needs a pass over rows.",
+            "description": "`respond-async`: answer with a job where the request takes time.",
         },
     ]
 }

@@ -1,7 +1,7 @@
 """The till: the only place where something is charged and published, durable together or not at all."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from curator_service.ledger.guard import unverified
 from curator_service.ledger.repository import Head, Population, find_population
 from curator_service.ledger.reservations import Reservation
 from curator_service.ledger.service import LedgerService
-from curator_service.privacy.mechanisms import NoisyStatistics, perturb
+from curator_service.privacy.mechanisms import NoisyStatistics, draw_noise, perturb
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.problems import Problem, Unavailable
 from curator_service.releases import repository
@@ -79,15 +79,16 @@ class Till:
     # --- What takes no time: the charge and the answer in one unit of work
 
     def charge_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
-        """Charge, draw, publish: durable together or not at all. None if the key, the library or the budget decide."""
+        """Charge and publish: durable together or not at all. None if the key, the library or the budget decide."""
         release_id = new_id("rel_")
         prepared = purchase.prepared
+        draws = draw_noise(prepared.plan, self.noise)  # of no data, and outside of the lock
 
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, purchase, release_id=release_id)
             head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)
             self._check_unanswered(ledger, purchase)
-            draft = self._draft(release_id, prepared, population, self._draw(prepared))
+            draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
             return self._publish(ledger, purchase, draft, head)
 
         return self._decide(work, purchase)
@@ -139,9 +140,9 @@ class Till:
             if any(job.id != but_for and purchase.reader in {"", job.principal_id} for job in running):
                 raise Refused
 
-    def _draw(self, prepared: Prepared) -> NoisyStatistics:
+    def _compute(self, prepared: Prepared, draws: Sequence[int]) -> NoisyStatistics:
         statistics = self.datasets.compute_statistics(prepared.dataset, prepared.plan.design, prepared.plan.row_map)
-        return perturb(statistics, prepared.plan, self.noise)
+        return perturb(statistics, prepared.plan, draws)
 
     def _draft(self, release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics) -> _Draft:
         moment = timestamp(self.now())
@@ -271,7 +272,7 @@ class Till:
         try:
             self._check_open(job)
             with self.pace.keeping(purchase.prepared.duration_s):
-                noisy = self._draw(purchase.prepared)
+                noisy = self._compute(purchase.prepared, draw_noise(purchase.prepared.plan, self.noise))
             draft = self._draft(release_id, purchase.prepared, population, noisy)
 
             def work(ledger: Ledger) -> StoredRelease:

@@ -264,6 +264,7 @@ def test_quotes_read_no_rows(exact: World, monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError("a quote read rows")
 
     monkeypatch.setattr(Storage, "compute_gram", fail)
+    monkeypatch.setattr(till, "draw_noise", fail)
     monkeypatch.setattr(till, "perturb", fail)
     for request in REQUESTS.values():
         assert exact.api().post("/v1/datasets/cohort/quotes", json=body(**request)).status_code == 200

@@ -20,7 +20,7 @@ from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.privacy.mechanisms import perturb
+from curator_service.privacy.mechanisms import draw_noise, perturb
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import default_shares, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap
@@ -339,7 +339,8 @@ def test_a_release_has_the_planned_covariance(row_map: RowMap, mechanism: Mechan
         else:
             scales += [diagonal] * {"xty": size * targets, "yty": targets, "lambda_min": 1}[part.statistic]
     noise, distribution = SystemNoise(), plan.parts[0].distribution
-    released = np.array([[v for s in Statistic for v in perturb(zero, plan, noise).values[s]] for _ in range(repeats)])
+    answers = [perturb(zero, plan, draw_noise(plan, noise)).values for _ in range(repeats)]
+    released = np.array([[value for statistic in Statistic for value in values[statistic]] for values in answers])
     # Bonferroni over entries, then over pairs of entries.
     p_values = [size_p_value(distribution, scale, column) for column, scale in zip(released.T, scales, strict=True)]
     assert len(scales) * min(p_values) > FALSE_ALARM

@@ -26,7 +26,7 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, center_and_scale, to_request_lattice, to_stored
-from curator_service.privacy.mechanisms import NoisyStatistics, perturb
+from curator_service.privacy.mechanisms import NoisyStatistics, draw_noise, perturb
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
@@ -311,7 +311,7 @@ class TypedNoise:
 @pytest.mark.parametrize("row_map", MAPS, ids=repr)
 def test_noise_is_added_in_integers_and_nothing_looks_at_a_draw(row_map: RowMap, mechanism: Mechanism) -> None:
     plan, noise = make_plan(row_map, mechanism), TypedNoise()
-    noisy = perturb(make_statistics(), plan, noise)
+    noisy = perturb(make_statistics(), plan, draw_noise(plan, noise))
     assert noise.calls == [plan.parts[0].distribution]
     values = [value for statistic in Statistic for value in noisy.values[statistic]]
     assert all(type(value) is int for value in values)
@@ -690,7 +690,8 @@ def test_the_centre_of_the_noise_is_an_integer_for_every_released_entry() -> Non
     for row_map in MAPS:
         stored = store(raw_values(200), slice(None))
         exact = split_gram(compute_gram([row_map.apply(code_rows(stored, DESIGN, 200), DESIGN)], d + t), d)
-        centres = perturb(exact, plan_of(DESIGN, row_map), ZeroNoise()).values
+        plan = plan_of(DESIGN, row_map)
+        centres = perturb(exact, plan, draw_noise(plan, ZeroNoise())).values
         assert [len(centres[s]) for s in Statistic] == [d * (d + 1) // 2, d * t, t, 1]
         assert all(type(value) is int for values in centres.values() for value in values)
 

@@ -16,7 +16,7 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
 from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, noise_sd, perturb
+from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, draw_noise, noise_sd, perturb
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
@@ -98,7 +98,7 @@ def exact_values(statistics: SufficientStatistics, plan: GramPlan) -> dict[Stati
 @MAPS
 def test_every_draw_is_added_to_exactly_one_entry(row_map: RowMap, mechanism: Mechanism) -> None:
     plan, noise, statistics = make_plan(row_map, mechanism), RecordingNoise(), make_statistics()
-    noisy = perturb(statistics, plan, noise)
+    noisy = perturb(statistics, plan, draw_noise(plan, noise))
     exact = exact_values(statistics, plan)
     added = [n - e for s in Statistic for n, e in zip(noisy.values[s], exact[s], strict=True)]
     assert added == noise.given  # in the order of the statistics, of rows, of columns
@@ -108,7 +108,7 @@ def test_every_draw_is_added_to_exactly_one_entry(row_map: RowMap, mechanism: Me
 @MAPS
 def test_one_draw_is_taken_per_unordered_pair(row_map: RowMap, mechanism: Mechanism) -> None:
     noise = RecordingNoise()
-    perturb(make_statistics(), make_plan(row_map, mechanism), noise)
+    draw_noise(make_plan(row_map, mechanism), noise)
     assert len(noise.asked) == 4 * 5 // 2 + 4 * 2 + 2 + 1
 
 
@@ -116,7 +116,7 @@ def test_one_draw_is_taken_per_unordered_pair(row_map: RowMap, mechanism: Mechan
 @MAPS
 def test_a_release_calls_its_source_once_for_the_law_of_its_plan(row_map: RowMap, mechanism: Mechanism) -> None:
     noise = RecordingNoise()
-    perturb(make_statistics(), make_plan(row_map, mechanism), noise)
+    draw_noise(make_plan(row_map, mechanism), noise)
     assert noise.calls == [GAUSSIAN if mechanism is Mechanism.GAUSSIAN else LAPLACE]
 
 
@@ -125,7 +125,7 @@ def test_a_release_calls_its_source_once_for_the_law_of_its_plan(row_map: RowMap
 )
 def test_each_part_has_one_scale_where_pairs_weigh_as_the_diagonal(row_map: RowMap, mechanism: Mechanism) -> None:
     plan, noise = make_plan(row_map, mechanism), RecordingNoise()
-    perturb(make_statistics(), plan, noise)
+    perturb(make_statistics(), plan, draw_noise(plan, noise))
     assert [part.scales[0] == part.scales[1] for part in plan.parts] == [True] * 4
     xtx, xty, yty, lambda_min = (part.scales[0] for part in plan.parts)
     assert noise.asked == [xtx] * 10 + [xty] * 8 + [yty] * 2 + [lambda_min]
@@ -145,7 +145,7 @@ def test_laplace_scales_are_those_of_the_plan() -> None:
 def test_gaussian_scales_of_a_norm_go_to_the_diagonal_and_off_it(row_map: RowMap) -> None:
     plan, statistics = make_plan(row_map), make_statistics()
     diagonal, offdiagonal = plan.parts[0].scales
-    noisy = perturb(statistics, plan, ScaleAsNoise())
+    noisy = perturb(statistics, plan, draw_noise(plan, ScaleAsNoise()))
     exact = exact_values(statistics, plan)[Statistic.XTX]
     added = [n - e for n, e in zip(noisy.values[Statistic.XTX], exact, strict=True)]
     assert added == [diagonal if i == j else offdiagonal for i in range(4) for j in range(i, 4)]
@@ -159,7 +159,8 @@ def test_only_what_was_planned_is_drawn_and_released(
     row_map: RowMap, statistic: Statistic, mechanism: Mechanism
 ) -> None:
     noise = RecordingNoise()
-    noisy = perturb(make_statistics(), make_plan(row_map, mechanism, statistics=(statistic,)), noise)
+    plan = make_plan(row_map, mechanism, statistics=(statistic,))
+    noisy = perturb(make_statistics(), plan, draw_noise(plan, noise))
     assert list(noisy.values) == [statistic]
     assert len(noise.given) == len(noisy.values[statistic])
 
@@ -167,7 +168,7 @@ def test_only_what_was_planned_is_drawn_and_released(
 @MECHANISMS
 def test_each_release_draws_afresh(mechanism: Mechanism) -> None:
     statistics, plan = make_statistics(), make_plan(BALL, mechanism)
-    first, second = (perturb(statistics, plan, SystemNoise()) for _ in range(2))
+    first, second = (perturb(statistics, plan, draw_noise(plan, SystemNoise())) for _ in range(2))
     for statistic in Statistic:
         assert first.values[statistic] != second.values[statistic]  # false alarm below 1e-8
 
@@ -175,9 +176,16 @@ def test_each_release_draws_afresh(mechanism: Mechanism) -> None:
 @MECHANISMS
 def test_no_draw_serves_two_entries(mechanism: Mechanism) -> None:
     plan, statistics = make_plan(BOX, mechanism), make_statistics()
-    noisy, exact = perturb(statistics, plan, SystemNoise()), exact_values(statistics, plan)
+    noisy, exact = perturb(statistics, plan, draw_noise(plan, SystemNoise())), exact_values(statistics, plan)
     added = [n - e for s in Statistic for n, e in zip(noisy.values[s], exact[s], strict=True)]
     assert len(set(added)) == 21  # scales are above 2^34: a false alarm has probability below 1e-7
+
+
+@pytest.mark.parametrize("change", [lambda draws: draws[:-1], lambda draws: [*draws, 1], lambda _: []])
+def test_too_few_draws_and_too_many_are_refused(change: Callable[[list[int]], list[int]]) -> None:
+    plan = make_plan(BALL)
+    with pytest.raises(ValueError, match="one draw for each entry"):
+        perturb(make_statistics(), plan, change(draw_noise(plan, SystemNoise())))
 
 
 def test_a_single_term_under_the_ball_has_no_pair_to_draw() -> None:
@@ -190,7 +198,7 @@ def test_a_single_term_under_the_ball_has_no_pair_to_draw() -> None:
         price=Price(rho=0.05),
         shares=default_shares(tuple(Statistic)),
     )
-    noisy = perturb(make_statistics(1, 1), plan, SystemNoise())
+    noisy = perturb(make_statistics(1, 1), plan, draw_noise(plan, SystemNoise()))
     assert [len(noisy.values[s]) for s in Statistic] == [1, 1, 1, 1]
 
 
@@ -199,20 +207,21 @@ def test_sums_beyond_int64_stay_exact() -> None:
     top = np.full((size, size), 2**63 - 1, dtype=np.int64)
     statistics = SufficientStatistics(top, top[:, :1], top[0, :1])
     plan = make_plan(BOX, features=1, targets=1, statistics=(Statistic.XTX, Statistic.XTY, Statistic.YTY))
-    noisy = perturb(statistics, plan, RecordingNoise(first=2**62))
+    noisy = perturb(statistics, plan, draw_noise(plan, RecordingNoise(first=2**62)))
     assert noisy.values[Statistic.XTX] == [2**63 - 1 + 2**62 + k for k in range(3)]
 
 
 @MECHANISMS
 def test_noisy_values_are_python_integers(mechanism: Mechanism) -> None:
-    noisy = perturb(make_statistics(), make_plan(BALL, mechanism), SystemNoise())
+    plan = make_plan(BALL, mechanism)
+    noisy = perturb(make_statistics(), plan, draw_noise(plan, SystemNoise()))
     assert all(type(value) is int for values in noisy.values.values() for value in values)
 
 
 def test_the_statistics_are_not_changed() -> None:
     plan, statistics = make_plan(BALL), make_statistics()
     before = exact_values(statistics, plan)
-    perturb(statistics, plan, RecordingNoise())
+    perturb(statistics, plan, draw_noise(plan, RecordingNoise()))
     assert exact_values(statistics, plan) == before
 
 
@@ -262,7 +271,7 @@ def scale_p_values(
     diagonal = [i == j for i in range(4) for j in range(i, 4)]
     sizes: dict[str, list[float]] = {}
     for _ in range(repeats):
-        noisy = perturb(statistics, plan, source())
+        noisy = perturb(statistics, plan, draw_noise(plan, source()))
         for part in plan.parts:
             statistic = part.statistic
             for k, (n, e) in enumerate(zip(noisy.values[statistic], exact[statistic], strict=True)):
