@@ -19,6 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase
 
 BUSY_TIMEOUT_MS = 30_000
+SERVICE_GROUP = "curator_service"
+"""The role of PostgreSQL that may do the service's work, and change no history; a migration makes it."""
 CONNECTIONS_PER_POOL = 8
 """Connections to PostgreSQL of each of a worker's two pools."""
 
@@ -181,6 +183,16 @@ class Database:
         with self._reader.connect() as connection:
             current = MigrationContext.configure(connection).get_current_revision()
         return current, ScriptDirectory.from_config(_migration_config()).get_current_head()
+
+    def has_group(self) -> bool:
+        """Tell whether the group that the service needs on PostgreSQL has its rights; the embedded one needs none."""
+        if self.is_sqlite:
+            return True
+        with self._reader.connect() as connection:
+            asked = (
+                "SELECT has_table_privilege(oid, 'ledger_entries', 'INSERT') FROM pg_roles WHERE rolname = %(group)s"
+            )
+            return bool(connection.exec_driver_sql(asked, {"group": SERVICE_GROUP}).scalar())
 
     def dispose(self) -> None:
         """Close every pooled connection."""

@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from curator_service.cli.common import AsJson, check_machine, emit, err, fail, open_curator, read_settings
+from curator_service.db import SERVICE_GROUP
 
 database = typer.Typer(help="The database's schema.", no_args_is_help=True)
 
@@ -47,6 +48,13 @@ def upgrade(as_json: AsJson = False) -> None:
     with open_curator(current_schema=False) as curator:
         curator.database.upgrade()
         current, head = curator.database.revisions()
+        has_group = curator.database.has_group()
     if current != head:
         fail("the migration did not reach its head")
-    emit({"revision": current}, as_json=as_json, table=f"the schema is at revision {current}")
+    shown = f"the schema is at revision {current}"
+    if not has_group:
+        shown += (
+            f"\nthe role {SERVICE_GROUP} has no rights here, so the service must connect as the owner, who can change "
+        )
+        shown += "history: docs/ledger.md, Databases, has the grants"
+    emit({"revision": current, "service_group": has_group}, as_json=as_json, table=shown)

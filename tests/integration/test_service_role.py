@@ -119,3 +119,12 @@ def test_a_command_that_needs_the_owner_says_so(town: World, tmp_path: Path, pos
         assert isinstance(result.exception, SystemExit), repr(result.exception)
         assert result.exit_code == 1
         assert "owner" in result.stderr
+
+
+def test_an_upgrade_says_where_the_group_has_no_rights(town: World) -> None:
+    environment = {"CURATOR_DATA_DIR": str(town.settings.data_dir), "CURATOR_DATABASE_URL": town.settings.database_url}
+    for warned in (False, True):
+        result = CliRunner().invoke(app, ["db", "upgrade"], env=environment)
+        assert result.exit_code == 0, result.output
+        assert ("docs/ledger.md" in result.stdout) == warned
+        town.sql("REVOKE ALL ON ledger_entries FROM curator_service")
