@@ -189,10 +189,8 @@ class Database:
         if self.is_sqlite:
             return True
         with self._reader.connect() as connection:
-            asked = (
-                "SELECT has_table_privilege(oid, 'ledger_entries', 'INSERT') FROM pg_roles WHERE rolname = %(group)s"
-            )
-            return bool(connection.exec_driver_sql(asked, {"group": SERVICE_GROUP}).scalar())
+            may = "SELECT has_table_privilege(oid, 'ledger_entries', 'INSERT') FROM pg_roles WHERE rolname = %(group)s"
+            return bool(connection.exec_driver_sql(may, {"group": SERVICE_GROUP}).scalar())
 
     def dispose(self) -> None:
         """Close every pooled connection."""

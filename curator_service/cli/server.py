@@ -53,8 +53,6 @@ def upgrade(as_json: AsJson = False) -> None:
         fail("the migration did not reach its head")
     shown = f"the schema is at revision {current}"
     if not has_group:
-        shown += (
-            f"\nthe role {SERVICE_GROUP} has no rights here, so the service must connect as the owner, who can change "
-        )
-        shown += "history: docs/ledger.md, Databases, has the grants"
+        shown += f"\nthe role {SERVICE_GROUP} has no rights here, so the service must connect as the owner, who can "
+        shown += "change history; docs/ledger.md has the grants"
     emit({"revision": current, "service_group": has_group}, as_json=as_json, table=shown)
