@@ -42,7 +42,7 @@ def two_workers(town: Town) -> Iterator[list[str]]:
     command = [sys.executable, "-m", "uvicorn", "faulty:create_app", "--factory", "--workers", "2"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"]
     places = os.pathsep.join(str(place) for place in (ROOT / "tests" / "e2e", ROOT / "tests", ROOT))
-    environment = clean_environment() | town.environment | {"PYTHONPATH": places} | CALM
+    environment = clean_environment() | town.service_environment | {"PYTHONPATH": places} | CALM
     process = subprocess.Popen(command, cwd=ROOT, env=environment)
     try:
         url = f"http://127.0.0.1:{port}"

@@ -163,12 +163,14 @@ def test_a_job_whose_server_slept_past_its_lease_is_answered_once(town: Town) ->
     first, second = town.serve(), town.serve_elsewhere()
     trace = town.trace()
     order = {"at": "after draw", "action": "stop", "trace": str(trace)}
-    with town.call(first) as sleeping, town.call(second) as awake:
-        assert sleeping.post(path, ball(), "the-key", order=order, headers=ASYNC).status_code == 202
+    with town.call(first) as sleeping, town.call(second) as awake, ThreadPoolExecutor(1) as pool:
+        # It may be stopped before it has said that there is a job.
+        accepted = pool.submit(sleeping.post, path, ball(), "the-key", order=order, headers=ASYNC)
         wait_for(lambda: is_stopped(first), "the first server sleeps")
         answer = awake.insist(path, ball(), "the-key", headers=ASYNC)
         assert answer.status_code == 201
         first.process.signal(signal.SIGCONT)
+        assert accepted.result(30).status_code == 202
         wait_for(lambda: trace.read_text(encoding="utf-8").endswith("end\n"), "the job is over")
         assert sleeping.insist(path, ball(), "the-key", headers=ASYNC).content == answer.content
     assert len(town.audit("slept").charges) == 1

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from support import World, body, make_rows, open_world
+from support import World, body, make_rows, open_world, service_url
 
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -75,7 +75,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             "OPENBLAS_NUM_THREADS": "1",
         }
         if url is not None:
-            environment["CURATOR_DATABASE_URL"] = url
+            environment["CURATOR_DATABASE_URL"] = service_url(url)
         command = [sys.executable, "-m", "uvicorn", "curator_service.app:create_app", "--factory", "--workers", "2"]
         command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"]
         process = subprocess.Popen(command, cwd=ROOT, env=environment)

@@ -21,7 +21,7 @@ import faulty
 import httpx
 from books import Books, read_books
 from nursery import Child, Nursery
-from support import World, body, make_rows, open_world
+from support import World, body, make_rows, open_world, service_url
 
 from curator_service.cli import main
 from curator_service.identity.policy import Role
@@ -248,9 +248,14 @@ class Town:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings of its curators."""
+        """The settings of commands: an admin's, who owns the database."""
         chosen = {"CURATOR_DATA_DIR": str(self.world.settings.data_dir), "CURATOR_LEASE_S": str(LEASE_S)}
         return chosen | ({} if self.url is None else {"CURATOR_DATABASE_URL": self.url})
+
+    @property
+    def service_environment(self) -> dict[str, str]:
+        """The settings of servers: on PostgreSQL they have the rights of the service's group alone."""
+        return self.environment | ({} if self.url is None else {"CURATOR_DATABASE_URL": service_url(self.url)})
 
     def serve(self, **changes: str) -> Server:
         """Start a curator."""
@@ -258,7 +263,7 @@ class Town:
 
     def serve_to(self, log: Path, level: str, **changes: str) -> Server:
         """Start a curator that writes to a file of one's own."""
-        server = Server(self.nursery, self.environment | changes, log, level)
+        server = Server(self.nursery, self.service_environment | changes, log, level)
         self.servers.append(server)
         return server.start()
 
