@@ -83,7 +83,7 @@ MUTANTS = (
     _mutant(
         "noise narrower by √2, Laplace",
         "mechanisms.py",
-        ("value + next(left) for", "value + (next(draws) * 5 // 7) for"),
+        ("value + next(left) for", "value + (next(left) * 5 // 7) for"),
         cells=("laplace lambda_min, replace_one",),
         tests=(MECHANISMS,),
     ),
