@@ -11,6 +11,7 @@ from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.models import DatasetRow, SnapshotRow
 from curator_service.db import InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow
+from curator_service.ledger.book import Registration
 from curator_service.ledger.models import PopulationRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant
 from curator_service.privacy.adjacency import Adjacency
@@ -33,6 +34,19 @@ class Dataset:
     commitment: str
     created_at: str
     manifest_digest: str = ""
+
+    @property
+    def registration(self) -> Registration:
+        """What the ledger must have registered."""
+        return Registration(
+            self.population,
+            self.adjacency.value,
+            self.accountant.name,
+            self.id,
+            self.name,
+            self.manifest_digest,
+            self.commitment,
+        )
 
 
 @dataclass(frozen=True, slots=True)

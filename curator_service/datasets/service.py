@@ -5,8 +5,6 @@ import secrets
 from http import HTTPStatus
 from pathlib import Path
 
-from pydantic_core import from_json
-
 from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets import repository
 from curator_service.datasets.manifest import Manifest, load_manifest
@@ -15,7 +13,8 @@ from curator_service.datasets.storage import Progress, Snapshot, Storage
 from curator_service.db import Database
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
-from curator_service.ledger.repository import find_population, iterate_kind, list_populations
+from curator_service.ledger.book import Registration, list_registrations
+from curator_service.ledger.repository import find_population, list_populations
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.design import Design
 from curator_service.privacy.rows import RowMap
@@ -104,7 +103,7 @@ class DatasetService:
         with self.ledger.unit() as ledger:
             connection = ledger.connection
             facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": commitment}
-            facts |= {"actor": actor, "time": moment}
+            facts |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
             receipt = ledger.note(manifest.population, "dataset", facts)
             for digest in (snapshot.source_digest, snapshot.values_digest):
                 owner = repository.claim_snapshot(connection, digest, manifest.population)
@@ -134,19 +133,16 @@ class DatasetService:
 
     def find_fault(self) -> str:
         """Return which dataset is not as the ledger registered it, or what rows lie beside no ledger; or nothing."""
-        registered: set[tuple[str, str, str, str]] = set()
+        registered: frozenset[Registration] = frozenset()
         with self.database.snapshot() as connection:
             populations = list_populations(connection)
             for population in populations:
-                for entry in iterate_kind(connection, population.name, "dataset"):
-                    facts = from_json(entry.payload)
-                    names = ("population", "dataset", "manifest_digest", "snapshot")
-                    registered.add(tuple(facts[name] for name in names))
+                registered |= list_registrations(connection, population.name, self.ledger.guard.trust.holds)
             datasets = repository.list_datasets(connection, granted_to=None)
         if not populations and self.storage.has_rows():
             return "the ledger is empty, and beside it are stored rows of one that was not"
         for dataset in datasets:
-            if (dataset.population, dataset.name, dataset.manifest_digest, dataset.commitment) not in registered:
+            if not dataset.registration.is_among(registered):
                 return f"the dataset {dataset.name!r} is not the one that the ledger registered"
         return ""
 

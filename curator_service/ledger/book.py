@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import Anchor
+from curator_service.ledger.attestation import Holds, list_attested
 from curator_service.ledger.entries import (
     FORMAT,
     GENESIS,
@@ -20,6 +21,7 @@ from curator_service.ledger.entries import (
     canonical,
     entry_hash,
 )
+from curator_service.ledger.keys import list_keys
 from curator_service.ledger.repository import Head
 from curator_service.ledger.reservations import Reservation, shares_of
 from curator_service.ledger.signing import Signer
@@ -62,12 +64,15 @@ class Ledger:
         Inside `Database.begin`.
     signer : Signer
     trust : Trust
+    is_first : bool
+        Whether this is the unit of work that makes the curator's first key: it alone may follow an unsigned entry.
     """
 
-    def __init__(self, connection: Connection, signer: Signer, trust: "Trust") -> None:
+    def __init__(self, connection: Connection, signer: Signer, trust: "Trust", *, is_first: bool = False) -> None:
         self.connection = connection
         self.signer = signer
         self.trust = trust
+        self.is_first = is_first
 
     def charge(self, population: str, cost: int, payer: Payer) -> Head:
         """Charge a cost to the account, or to the payer's study, decided by the database in one statement."""
@@ -226,7 +231,66 @@ class Ledger:
 
     def _is_of_first_schema(self, entry: StoredEntry, population: str) -> bool:
         unsigned = not entry.signature and from_json(entry.payload)["format"] == UNSIGNED_FORMAT
-        return unsigned and self.trust.anchor.floor(population) == (0, 0)
+        return self.is_first and unsigned and self.trust.anchor.floor(population) == (0, 0)
+
+    def check_registered(self, dataset: "Registration") -> None:
+        """Compare a dataset, as a request was planned with it, with what the ledger registered.
+
+        The rows of the tables say what it is, and whoever may change them could lower its noise, or let other people
+        pay, for a moment. Call it with the account locked.
+
+        Raises
+        ------
+        Contradiction
+            If no attested entry of the population's chain registered it so.
+        """
+        known = self.trust.registered.get(dataset.population, frozenset())
+        if not dataset.is_among(known):
+            known = self.trust.registered[dataset.population] = self._list_registrations(dataset.population)
+        if not dataset.is_among(known):
+            raise Contradiction(f"the dataset {dataset.name!r} is not one that {dataset.population!r} registered")
+
+    def _list_registrations(self, population: str) -> "frozenset[Registration]":
+        try:
+            return list_registrations(self.connection, population, self.trust.holds)
+        except (ValueError, KeyError, TypeError):
+            raise Contradiction(f"the registrations of {population!r} cannot be read") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a chain says of a dataset, and what decides its noise and who pays."""
+
+    population: str
+    adjacency: str
+    accountant: str
+    dataset_id: str
+    name: str
+    manifest_digest: str
+    snapshot: str
+
+    def is_among(self, known: "frozenset[Registration]") -> bool:
+        """Tell whether it was registered; entries of the first schema do not name the id."""
+        return self in known or replace(self, dataset_id="") in known
+
+
+def list_registrations(connection: Connection, population: str, holds: Holds) -> frozenset[Registration]:
+    """Return every dataset that attested entries of a chain registered, under the terms of its opening entry."""
+    opening = next(iter(list_attested(connection, population, "open", holds)), None)
+    if opening is None:
+        return frozenset()
+    return frozenset(
+        Registration(
+            population,
+            opening["adjacency"],
+            opening["accountant"],
+            facts.get("dataset_id", ""),
+            facts["dataset"],
+            facts["manifest_digest"],
+            facts["snapshot"],
+        )
+        for facts in list_attested(connection, population, "dataset", holds)
+    )
 
 
 @dataclass(slots=True)
@@ -238,20 +302,23 @@ class Trust:
     anchor : Anchor
     holds : callable
         Whether a receipt is whole, and signed by this curator.
-    heads : dict of str to str
-        The hash of the last entry of each population that this process wrote or verified.
+    heads : dict of str to Receipt
+        The last entry of each population that this process wrote or verified.
+    registered : dict of str to frozenset of Registration
+        The datasets of each population that this process has found in its chain.
     """
 
     anchor: Anchor
-    holds: Callable[[Receipt], bool]
+    holds: Holds
     heads: dict[str, Receipt] = field(default_factory=dict)
+    registered: dict[str, frozenset[Registration]] = field(default_factory=dict)
 
 
 def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
     """Return what writes into every chain that a new key signs from now on; it also covers entries from before it."""
 
     def announce(connection: Connection, signer: Signer, moment: str) -> None:
-        ledger = Ledger(connection, signer, trust)
+        ledger = Ledger(connection, signer, trust, is_first=len(list_keys(connection)) == 1)
         facts = {"actor": "curator", "signing_key": signer.key_id, "time": moment}
         for population in repository.list_populations(connection):
             ledger.note(population.name, "key", facts)

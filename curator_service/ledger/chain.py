@@ -123,11 +123,13 @@ def verify_chain(
     state, count, last = AccountState(), 0, None
     for entry in entries:
         count += 1
-        expected = state.sequence + 1
+        expected, before = state.sequence + 1, last
         try:
             last = _apply(population, entry, state)
         except _Bad as bad:
             return Verification(count, expected, str(bad), state)
+        if before is not None and last is None:
+            return Verification(count, expected, "an entry without a signature follows one that has one", state)
         if every_signature and last is not None and not holds(last, entry.signature):
             return Verification(count, expected, _UNSIGNED, state)
         signature = entry.signature

@@ -16,9 +16,10 @@ from curator_service.clock import timestamp
 from curator_service.db import Database
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import Anchor, AnchorError
+from curator_service.ledger.attestation import Holds, is_attested, list_attested
 from curator_service.ledger.book import Trust
 from curator_service.ledger.chain import AccountState, Verification, verify_chain
-from curator_service.ledger.entries import Checkpoint, Receipt, SignedCheckpoint, entry_hash
+from curator_service.ledger.entries import Checkpoint, Receipt, SignedCheckpoint, StoredEntry, entry_hash
 from curator_service.ledger.keys import find_seal, set_seal
 from curator_service.ledger.repository import Population
 from curator_service.ledger.signing import KeyRing, KeyUnreadable, Signer, SigningError, Verifier
@@ -234,8 +235,7 @@ class Guard:
         with self.database.snapshot() as connection:
             return self._contradicted_line(connection, log_of_anchor, verifier)
 
-    @staticmethod
-    def _contradiction(connection: Connection, signed: SignedCheckpoint, signer: Verifier) -> str:
+    def _contradiction(self, connection: Connection, signed: SignedCheckpoint, signer: Verifier) -> str:
         """Return how the database contradicts a checkpoint that this curator signed, or nothing."""
         seen = signed.checkpoint
         if not signer.holds(seen, signed.signature):
@@ -244,7 +244,7 @@ class Guard:
         if entry is not None and entry.entry_hash == seen.entry_hash:
             return ""
         population = repository.find_population(connection, seen.population)
-        if population is not None and is_written_off(connection, population, seen):
+        if population is not None and is_written_off(connection, population, seen, self.trust.holds):
             return ""
         what = "has no entry" if entry is None else "has another entry"
         return f"the ledger of {seen.population!r} {what} at sequence {seen.sequence} (epoch {seen.epoch})"
@@ -287,6 +287,25 @@ class Guard:
             with suppress(AnchorError):  # it is evidence: a reconciliation reads it there
                 self.anchor.keep(signed)
 
+    def check_attested(self, population: str, entry: StoredEntry) -> None:
+        """Check that an entry is one of this curator's before anything is served on it; seal the curator if not.
+
+        Raises
+        ------
+        LedgerUnverified
+        """
+        try:
+            with self.database.read() as connection:
+                attested = is_attested(connection, population, entry, self.trust.holds)
+        except KeyUnreadable:
+            return  # a file of this machine alone: this process is in doubt, and goes on serving what is stored
+        except SigningError as error:
+            log.error("%s", error)  # noqa: TRY400
+            raise unverified() from None
+        if not attested:
+            self.seal(f"the entry {entry.sequence} of {population!r} is not one that this curator signed")
+            raise unverified()
+
     def let_out(self, receipt: Receipt, *, just_written: bool = False) -> None:
         """Move the anchor to the entry of an answer: before it, the answer must not leave.
 
@@ -295,6 +314,7 @@ class Guard:
         Parameters
         ----------
         receipt : Receipt
+            Written by this process, or attested.
         just_written : bool
             Whether this process has just committed it, and the seal was asked in that unit of work.
 
@@ -368,12 +388,12 @@ def verify_population(
     return verify_chain(population.name, entries, account, signer.holds, every_signature=every_signature)
 
 
-def is_written_off(connection: Connection, population: Population, seen: Checkpoint) -> bool:
+def is_written_off(connection: Connection, population: Population, seen: Checkpoint, holds: Holds) -> bool:
     """Tell whether a reconciliation accounted for the history that a checkpoint is of."""
     if seen.epoch >= population.epoch:
         return False
-    reconciled = repository.iterate_kind(connection, population.name, "reconcile")
-    return any(accounts_for(from_json(entry.payload), seen) for entry in reconciled)
+    reconciled = list_attested(connection, population.name, "reconcile", holds)
+    return any(accounts_for(facts, seen) for facts in reconciled)
 
 
 def accounts_for(facts: Mapping[str, Any], seen: Checkpoint) -> bool:

@@ -6,15 +6,14 @@ spent after the backup is known to the unit; where it is lost, everything that w
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from pydantic_core import from_json
 from sqlalchemy import Connection
 
 from curator_service.clock import timestamp
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import Anchor
-from curator_service.ledger.entries import Checkpoint, SignedCheckpoint, StoredEntry
+from curator_service.ledger.attestation import Holds, list_attested
+from curator_service.ledger.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.guard import is_written_off, verify_population
 from curator_service.ledger.keys import set_seal
 from curator_service.ledger.repository import Head, Population
@@ -90,6 +89,7 @@ def reconcile(
                 f"a checkpoint of {signed.checkpoint.population!r} at sequence {signed.checkpoint.sequence} is not "
                 "signed by any key of this curator"
             )
+    holds = ledger.guard.trust.holds
     with ledger.database.snapshot() as connection:
         populations = repository.list_populations(connection)
         strange = {signed.checkpoint.population for signed in evidence} - {p.name for p in populations}
@@ -99,7 +99,7 @@ def reconcile(
             )
         for population in populations:
             _check_holds(connection, population, verifier)
-            if not anchor_lost and not any(_is_whole(connection, population, log) for log in logs):
+            if not anchor_lost and not any(_is_whole(connection, population, log, holds) for log in logs):
                 raise ReconciliationError(
                     f"there is no anchor of {population.name!r} from its beginning: answers may have left of which "
                     f"nothing is known. Bring the anchor of the lost curator back, to {ledger.guard.anchor.folder} or "
@@ -114,12 +114,12 @@ def reconcile(
     return done
 
 
-def _is_whole(connection: Connection, population: Population, log: list[SignedCheckpoint]) -> bool:
+def _is_whole(connection: Connection, population: Population, log: list[SignedCheckpoint], holds: Holds) -> bool:
     """Tell whether an anchor saw all of this history: its first entry, or a reconciliation that accounted for more.
 
     One that began later, beside a database that had been in use, may be of another history than what clients hold.
     """
-    begun = {1, *(entry.sequence for entry in repository.iterate_kind(connection, population.name, "reconcile"))}
+    begun = {1, *(facts["sequence"] for facts in list_attested(connection, population.name, "reconcile", holds))}
     seen = {s.checkpoint.sequence: s.checkpoint.entry_hash for s in log if s.checkpoint.population == population.name}
     entries = (repository.find_entry(connection, population.name, sequence) for sequence in begun & seen.keys())
     return any(entry is not None and entry.entry_hash == seen[entry.sequence] for entry in entries)
@@ -140,7 +140,7 @@ def _reconcile_one(
     with ledger.unit() as unit:
         connection = unit.connection
         kept = repository.lock(connection, name)
-        losses = _find_losses(connection, kept, evidence)
+        losses = _find_losses(connection, kept, evidence, ledger.guard.trust.holds)
         lost = [checkpoint for loss in losses for checkpoint in loss.lost]
         posted = kept.posted + sum(loss.units for loss in losses)
         latest = max(lost, key=lambda checkpoint: checkpoint.order, default=None)
@@ -207,18 +207,18 @@ class _Loss:
         ]
 
 
-def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint]) -> list[_Loss]:
+def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint], holds: Holds) -> list[_Loss]:
     """Return the histories that went on where this ledger ends, and those where an earlier reconciliation began.
 
     A checkpoint of an epoch that this ledger has left belongs to the life before that reconciliation, which accounted
     for what was known then: what it proves beyond is lost as well.
     """
-    reconciled = repository.iterate_kind(connection, kept.population, "reconcile")
+    reconciled = list_attested(connection, kept.population, "reconcile", holds)
     grouped: dict[int, _Loss] = {}
     for checkpoint in evidence:
-        if not _is_lost(connection, checkpoint):
+        if not _is_lost(connection, checkpoint, holds):
             continue
-        before = next((e for e in map(_facts, reconciled) if e["epoch"] > checkpoint.epoch), None)
+        before = next((facts for facts in reconciled if facts["epoch"] > checkpoint.epoch), None)
         place, after, known = (
             (kept.sequence, kept.sequence, kept.posted)
             if before is None
@@ -228,14 +228,9 @@ def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint])
     return list(grouped.values())
 
 
-def _facts(entry: StoredEntry) -> dict[str, Any]:
-    facts: dict[str, Any] = from_json(entry.payload)
-    return facts
-
-
-def _is_lost(connection: Connection, seen: Checkpoint) -> bool:
+def _is_lost(connection: Connection, seen: Checkpoint, holds: Holds) -> bool:
     entry = repository.find_entry(connection, seen.population, seen.sequence)
     if entry is not None and entry.entry_hash == seen.entry_hash:
         return False
     population = repository.find_population(connection, seen.population)
-    return population is None or not is_written_off(connection, population, seen)
+    return population is None or not is_written_off(connection, population, seen, holds)

@@ -16,6 +16,7 @@ from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
 
 _PAGE = 1000
+_BEFORE_ALL = -(2**63)
 SEAL_ID = 1
 
 
@@ -362,9 +363,8 @@ def list_entries(connection: Connection, population: str, *, after: int, count: 
     return [StoredEntry(*row) for row in _ENTRIES.all(connection, population=population, after=after, count=count)]
 
 
-def iterate_entries(connection: Connection, population: str) -> Iterator[StoredEntry]:
-    """Yield the whole chain in pages."""
-    after = 0
+def iterate_entries(connection: Connection, population: str, *, after: int = _BEFORE_ALL) -> Iterator[StoredEntry]:
+    """Yield the whole chain, or what stands after a sequence, in pages; also what stands before its beginning."""
     while page := list_entries(connection, population, after=after, count=_PAGE):
         yield from page
         after = page[-1].sequence

@@ -227,6 +227,9 @@ class LedgerService:
         if entry is None:
             raise NotFound("There is no population of this name.")
         receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
+        if self.guard.trust.heads.get(population) != receipt and not self.guard.reason():
+            self.guard.check_attested(population, entry)
+            self.guard.trust.heads[population] = receipt
         self.guard.let_out(receipt)
         return receipt.signed
 

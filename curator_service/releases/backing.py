@@ -16,13 +16,14 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
     """Return what is stored and differs from what the population's chain says of it.
 
     Ids of releases; entries whose release is gone, as ``sequence N``; charges of another amount than their own
-    mechanism costs, as ``the cost of sequence N``; datasets whose manifest or snapshot is not the registered one,
-    as ``dataset NAME``.
+    mechanism costs, as ``the cost of sequence N``; charges for a dataset that the chain had not registered by then, as
+    ``the dataset of sequence N``; datasets whose manifest or snapshot is not the registered one, as ``dataset NAME``.
     """
     bad = []
     known = datasets.list_all()
     names = {dataset.id: dataset.name for dataset in known}
     registered: set[tuple[str, str, str]] = set()
+    snapshots: set[tuple[str, str]] = set()
     with database.snapshot() as connection:
         account = find_population(connection, population)
         assert account is not None
@@ -33,8 +34,11 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
                 answered[entry.sequence] = facts
                 if facts["kind"] == "charge" and not _is_charged_right(facts, account.accountant):
                     bad.append(f"the cost of sequence {entry.sequence}")
+                if (facts["dataset"], facts["snapshot"]) not in snapshots:
+                    bad.append(f"the dataset of sequence {entry.sequence}")
             elif facts["kind"] == "dataset":
                 registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
+                snapshots.add((facts["dataset"], facts["snapshot"]))
         for release in repository.iterate_population(connection, population):
             facts = answered.pop(release.sequence, {"release": None})
             if not _is_backed(release, facts, names.get(release.dataset_id)):
@@ -48,12 +52,23 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
     ]
 
 
+def is_stated(release: StoredRelease) -> bool:
+    """Tell whether a stored answer is the one that its entry states."""
+    return _is_stated(release, json.loads(release.receipt.payload))
+
+
+def _is_stated(release: StoredRelease, facts: dict[str, Any]) -> bool:
+    return (
+        facts.get("release") == release.id
+        and facts["request_digest"] == release.request_digest
+        and facts["answer_digest"] == answer_digest(release.answer)
+    )
+
+
 def _is_backed(release: StoredRelease, facts: dict[str, Any], dataset: str | None) -> bool:
     return (
-        facts["release"] == release.id
-        and facts["request_digest"] == release.request_digest
+        _is_stated(release, facts)
         and facts["dataset"] == dataset
-        and facts["answer_digest"] == answer_digest(release.answer)
         and (facts["kind"] == "derive" or agrees_with_charge(release.answer, facts))
     )
 

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, lit
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.db import Statement
-from curator_service.ledger.entries import Receipt
+from curator_service.ledger.entries import Receipt, StoredEntry
 from curator_service.ledger.models import LedgerEntryRow, ReservationRow
 from curator_service.ledger.reservations import ENDED, JOB
 from curator_service.releases.models import IdempotencyKeyRow, ReleaseRow
@@ -25,6 +25,11 @@ class StoredRelease:
     request_digest: str
     answer: str = field(repr=False)
     receipt: Receipt
+
+    @property
+    def entry(self) -> StoredEntry:
+        """The ledger's entry of it."""
+        return StoredEntry(self.sequence, self.receipt.payload, self.receipt.entry_hash, self.receipt.signature)
 
     @property
     def body(self) -> bytes:

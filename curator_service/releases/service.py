@@ -20,6 +20,7 @@ from curator_service.ledger.reservations import Reservation
 from curator_service.ledger.service import LedgerService, find_rooms
 from curator_service.problems import Unavailable
 from curator_service.releases import repository
+from curator_service.releases.backing import is_stated
 from curator_service.releases.library import Library, offers_as_json
 from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.purchases import (
@@ -238,6 +239,7 @@ class ReleaseService:
         self, purchase: Purchase, found: StoredRelease, kind: AnswerKind
     ) -> tuple[StoredRelease, AnswerKind] | None:
         """Serve an answer that exists, and tie the key to it for ever; None if somebody has the key."""
+        self._check_backed(found)
         if kind is AnswerKind.STORED:
             with self.database.begin() as connection:
                 claimed = repository.claim_key(
@@ -251,6 +253,19 @@ class ReleaseService:
                 return None
             found = derived
         return self._let_out(found), kind
+
+    def _check_backed(self, release: StoredRelease) -> None:
+        """Check that an answer is the one that an entry of this curator's states; seal the curator if not.
+
+        Raises
+        ------
+        LedgerUnverified
+        """
+        guard = self.ledger.guard
+        guard.check_attested(release.population, release.entry)
+        if not is_stated(release):
+            guard.seal(f"the release {release.id} is not what the ledger says of it")
+            raise unverified()
 
     def _let_out(self, release: StoredRelease, *, just_written: bool = False) -> StoredRelease:
         """Pass the last door: the anchor has moved to the entry of whatever leaves."""
@@ -272,6 +287,7 @@ class ReleaseService:
                 release = repository.find_release(connection, release_id)
         if release is None:
             raise release_not_found()
+        self._check_backed(release)
         return self._let_out(release)
 
     def check_reader(self, release: StoredRelease, dataset: Dataset, reader: Principal) -> None:

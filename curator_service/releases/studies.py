@@ -169,6 +169,7 @@ class StudyService:
         with self.database.read() as connection:
             entry = find_entry(connection, study.population, study.sequence)
         assert entry is not None
+        self.ledger.guard.check_attested(study.population, entry)
         receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
         self.ledger.guard.let_out(receipt)
         return receipt

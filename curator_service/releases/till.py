@@ -87,6 +87,7 @@ class Till:
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, purchase, release_id=release_id)
             head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)
+            ledger.check_registered(prepared.dataset.registration)
             self._check_unanswered(ledger, purchase)
             draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
             return self._publish(ledger, purchase, draft, head)
@@ -184,6 +185,7 @@ class Till:
             self._claim(ledger, purchase, release_id=release_id)
             facts = derive_facts(release_id, prepared, source, answer, moment) | purchase.payer.facts
             receipt = ledger.note(prepared.dataset.population, "derive", facts)
+            ledger.check_registered(prepared.dataset.registration)
             self._check_unanswered(ledger, purchase)
             release = StoredRelease(
                 id=release_id,
@@ -227,6 +229,7 @@ class Till:
             with self.ledger.unit() as ledger:
                 self._claim(ledger, purchase, reservation_id=job.id)
                 ledger.reserve(job)
+                ledger.check_registered(purchase.prepared.dataset.registration)
                 self._check_unanswered(ledger, purchase, but_for=job.id)
         except Refused:
             return None

@@ -19,6 +19,20 @@ ROLE = "curator_service"
 INSERT_ONLY = ("ledger_entries", "releases", "snapshots", "signing_keys", "alembic_version")
 INSERT_AND_UPDATE = ("populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal")
 EVERYTHING = ("datasets", "tokens", "grants", "workers")
+KEY_IS_FIXED = (
+    "OLD.release_id IS NOT NULL OR NEW.principal_id <> OLD.principal_id OR NEW.key <> OLD.key "
+    "OR NEW.fingerprint <> OLD.fingerprint OR (NEW.reservation_id IS DISTINCT FROM OLD.reservation_id "
+    "AND NOT EXISTS (SELECT 1 FROM reservations WHERE id = OLD.reservation_id AND state = 'closed'))"
+)
+"""A key with its answer never changes; one that waits may wait for another job only when its own has ended."""
+KEY_MESSAGE = "idempotency_keys: a key that has its answer, or waits for it, never changes"
+SEAL_MESSAGE = "the seal stays until every ledger is reconciled"
+SEAL_STAYS = (
+    "NEW.id <> OLD.id OR (OLD.reason <> '' AND NEW.reason = '' AND EXISTS (SELECT 1 FROM populations "
+    "LEFT JOIN ledger_entries ON population = name AND sequence = head_sequence AND entry_hash = head_hash "
+    "WHERE coalesce(payload, '') NOT LIKE '%\"kind\":\"reconcile\"%'))"
+)
+"""A seal is lifted only while every chain ends with a reconciliation."""
 KEYS_TABLE = """CREATE TABLE idempotency_keys_next (
     principal_id VARCHAR(32) NOT NULL, "key" VARCHAR(128) NOT NULL, fingerprint VARCHAR(80) NOT NULL,
     release_id VARCHAR(32){release_null}, {reservation}
@@ -130,18 +144,31 @@ def upgrade() -> None:
     _widen_keys()
     _count_shares()
     if _is_sqlite():
-        for table in ("signing_keys",):
-            for act in ("UPDATE", "DELETE"):
-                op.execute(
-                    f"CREATE TRIGGER {table}_no_{act.lower()} BEFORE {act} ON {table} "
-                    f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
-                )
+        for act in ("UPDATE", "DELETE"):
+            op.execute(
+                f"CREATE TRIGGER signing_keys_no_{act.lower()} BEFORE {act} ON signing_keys "
+                "BEGIN SELECT RAISE(ABORT, 'signing_keys is append-only'); END"
+            )
+        op.execute(
+            f"CREATE TRIGGER seal_stays BEFORE UPDATE ON seal WHEN {SEAL_STAYS} "
+            f"BEGIN SELECT RAISE(ABORT, '{SEAL_MESSAGE}'); END"
+        )
     else:
+        _guard_rows("seal", "seal_stays", SEAL_STAYS, SEAL_MESSAGE)
         op.execute(
             "CREATE TRIGGER signing_keys_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON signing_keys "
             "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
         )
         _grant()
+
+
+def _guard_rows(table: str, trigger: str, refused: str, message: str) -> None:
+    """Refuse changes of rows under a condition that may look at other tables, which PostgreSQL's WHEN may not."""
+    op.execute(
+        f"CREATE FUNCTION {trigger}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"IF {refused} THEN RAISE EXCEPTION '{message}'; END IF; RETURN NEW; END $$"
+    )
+    op.execute(f"CREATE TRIGGER {trigger} BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {trigger}()")
 
 
 def _widen_keys() -> None:
@@ -165,9 +192,8 @@ def _widen_keys() -> None:
         op.execute("ALTER TABLE idempotency_keys_next RENAME TO idempotency_keys")
         op.execute(
             "CREATE TRIGGER idempotency_keys_no_update BEFORE UPDATE ON idempotency_keys "
-            "WHEN OLD.release_id IS NOT NULL OR NEW.principal_id <> OLD.principal_id OR NEW.key <> OLD.key "
-            "OR NEW.fingerprint <> OLD.fingerprint "
-            "BEGIN SELECT RAISE(ABORT, 'idempotency_keys: a key that has its answer never changes'); END"
+            f"WHEN {KEY_IS_FIXED} "
+            f"BEGIN SELECT RAISE(ABORT, '{KEY_MESSAGE}'); END"
         )
         op.execute(
             "CREATE TRIGGER idempotency_keys_no_delete BEFORE DELETE ON idempotency_keys "
@@ -190,11 +216,7 @@ def _widen_keys() -> None:
             "CREATE TRIGGER idempotency_keys_append_only BEFORE DELETE OR TRUNCATE ON idempotency_keys "
             "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
         )
-        op.execute(
-            "CREATE TRIGGER idempotency_keys_fixed BEFORE UPDATE ON idempotency_keys FOR EACH ROW "
-            "WHEN (OLD.release_id IS NOT NULL OR NEW.principal_id <> OLD.principal_id OR NEW.key <> OLD.key "
-            "OR NEW.fingerprint <> OLD.fingerprint) EXECUTE FUNCTION refuse_change()"
-        )
+        _guard_rows("idempotency_keys", "idempotency_keys_fixed", KEY_IS_FIXED, KEY_MESSAGE)
     op.create_index("ix_idempotency_keys_reservation_id", "idempotency_keys", ["reservation_id"])
 
 
@@ -245,6 +267,9 @@ def downgrade() -> None:
     _narrow_keys()
     for table in ("proposals", "workers", "reservations", "seal", "signing_keys", "shares"):
         op.drop_table(table)
+    if not _is_sqlite():
+        for function in ("seal_stays", "idempotency_keys_fixed"):
+            op.execute(f"DROP FUNCTION {function}()")
     if _is_sqlite():
         # As plain statements: rebuilding the tables would lose their triggers.
         op.execute("ALTER TABLE ledger_entries DROP COLUMN signature")

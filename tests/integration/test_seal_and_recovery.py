@@ -183,16 +183,19 @@ def serve(world: World, who: str = "ada") -> Api:
     return api
 
 
-def assert_sealed(world: World, secret: str) -> None:
+def assert_sealed(world: World, secret: str, *, changed: int = 0) -> None:
     """Assert that the curator is sealed for good and for all, and that the operator is told why."""
-    assert_closed(world, secret)
+    assert_closed(world, secret, changed=changed)
     shown = CliRunner().invoke(cli, ["ledger", "status", "--json"], env=environment(world))
     assert (shown.exit_code, json.loads(shown.stdout)["sealed"]) == (1, True)
     assert secret in json.loads(shown.stdout)["reason"]
 
 
-def assert_closed(world: World, secret: str) -> None:
-    """Assert that nothing new leaves or grows, that what is stored can be read, and that no caller learns why."""
+def assert_closed(world: World, secret: str, *, changed: int = 0) -> None:
+    """Assert that nothing new leaves or grows, that what is stored can be read, and that no caller learns why.
+
+    A release whose own entry was `changed` is nobody's answer any more.
+    """
     api, admin, before = serve(world), serve(world, "root"), world.entries()
     world.curator.ledger.guard.start()
     small = box(features=["age"], price={"mu": 0.01})
@@ -224,13 +227,18 @@ def assert_closed(world: World, secret: str) -> None:
     assert (ready.status_code, ready.json()) == (503, {"status": "sealed"})
     for address in (COHORT, BUDGET_OF, RELEASES, "/v1/keys"):
         assert api.get(address).status_code == 200
-    for release in api.get(RELEASES).json()["releases"]:
-        assert api.get(f"/v1/releases/{release['id']}").status_code == 200
+    for sequence, release in enumerate(api.get(RELEASES).json()["releases"], start=3):
+        assert api.get(f"/v1/releases/{release['id']}").status_code == (503 if sequence == changed else 200)
     assert world.api("audra").get("/v1/ledger/town").status_code == 200
     stored = box(features=["age", "sex", "weight"], price={"mu": 0.1})
-    assert api.post(RELEASES, json=stored, key="stored").headers["curator-answer"] == "replayed"
+    replayed = api.post(RELEASES, json=stored, key="stored")
     reader = serve(world, "ben").post(RELEASES, json=stored, key="n6")
-    assert reader.headers["curator-answer"] == "stored"
+    if changed == 3:
+        problem(replayed, "ledger-unverified", 503)
+        problem(reader, "ledger-unverified", 503)
+    else:
+        assert replayed.headers["curator-answer"] == "replayed"
+        assert reader.headers["curator-answer"] == "stored"
     assert secret in world.curator.ledger.guard.reason()
 
 
@@ -337,7 +345,7 @@ DAMAGES: list[tuple[Callable[[World], None], str]] = [
 def test_a_start_seals_a_ledger_with(used: World, damage: Callable[[World], None], reason: str) -> None:
     damage(used)
     assert reason in start(used)
-    assert_sealed(used, reason)
+    assert_sealed(used, reason, changed={change_entry: 3, change_signature: 4}.get(damage, 0))
     assert reason in start(used)  # nothing but a reconciliation lifts it
 
 

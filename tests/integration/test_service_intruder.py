@@ -1,0 +1,298 @@
+"""Somebody has the service's login to PostgreSQL, and neither the signing key nor the host: what they cannot do.
+
+They may insert into the log and change what is not history. Each test lets them, and holds a promise against it: no
+release leaves that is charged to nobody, to others or for other noise, and no answer is served that was never charged,
+unless `curator ledger verify` or the next start names it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from scenes import ASYNC, QUOTES, RELEASES, Gate, another_worker, await_job, box
+from support import World, body, csv_text, fresh_database, make_rows, manifest_text, open_world, problem, service_url
+from typer.testing import CliRunner
+
+from curator_service.backup import read_backup, write_backup
+from curator_service.cli.main import app
+from curator_service.curator import make_curator
+from curator_service.ledger.entries import GENESIS, canonical, entry_hash
+from curator_service.ledger.recovery import reconcile
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.releases.backing import find_unbacked
+from curator_service.settings import Settings
+
+pytestmark = pytest.mark.postgres
+
+WHEN = "2026-03-01T12:00:00Z"
+ENTRY = "INSERT INTO ledger_entries (population, sequence, payload, entry_hash, signature) VALUES (%s, %s, %s, %s, '')"
+Act = str | tuple[str, tuple[Any, ...]]
+
+
+def intrude(world: World, *acts: Act) -> list[Any]:
+    """Act with the service's login; return the rows of the last statement."""
+    assert world.settings.database_url is not None
+    found: list[Any] = []
+    with psycopg.connect(service_url(world.settings.database_url)) as connection:
+        for act in acts:
+            cursor = connection.execute(act) if isinstance(act, str) else connection.execute(*act)
+            found = cursor.fetchall() if cursor.description else []
+    return found
+
+
+def is_detected(world: World) -> bool:
+    """Tell whether `curator ledger verify`, or a start, names something."""
+    worker = another_worker(world)
+    try:
+        for population in worker.ledger.list_populations():
+            if not worker.ledger.verify(population.name).ok:
+                return True
+            if find_unbacked(worker.database, worker.datasets, population.name):
+                return True
+        return bool(worker.ledger.guard.find_contradiction() or worker.ledger.guard.start())
+    finally:
+        worker.database.dispose()
+
+
+def unsigned(population: str, sequence: int, previous: str, kind: str, units: int, **facts: str) -> tuple[str, str]:
+    """Write an entry of the first schema, which had no signatures; return its text and its hash."""
+    place = {"population": population, "sequence": sequence, "previous_hash": previous, "units": str(units)}
+    text = canonical({"format": 1, "kind": kind, "actor": "operator:test", "time": WHEN, **place, **facts})
+    return text, entry_hash(text, 1)
+
+
+@pytest.fixture
+def town(tmp_path: Path, postgres_url: str) -> Iterator[World]:
+    """Return a world on PostgreSQL."""
+    with open_world(tmp_path, url=postgres_url) as made:
+        yield made
+
+
+def forge_answer(world: World, sequence: int) -> str:
+    """Put an invented answer to Ada's request beside an entry; return its id."""
+    true = world.api().post(RELEASES, json=box(), key="one").json()
+    receipt = true.pop("receipt")
+    invented = true | {"id": "rel_" + "f" * 24}
+    invented["statistics"]["xtx"]["values"] = [424242.0] * len(invented["statistics"]["xtx"]["values"])
+    text = json.dumps(invented, separators=(",", ":"))
+    ((dataset,),) = intrude(world, "SELECT dataset_id FROM releases")
+    if sequence < 1:
+        facts = {name: value for name, value in receipt.items() if name not in {"entry_hash", "signature"}}
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        payload = canonical(facts | {"release": invented["id"], "answer_digest": digest, "sequence": sequence})
+        intrude(world, (ENTRY, ("town", sequence, payload, entry_hash(payload))))
+    row = invented["id"], dataset, "town", sequence, receipt["request_digest"], text
+    intrude(world, ("INSERT INTO releases VALUES (%s, %s, %s, %s, %s, %s)", row))
+    return str(invented["id"])
+
+
+@pytest.mark.parametrize("sequence", [0, -5, 2], ids=["before_the_chain", "far_before_it", "beside_another_entry"])
+def test_an_invented_answer_is_not_served(town: World, sequence: int) -> None:
+    invented, ben = forge_answer(town, sequence), town.api("ben")
+    problem(ben.post(RELEASES, json=box(), key="his"), "ledger-unverified", 503)
+    problem(ben.get(f"/v1/releases/{invented}"), "ledger-unverified", 503)
+    problem(ben.post(RELEASES, json=box(fresh=True), key="next"), "ledger-unverified", 503)
+    assert is_detected(town)
+
+
+def test_an_invented_reconciliation_saves_nobody_a_write_off(town: World, tmp_path: Path, postgres_server: str) -> None:
+    api = town.api()
+    facts = {"kind": "reconcile", "population": "town", "sequence": 0, "epoch": 2, "kept_through": "2"}
+    payload = canonical(facts | {"posted": str(2**60), "lost": [], "all": "no"})
+    intrude(town, (ENTRY, ("town", 0, payload, entry_hash(payload))))
+    write_backup(town.curator, tmp_path / "b.tar")
+    assert api.post(RELEASES, json=box(fresh=True), key="lost").status_code == 201
+    assert is_detected(town)
+    with fresh_database(postgres_server) as url:
+        settings = Settings(
+            data_dir=tmp_path / "restored",
+            keys_dir=town.settings.keys_folder,
+            anchor_dir=town.settings.anchor_folder,
+            database_url=url,
+        )
+        curator = make_curator(settings, noise=town.noise, now=town.clock)
+        try:
+            read_backup(curator, tmp_path / "b.tar")
+            with pytest.raises(ValueError, match="broken at sequence 1"):
+                reconcile(curator.ledger, [], actor="operator:test", anchor_lost=False)
+        finally:
+            curator.close()
+
+
+def test_terms_of_a_population_that_change_for_a_moment_sell_nothing(tmp_path: Path, postgres_url: str) -> None:
+    with open_world(tmp_path, url=postgres_url, adjacency=Adjacency.REPLACE_ONE) as world:
+        api = world.api()
+        intrude(world, "UPDATE populations SET adjacency = 'add_remove'")
+        problem(api.post(RELEASES, json=box(fresh=True), key="k"), "ledger-unverified", 503)
+
+
+@pytest.mark.parametrize("rows", [{"map": "box"}, {"map": "ball"}], ids=["at_once", "reserved_first"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "manifest = replace(manifest, '\"row_capacity\":1000', '\"row_capacity\":90')",
+        "population = 'valley'",
+        "snapshot_commitment = repeat('0', 64)",
+        "name = 'cohort2'",
+    ],
+    ids=["declarations", "population", "snapshot", "name"],
+)
+def test_a_dataset_that_changes_for_a_moment_sells_nothing(town: World, change: str, rows: dict[str, str]) -> None:
+    api = town.api()
+    name = "cohort2" if "name" in change else "cohort"
+    assert intrude(town, f"UPDATE datasets SET {change} WHERE name = 'cohort' RETURNING 1") == [(1,)]
+    before = town.account().sequence
+    answer = api.post(f"/v1/datasets/{name}/releases", json=body(rows=rows, fresh=True), key="k")
+    problem(answer, "ledger-unverified", 503)
+    assert town.account().sequence == before
+
+
+def test_rows_per_person_that_change_for_a_moment_sell_nothing(town: World) -> None:
+    rows = [{**row, "pid": str(i // 4)} for i, row in enumerate(make_rows(80, seed=5))]
+    manifest, data = town.folder / "visits.toml", town.folder / "visits.csv"
+    declared = manifest_text("visits").replace(
+        "row_capacity", 'subject = "pid"\nrows_per_subject = 100\nrow_capacity', 1
+    )
+    manifest.write_text(declared, encoding="utf-8")
+    data.write_text(csv_text(rows), encoding="utf-8")
+    dataset = town.curator.datasets.register(manifest, data, actor="operator:test").id
+    town.curator.identity.add_grant("ada", dataset)
+    api = town.api()
+    changed = """UPDATE datasets SET manifest = replace(manifest, '"rows_per_subject":100', '"rows_per_subject":1')"""
+    intrude(town, f"{changed} WHERE name = 'visits'")
+    problem(api.post("/v1/datasets/visits/releases", json=box(), key="k"), "ledger-unverified", 503)
+
+
+def test_a_dataset_does_not_point_to_the_rows_of_another(town: World) -> None:
+    api = town.api()
+    ((dataset,),) = intrude(town, "SELECT id FROM datasets WHERE name = 'cohort'")
+    intrude(
+        town,
+        (
+            "INSERT INTO datasets SELECT %s, 'twin', 'valley', manifest, row_count, lattice_digest, snapshot_nonce, "
+            "snapshot_commitment, created_at FROM datasets WHERE name = 'cohort'",
+            (f"./{dataset}",),
+        ),
+        (
+            "INSERT INTO grants SELECT principal_id, %s, created_at FROM grants WHERE dataset_id = %s",
+            (f"./{dataset}", dataset),
+        ),
+    )
+    problem(api.post("/v1/datasets/twin/releases", json=box(), key="k"), "ledger-unverified", 503)
+
+
+def test_two_datasets_do_not_change_their_rows(town: World) -> None:
+    """The stored rows of a dataset lie in a folder of its id."""
+    api = town.api()
+    town.curator.identity.add_grant("ada", town.register("other", "valley", make_rows(40, seed=9)))
+    swap = "UPDATE datasets d SET name = o.name, population = o.population, manifest = o.manifest, "
+    swap += "lattice_digest = o.lattice_digest, snapshot_nonce = o.snapshot_nonce, "
+    swap += "snapshot_commitment = o.snapshot_commitment FROM datasets o "
+    swap += "WHERE d.name IN ('cohort', 'other') AND o.name IN ('cohort', 'other') AND d.name <> o.name"
+    assert town.curator.database.url is not None
+    intrude(town, "UPDATE datasets SET name = 'parked' WHERE name = 'other'")
+    intrude(
+        town,
+        swap.replace("'other'", "'parked'").replace("name = o.name, ", ""),
+        "UPDATE datasets SET name = 'swapping' WHERE name = 'cohort'",
+        "UPDATE datasets SET name = 'cohort' WHERE name = 'parked'",
+    )
+    problem(api.post(RELEASES, json=box(fresh=True), key="k"), "ledger-unverified", 503)
+
+
+def test_a_limit_is_not_raised_by_an_entry_that_nobody_signed(town: World) -> None:
+    api = town.api()  # it runs when the command line adds people, of whom its anchor knows nothing
+    town.curator.ledger.create_population(
+        "city",
+        adjacency=Adjacency.ADD_REMOVE,
+        accountant="gdp",
+        limit=Price(mu=0.06),
+        delta=1e-6,
+        actor="operator:test",
+    )
+    town.curator.identity.add_grant("ada", town.register("urban", "city", make_rows(50, seed=3)))
+    ((head, sequence),) = intrude(town, "SELECT head_hash, head_sequence FROM populations WHERE name = 'city'")
+    text, digest = unsigned("city", sequence + 1, head, "limit", 2**59, approved_by="prn_b", reason="")
+    raised = "UPDATE populations SET limit_units = %s, head_sequence = %s, head_hash = %s WHERE name = 'city'"
+    intrude(town, (ENTRY, ("city", sequence + 1, text, digest)), (raised, (2**59, sequence + 1, digest)))
+    problem(api.post("/v1/datasets/urban/releases", json=box(fresh=True), key="k"), "ledger-unverified", 503)
+    assert not town.curator.ledger.verify("city").ok
+
+
+def test_an_invented_population_pays_for_nobody(town: World) -> None:
+    api = town.api()
+    ((manifest, snapshot),) = intrude(town, "SELECT manifest, snapshot_commitment FROM datasets WHERE name = 'cohort'")
+    terms = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06"}
+    first, first_hash = unsigned("evil", 1, GENESIS, "open", 2**59, **terms)
+    registered = {"dataset": "cohort", "manifest_digest": hashlib.sha256(manifest.encode()).hexdigest()}
+    second, second_hash = unsigned("evil", 2, first_hash, "dataset", 0, snapshot=snapshot, **registered)
+    intrude(
+        town,
+        (
+            "INSERT INTO populations (name, adjacency, accountant, delta, limit_units, posted_units, pending_units, "
+            "head_sequence, head_hash, created_at, epoch) VALUES "
+            "('evil', 'add_remove', 'gdp', '1e-06', %s, 0, 0, 2, %s, %s, 1)",
+            (2**59, second_hash, WHEN),
+        ),
+        (ENTRY, ("evil", 1, first, first_hash)),
+        (ENTRY, ("evil", 2, second, second_hash)),
+        "UPDATE datasets SET population = 'evil' WHERE name = 'cohort'",
+    )
+    answer = api.post(RELEASES, json=box(fresh=True, price={"mu": 5.0}), key="k")
+    problem(answer, "ledger-unverified", 503)
+    assert is_detected(town)
+
+
+def test_a_seal_is_not_lifted_by_an_update(town: World) -> None:
+    api = town.api()
+    town.curator.ledger.guard.seal("a proved contradiction")
+    for change in ("reason = '', sealed_at = ''", "id = 2"):
+        with pytest.raises(psycopg.errors.RaiseException, match="seal"):
+            intrude(town, f"UPDATE seal SET {change}")
+    problem(api.post(RELEASES, json=box(fresh=True), key="k"), "ledger-unverified", 503)
+
+
+def test_a_changed_dataset_does_not_pass_the_start(town: World) -> None:
+    ((manifest, snapshot),) = intrude(town, "SELECT manifest, snapshot_commitment FROM datasets WHERE name = 'cohort'")
+    changed = manifest.replace('"row_capacity":1000', '"row_capacity":90')
+    facts = {"kind": "dataset", "population": "town", "dataset": "cohort", "snapshot": snapshot, "sequence": -5}
+    payload = canonical(facts | {"manifest_digest": hashlib.sha256(changed.encode()).hexdigest()})
+    intrude(
+        town,
+        (ENTRY, ("town", -5, payload, entry_hash(payload))),
+        ("UPDATE datasets SET manifest = %s WHERE name = 'cohort'", (changed,)),
+    )
+    worker = another_worker(town)
+    assert worker.ledger.guard.start()
+    worker.database.dispose()
+
+
+def test_a_key_that_waits_does_not_come_to_wait_for_another_job(tmp_path: Path, postgres_url: str) -> None:
+    gate = Gate()
+    with open_world(tmp_path, url=postgres_url, noise=gate) as world:
+        api = world.api()
+        cancelled = api.post(RELEASES, json=body(fresh=True), key="other", headers=ASYNC).json()["id"]
+        gate.await_entry()
+        assert api.request("DELETE", f"/v1/jobs/{cancelled}").status_code == 200
+        running = api.post(RELEASES, json=body(fresh=True), key="k", headers=ASYNC).json()["id"]
+        with pytest.raises(psycopg.errors.RaiseException, match="idempotency_keys"):
+            intrude(world, f"UPDATE idempotency_keys SET reservation_id = '{cancelled}' WHERE key = 'k'")
+        gate.opened.set()
+        assert await_job(api, running)["state"] == "done"
+        assert [entry["reservation"] for entry in world.entries() if entry["kind"] == "charge"] == [running]
+
+
+def test_a_stray_key_is_named_and_verifies_nothing(town: World) -> None:
+    intrude(town, "INSERT INTO signing_keys VALUES ('key_x', 'x', 't', 'key_nobody', '')")
+    environment = {"CURATOR_DATA_DIR": str(town.settings.data_dir), "CURATOR_DATABASE_URL": town.settings.database_url}
+    result = CliRunner().invoke(app, ["ledger", "verify"], env=environment | {"COLUMNS": "200"})
+    assert result.exit_code == 1
+    assert "key_x" in result.stderr
+    api = town.api()
+    problem(api.post(RELEASES, json=box(), key="k"), "ledger-unverified", 503)
+    assert api.post(QUOTES, json=box()).status_code == 200
