@@ -1,6 +1,5 @@
 """Queries of datasets."""
 
-import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -33,7 +32,11 @@ class Dataset:
     row_count: int = field(repr=False)
     commitment: str
     created_at: str
-    manifest_digest: str = ""
+
+    @property
+    def manifest_digest(self) -> str:
+        """What the ledger holds of the declarations."""
+        return self.manifest.digest
 
     @property
     def registration(self) -> Registration:
@@ -98,7 +101,6 @@ def _dataset(row: tuple[Any, ...]) -> Dataset:
         row_count,
         commitment,
         created_at,
-        hashlib.sha256(manifest.encode()).hexdigest(),
     )
 
 

@@ -366,10 +366,10 @@ def test_what_was_registered_is_pinned_in_the_ledger_without_a_count(world: Worl
     entry = world.entries()[-1]
     assert (entry["kind"], entry["dataset"], entry["units"]) == ("dataset", "new", "0")
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "new")
-    assert entry["snapshot"] == dataset.commitment
+    assert (entry["snapshot"], entry["dataset_id"]) == (dataset.commitment, dataset.id)
     assert set(entry) == {
-        "actor", "dataset", "entry_hash", "epoch", "format", "key_id", "kind", "limit", "manifest_digest", "pending",
-        "population", "posted", "previous_hash", "sequence", "signature", "snapshot", "time", "units",
+        "actor", "dataset", "dataset_id", "entry_hash", "epoch", "format", "key_id", "kind", "limit", "manifest_digest",
+        "pending", "population", "posted", "previous_hash", "sequence", "signature", "snapshot", "time", "units",
     }  # fmt: skip
 
 
