@@ -128,7 +128,7 @@ class Manifest(BaseModel):
         """Every column's declaration."""
         return {declaration.name: declaration.column for declaration in self.columns}
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 of the declaration as it is stored; the ledger's entry of the registration holds it."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()

@@ -1,5 +1,6 @@
 """Queries of datasets."""
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -20,7 +21,8 @@ from curator_service.privacy.adjacency import Adjacency
 class Dataset:
     """A registered dataset with its population's adjacency and accountant.
 
-    `row_count` counts persons where the manifest declares a subject.
+    `row_count` counts persons where the manifest declares a subject. `manifest_digest` is of the declarations as they
+    are stored: a later version may read defaults into them that an older one did not know.
     """
 
     id: str
@@ -32,11 +34,7 @@ class Dataset:
     row_count: int = field(repr=False)
     commitment: str
     created_at: str
-
-    @property
-    def manifest_digest(self) -> str:
-        """What the ledger holds of the declarations."""
-        return self.manifest.digest
+    manifest_digest: str
 
     @property
     def registration(self) -> Registration:
@@ -101,6 +99,7 @@ def _dataset(row: tuple[Any, ...]) -> Dataset:
         row_count,
         commitment,
         created_at,
+        hashlib.sha256(manifest.encode()).hexdigest(),
     )
 
 

@@ -124,6 +124,7 @@ class DatasetService:
                 row_count=snapshot.person_count,
                 commitment=commitment,
                 created_at=moment,
+                manifest_digest=manifest.digest,
             )
             if not repository.insert_dataset(connection, NewDataset(dataset, snapshot.lattice_digest, nonce)):
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, bindparam, select, update
 
 from curator_service.clock import timestamp
-from curator_service.db import Statement
+from curator_service.db import InsertIfAbsent, Statement
 from curator_service.ledger import repository as ledger_repository
 from curator_service.ledger import reservations
 from curator_service.ledger.book import Ledger
@@ -87,18 +86,12 @@ def _read_check_write() -> None:
 def _unclaimed_key() -> None:
     """Look a key up, and write it afterwards whoever has it: nothing decides between two who found it unknown."""
 
-    class Overwrite(Statement):
-        def _build(self, dialect: Any) -> Any:
-            insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(IdempotencyKeyRow)
-            return insertion.on_conflict_do_update(
-                index_elements=[IdempotencyKeyRow.principal_id, IdempotencyKeyRow.key],
-                set_={
-                    "release_id": insertion.excluded.release_id,
-                    "reservation_id": insertion.excluded.reservation_id,
-                },
-            )
+    class Ignored(InsertIfAbsent):
+        def changed(self, connection: Connection, /, **values: object) -> int:
+            super().changed(connection, **values)
+            return 1
 
-    release_repository._CLAIM_KEY = Overwrite(insert(IdempotencyKeyRow))  # type: ignore[assignment]
+    release_repository._CLAIM_KEY = Ignored(IdempotencyKeyRow)  # type: ignore[assignment]
 
 
 def _post_unfenced() -> None:
