@@ -163,9 +163,12 @@ def upgrade() -> None:
 
 
 def _guard_rows(table: str, trigger: str, refused: str, message: str) -> None:
-    """Refuse changes of rows under a condition that may look at other tables, which PostgreSQL's WHEN may not."""
+    """Refuse changes of rows under a condition that may look at other tables, which PostgreSQL's WHEN may not.
+
+    Temporary tables come last in the search path: those of whoever writes must not take the place of the ledger's.
+    """
     op.execute(
-        f"CREATE FUNCTION {trigger}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"CREATE FUNCTION {trigger}() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$ BEGIN "
         f"IF {refused} THEN RAISE EXCEPTION '{message}'; END IF; RETURN NEW; END $$"
     )
     op.execute(f"CREATE TRIGGER {trigger} BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {trigger}()")

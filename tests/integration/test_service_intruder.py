@@ -251,9 +251,11 @@ def test_an_invented_population_pays_for_nobody(town: World) -> None:
 def test_a_seal_is_not_lifted_by_an_update(town: World) -> None:
     api = town.api()
     town.curator.ledger.guard.seal("a proved contradiction")
+    mine = "CREATE TEMPORARY TABLE populations (name text, head_sequence bigint, head_hash text)"
     for change in ("reason = '', sealed_at = ''", "id = 2"):
-        with pytest.raises(psycopg.errors.RaiseException, match="seal"):
-            intrude(town, f"UPDATE seal SET {change}")
+        for before in ("SELECT 1", mine):
+            with pytest.raises(psycopg.errors.RaiseException, match="seal"):
+                intrude(town, before, f"UPDATE seal SET {change}")
     problem(api.post(RELEASES, json=box(fresh=True), key="k"), "ledger-unverified", 503)
 
 
@@ -280,8 +282,10 @@ def test_a_key_that_waits_does_not_come_to_wait_for_another_job(tmp_path: Path, 
         gate.await_entry()
         assert api.request("DELETE", f"/v1/jobs/{cancelled}").status_code == 200
         running = api.post(RELEASES, json=body(fresh=True), key="k", headers=ASYNC).json()["id"]
-        with pytest.raises(psycopg.errors.RaiseException, match="idempotency_keys"):
-            intrude(world, f"UPDATE idempotency_keys SET reservation_id = '{cancelled}' WHERE key = 'k'")
+        mine = f"CREATE TEMPORARY TABLE reservations AS SELECT '{running}' AS id, 'closed' AS state"
+        for before in ("SELECT 1", mine):
+            with pytest.raises(psycopg.errors.RaiseException, match="idempotency_keys"):
+                intrude(world, before, f"UPDATE idempotency_keys SET reservation_id = '{cancelled}' WHERE key = 'k'")
         gate.opened.set()
         assert await_job(api, running)["state"] == "done"
         assert [entry["reservation"] for entry in world.entries() if entry["kind"] == "charge"] == [running]
