@@ -31,7 +31,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> str:
-    """Return the URL of a PostgreSQL server on which tests may create databases."""
+    """Return the URL of a PostgreSQL server on which tests may create databases and roles."""
     url = os.environ.get(POSTGRES_VARIABLE)
     if not url:
         pytest.skip(f"PostgreSQL is NOT tested: set {POSTGRES_VARIABLE}=postgresql://user@host/postgres")
