@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, literal, or_, select, update
 
 from curator_service.db import InsertIfAbsent, Statement
-from curator_service.ledger.models import SealRow, SigningKeyRow
-
-SEAL_ID = 1
+from curator_service.ledger.models import SEAL_ID, SealRow, SigningKeyRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.db import Base
 
+SEAL_ID = 1
+"""The seal has one row."""
+
 
 class PopulationRow(Base):
     """A population and its account: one row, which every charge locks. Amounts are integers of 10⁻¹² µ²."""

@@ -11,13 +11,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 from curator_service.db import InsertIfAbsent, Statement
 from curator_service.ledger.chain import Share
 from curator_service.ledger.entries import StoredEntry
-from curator_service.ledger.models import LedgerEntryRow, PopulationRow, SealRow, ShareRow
+from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
 
 _PAGE = 1000
 _BEFORE_ALL = -(2**63)
-SEAL_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
