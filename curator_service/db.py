@@ -84,6 +84,8 @@ class Database:
             event.listen(self._writer, "begin", _begin_immediate)
         else:
             event.listen(self._writer, "connect", _configure_postgres)
+            for engine in (self._writer, self._reader):
+                event.listen(engine, "do_connect", _connect_postgres)
 
     @property
     def is_sqlite(self) -> bool:
@@ -289,6 +291,14 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA foreign_keys=ON")
     cursor.execute("PRAGMA recursive_triggers=ON")  # or REPLACE would delete past the append-only triggers
     cursor.close()
+
+
+def _connect_postgres(dialect: Dialect, _record: Any, arguments: Any, named: Any) -> Any:
+    """Connect; what the system refuses beside the socket, as a descriptor to wait with, is an error of the database."""
+    try:
+        return dialect.connect(*arguments, **named)
+    except OSError as error:
+        raise psycopg.OperationalError(f"no connection: {error.strerror}") from None
 
 
 def _configure_postgres(connection: Any, _record: Any) -> None:

@@ -1,12 +1,15 @@
 """Units of work and readings: what waits for what, and what a server's defaults cannot weaken."""
 
+import errno
+import os
 import threading
 
+import psycopg
 import pytest
 from sqlalchemy import text
 from support import World
 
-from curator_service.db import Database
+from curator_service.db import DATABASE_ERRORS, Database
 from curator_service.ledger import repository
 
 
@@ -50,6 +53,24 @@ def test_a_sitting_sees_what_others_commit_in_the_meantime(both: World) -> None:
     assert before is not None
     assert after is not None
     assert after.posted == before.posted + 1
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("way", ["begin", "read"])
+def test_a_connection_that_the_system_refuses_is_an_error_of_the_database(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    def wait(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    database = Database(postgres_url)
+    with monkeypatch.context() as broken:
+        broken.setattr(psycopg.waiting, "wait_conn", wait)
+        with pytest.raises(DATABASE_ERRORS), getattr(database, way)():
+            pass
+    with getattr(database, way)() as connection:
+        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+    database.dispose()
 
 
 @pytest.mark.postgres
