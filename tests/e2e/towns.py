@@ -156,7 +156,7 @@ class Caller:
         key: str,
         *,
         headers: Mapping[str, str] | None = None,
-        within_s: float = 15.0,
+        within_s: float = 60.0,
     ) -> httpx.Response:
         """Send a request with its key until it is answered or refused for good; follow its job, if it becomes one.
 
