@@ -107,6 +107,11 @@ class Release:
         rows = self.request.get("rows")
         return rows.get("map") if isinstance(rows, dict) else None
 
+    @property
+    def is_public(self) -> bool:
+        """Whether it was made of rows that the analyst owns, see `from_public`."""
+        return self.request.get("public") is True
+
     def __repr__(self) -> str:
         """Show what was released, of what, for which price."""
         price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"

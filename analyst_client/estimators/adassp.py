@@ -4,9 +4,12 @@ import math
 
 import numpy as np
 
-from analyst_client.estimators.base import FloatArray, LinearFit, NormalEquations
-from analyst_client.estimators.linalg import noise_norm_quantile, smallest_eigenvalue, solve_symmetric, spectral_scale
-from analyst_client.release import Release
+from analyst_client.errors import EstimationError
+from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linalg import noise_norm_quantile, smallest_eigenvalue, spectral_scale
+from analyst_client.estimators.ridge import solve
+from analyst_client.inference.equations import Equations
+from analyst_client.inference.results import Solution
 
 DEFAULT_DELTA = 1e-6
 
@@ -81,37 +84,42 @@ class AdaSSP(LinearFit):
     def __init__(self, failure_probability: float = 0.05) -> None:
         self.failure_probability = failure_probability
 
-    def _solve(self, equations: NormalEquations) -> FloatArray:
+    def _solve(self, equations: Equations) -> Solution:
         if not 0.0 < self.failure_probability < 1.0:
             raise ValueError(f"failure_probability must be in (0, 1), not {self.failure_probability!r}")
-        xtx, release = equations.xtx, equations.release
-        d, sigma = len(xtx), xtx_scale(release)
+        xtx = equations.xtx
+        d, sigma = len(xtx), xtx_scale(equations)
         self.threshold_ = sigma * math.sqrt(d * math.log(2.0 * d**2 / self.failure_probability))
-        self.lambda_min_ = lower_bound(release, xtx, sigma, self.failure_probability)
+        self.lambda_min_ = lower_bound(equations, sigma, self.failure_probability)
         penalty = max(0.0, self.threshold_ - self.lambda_min_)
-        weights = equations.penalised.copy()
-        if release.has_constant:
+        weights = equations.penalised
+        if equations.has_constant:
             weights[0] = min(1.0, 2.0 * self.threshold_ / xtx[0, 0]) if xtx[0, 0] > 0.0 else 1.0
         penalties = penalty * weights
         shortfall = sigma - smallest_eigenvalue(xtx + np.diag(penalties))
         if penalty > 0.0 and shortfall > 0.0:
             penalties += shortfall
-        self.constant_penalty_ = float(penalties[0]) if release.has_constant else 0.0
+        self.constant_penalty_ = float(penalties[0]) if equations.has_constant else 0.0
         self.penalty_ = float(penalties[-1])
-        return solve_symmetric(xtx + np.diag(penalties), equations.xty)
+        return solve(equations, penalties)
 
 
-def xtx_scale(release: Release) -> float:
-    """Return σ of the noise in XᵀX. Raise `ValueError` when the release does not state it."""
-    diagonal, offdiagonal = release.noise.xtx_diagonal, release.noise.xtx_offdiagonal
-    if diagonal is None or offdiagonal is None:
-        raise ValueError("AdaSSP needs the noise of XᵀX, which this release does not state")
-    return spectral_scale(diagonal, offdiagonal)
+def xtx_scale(equations: Equations) -> float:
+    """Return σ of the noise in the pooled XᵀX. Raise `EstimationError` when a release does not state it."""
+    squared = 0.0
+    for weight, site in zip(equations.weights, equations.sites, strict=True):
+        noise = site.release.noise
+        if noise.xtx_diagonal is None or noise.xtx_offdiagonal is None:
+            raise EstimationError("AdaSSP needs the noise of XᵀX, which this release does not state")
+        own = spectral_scale(noise.xtx_diagonal, noise.xtx_offdiagonal)
+        squared += (weight * own * np.linalg.norm(site.to_common, 2) ** 2) ** 2
+    return math.sqrt(squared)
 
 
-def lower_bound(release: Release, xtx: FloatArray, sigma: float, probability: float) -> float:
+def lower_bound(equations: Equations, sigma: float, probability: float) -> float:
     """Return a lower bound on the smallest eigenvalue of the exact XᵀX, at least 0; see the notes of `AdaSSP`."""
-    if release.lambda_min is not None and release.noise.lambda_min is not None:
+    release = equations.sites[0].release
+    if len(equations.sites) == 1 and release.lambda_min is not None and release.noise.lambda_min is not None:
         delta = release.cost.delta if release.cost is not None and release.cost.delta > 0.0 else DEFAULT_DELTA
         return max(0.0, release.lambda_min - release.noise.lambda_min * math.sqrt(math.log(6.0 / delta)))
-    return max(0.0, smallest_eigenvalue(xtx) - noise_norm_quantile(sigma, len(xtx), probability))
+    return max(0.0, smallest_eigenvalue(equations.xtx) - noise_norm_quantile(sigma, len(equations.xtx), probability))

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.design import design_matrix, map_rows
+from analyst_client.inference.equations import Equations
+from analyst_client.inference.pooling import pool
+from analyst_client.inference.results import IntervalMethod, Solution, TargetResults
+from analyst_client.inference.units import raw_units
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
@@ -41,45 +45,6 @@ class Estimator:
         return f"{type(self).__name__}({values})"
 
 
-@dataclass(frozen=True)
-class NormalEquations:
-    """The noisy equations ``xtx @ beta = xty`` of a fit, in scaled units.
-
-    Attributes
-    ----------
-    xtx : ndarray of shape (D, D)
-    xty : ndarray of shape (D, T)
-    penalised : ndarray of shape (D,)
-        1 for a term, 0 for the constant.
-    release : Release
-        Where they come from, with its noise.
-    """
-
-    xtx: FloatArray
-    xty: FloatArray
-    penalised: FloatArray
-    release: Release
-
-    @classmethod
-    def of(cls, release: Release, target: str | None) -> "tuple[NormalEquations, tuple[Term, ...]]":
-        """Choose the equations of one target, or of all, and return them with the targets.
-
-        Raises
-        ------
-        EstimationError
-            When the release holds no XᵀX or no Xᵀy.
-        ValueError
-            When it has no such target.
-        """
-        if release.xtx is None or release.xty is None or not release.targets:
-            raise EstimationError("a fit needs XᵀX and Xᵀy: ask for the statistics 'xtx' and 'xty' with a target")
-        if target is not None and target not in release.target_names:
-            raise ValueError(f"the release has no target {target!r}; it has {', '.join(release.target_names)}")
-        chosen = [t for t, name in enumerate(release.target_names) if target in {None, name}]
-        penalised = np.array([float(term.kind != "constant") for term in release.terms])
-        return cls(release.xtx, release.xty[:, chosen], penalised, release), tuple(release.targets[t] for t in chosen)
-
-
 class LinearFit(Estimator, ABC):
     """A linear regression fitted on a release.
 
@@ -98,6 +63,8 @@ class LinearFit(Estimator, ABC):
     term_names_ : ndarray of str, of shape (D',)
         Names of the coefficients.
     target_names_ : ndarray of str, of shape (T,)
+    results_ : tuple of TargetResults
+        Inference, target by target.
     row_map_ : str or None
         How the curator mapped rows. Under ``"unit"``, and under ``"unit_xy"`` with a constant, the model is linear in
         the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides.
@@ -115,19 +82,29 @@ class LinearFit(Estimator, ABC):
     terms_: tuple[Term, ...]
     targets_: tuple[Term, ...]
     row_map_: str | None
+    results_: tuple[TargetResults, ...]
 
     @abstractmethod
-    def _solve(self, equations: NormalEquations) -> FloatArray:
-        """Return the solution of shape (D, T) and set `penalty_`."""
+    def _solve(self, equations: Equations) -> Solution:
+        """Solve the equations of one target, and set the attributes of the fit."""
 
-    def fit(self, release: Release, target: str | None = None) -> Self:
-        """Fit on a release.
+    def fit(
+        self,
+        releases: Release | Sequence[Release],
+        target: str | None = None,
+        *,
+        rows: float | Sequence[float] | None = None,
+    ) -> Self:
+        """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
 
         Parameters
         ----------
-        release : Release
+        releases : Release or sequence of Release
+            One for each hospital; bounds, scalings and noise may differ. See `analyst_client.inference.pooling.pool`.
         target : str, optional
-            One of its targets. Default all.
+            One of the targets. Default all.
+        rows : float or sequence of float, optional
+            How many rows each release has, for inference where it has no constant to tell.
 
         Returns
         -------
@@ -136,30 +113,34 @@ class LinearFit(Estimator, ABC):
         Raises
         ------
         EstimationError
-            When the release does not determine the fit.
+            When the releases do not determine the fit.
         ValueError
-            When a hyper-parameter is out of range or there is no such target.
+            When a hyper-parameter is out of range, there is no such target, or releases do not fit together.
         """
-        equations, targets = NormalEquations.of(release, target)
-        scaled = self._solve(equations).T
-        self.columns_, self.terms_, self.targets_ = release.features, release.terms, targets
-        self.feature_names_in_ = np.array(release.feature_names, dtype=object)
-        self.n_features_in_ = len(release.features)
-        self.target_names_ = np.array([term.name for term in targets], dtype=object)
-        first = int(release.has_constant)
-        self.term_names_ = np.array(release.term_names[first:], dtype=object)
-        self.row_map_ = release.row_map
-        if release.row_map == "unit" or (release.row_map == "unit_xy" and release.has_constant):
-            coef, intercept = unscale(
-                scaled, tuple(replace(term, center=0.0, scale=1.0) for term in release.terms), targets
-            )
-        else:
-            coef, intercept = unscale(scaled, release.terms, targets)
-        several = len(targets) > 1
+        pooled = pool(releases, target, rows)
+        first = pooled[0]
+        self.results_ = tuple(TargetResults(equations, self._solve(equations)) for equations in pooled)
+        self.columns_, self.terms_ = first.columns, first.terms
+        self.targets_ = tuple(equations.target for equations in pooled)
+        self.feature_names_in_ = np.array([column.name for column in first.columns], dtype=object)
+        self.n_features_in_ = len(first.columns)
+        self.target_names_ = np.array([term.name for term in self.targets_], dtype=object)
+        self.term_names_ = np.array([term.name for term in first.terms[int(first.has_constant) :]], dtype=object)
+        self.row_map_ = first.row_map
+        scaled = np.array([results.solution.theta for results in self.results_])
+        raw = np.array([self._in_raw_units(results) for results in self.results_])
+        several = len(pooled) > 1
         self.scaled_coef_ = scaled if several else scaled[0]
-        self.coef_ = coef if several else coef[0]
-        self.intercept_ = intercept if several else float(intercept[0])
+        self.coef_ = raw[:, 1:] if several else raw[0, 1:]
+        self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
         return self
+
+    @staticmethod
+    def _in_raw_units(results: TargetResults) -> FloatArray:
+        equations = results.equations
+        L, constant = raw_units(equations.terms, equations.target, equations.row_map)
+        raw: FloatArray = L @ results.solution.theta + constant
+        return raw
 
     def predict(self, X: Any, clip: bool = True) -> FloatArray:
         """Predict targets in their raw units.
@@ -182,8 +163,7 @@ class LinearFit(Estimator, ABC):
         ValueError
             When a column is absent, a level unknown or a value no number.
         """
-        if not hasattr(self, "scaled_coef_"):
-            raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(release) first")
+        self._check_fitted()
         matrix = map_rows(design_matrix(X, self.columns_, self.terms_, clip), self.terms_, self.row_map_)
         center = np.array([term.center for term in self.targets_])
         scale = np.array([term.scale for term in self.targets_])
@@ -210,30 +190,66 @@ class LinearFit(Estimator, ABC):
             raise ValueError("R² needs values of y that differ")
         return float(np.mean(1.0 - residual / total))
 
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "results_"):
+            raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(release) first")
 
-def unscale(scaled: FloatArray, terms: tuple[Term, ...], targets: tuple[Term, ...]) -> tuple[FloatArray, FloatArray]:
-    r"""Return coefficients and intercepts in raw units.
+    def _of_each_target(self, read: Callable[[TargetResults], Any]) -> Any:
+        """Return what is read of the one target, or an array with one row for each of several."""
+        self._check_fitted()
+        found = [read(results) for results in self.results_]
+        return found[0] if len(found) == 1 else np.array(found)
 
-    Parameters
-    ----------
-    scaled : ndarray of shape (T, D)
+    @property
+    def param_names_(self) -> NDArray[np.object_]:
+        """Names of the P parameters that inference is about: the constant, if there is one, and the terms."""
+        self._check_fitted()
+        return np.array(self.results_[0].names, dtype=object)
 
-    Returns
-    -------
-    tuple of ndarray
-        Coefficients of shape (T, D'), without the constant, and intercepts of shape (T,).
+    @property
+    def params_(self) -> FloatArray:
+        """The parameters in raw units, of shape (P,) or (T, P): the intercept, if there is one, and `coef_`."""
+        found: FloatArray = self._of_each_target(lambda results: results.params)
+        return found
 
-    Notes
-    -----
-    :math:`\beta'_j = \beta_j s_y/s_j` and :math:`\beta'_0 = c_y + s_y\beta_0 - \sum_j \beta'_j c_j`, with center
-    :math:`c` and scale :math:`s` of each term and of the target (Kalaja 2020, equation 3.7).
-    """
-    first = int(terms[0].kind == "constant")
-    target_center = np.array([term.center for term in targets])
-    target_scale = np.array([term.scale for term in targets])
-    center = np.array([term.center for term in terms[first:]])
-    scale = np.array([term.scale for term in terms[first:]])
-    coef: FloatArray = scaled[:, first:] * target_scale[:, np.newaxis] / scale
-    constant = scaled[:, 0] if first else np.zeros(len(targets))
-    intercept: FloatArray = target_center + target_scale * constant - coef @ center
-    return coef, intercept
+    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
+        r"""Return confidence intervals of the true coefficients, privacy noise included.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        method : str
+            ``"fieller"`` inverts the score test: the stated coverage whatever the noise, unbounded where the data do
+            not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
+            refits least squares under fresh noise.
+
+        Returns
+        -------
+        ndarray of shape (P, 2) or (T, P, 2)
+            Raw units; infinite where an interval is unbounded.
+
+        Raises
+        ------
+        EstimationError
+            When the release lacks what this needs: yᵀy, the noise, or a constant.
+        """
+        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method))
+        return found
+
+    def cov_params(self) -> FloatArray:
+        """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise."""
+        found: FloatArray = self._of_each_target(lambda results: results.cov_params())
+        return found
+
+    @property
+    def bse(self) -> FloatArray:
+        """Standard errors of `params_`, of shape (P,) or (T, P)."""
+        found: FloatArray = self._of_each_target(lambda results: results.bse)
+        return found
+
+    @property
+    def pvalues(self) -> FloatArray:
+        """P-values of each parameter being 0, of shape (P,) or (T, P), from the statistic that intervals invert."""
+        found: FloatArray = self._of_each_target(lambda results: results.pvalues)
+        return found

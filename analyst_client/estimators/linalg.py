@@ -31,28 +31,27 @@ def is_positive_definite(A: FloatArray) -> bool:
     return bool(eigenvalues[0] > rounding_level(eigenvalues))
 
 
-def solve_symmetric(A: FloatArray, B: FloatArray) -> FloatArray:
-    """Solve A X = B for a symmetric A, definite or not; directions without information get 0 (pseudo-inverse).
+def invert_symmetric(A: FloatArray) -> FloatArray:
+    """Invert a symmetric matrix, definite or not; directions without information get 0 (pseudo-inverse).
 
     Parameters
     ----------
     A : ndarray of shape (D, D)
-    B : ndarray of shape (D, T)
 
     Returns
     -------
-    ndarray of shape (D, T)
+    ndarray of shape (D, D)
 
     Examples
     --------
-    >>> solve_symmetric(np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([[4.0], [1.0]])).ravel().tolist()
-    [2.0, 0.0]
+    >>> invert_symmetric(np.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
+    [[0.5, 0.0], [0.0, 0.0]]
     """
     eigenvalues, vectors = np.linalg.eigh(A)
     known = np.abs(eigenvalues) > rounding_level(eigenvalues)
     basis = vectors[:, known]
-    solution: FloatArray = basis @ ((basis.T @ B) / eigenvalues[known, np.newaxis])
-    return solution
+    inverse: FloatArray = (basis / eigenvalues[known]) @ basis.T
+    return inverse
 
 
 def spectral_scale(sd_diagonal: float, sd_offdiagonal: float) -> float:

@@ -4,11 +4,15 @@ import math
 import warnings
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import FloatArray, LinearFit, NormalEquations
-from analyst_client.estimators.linalg import is_positive_definite, smallest_eigenvalue, solve_symmetric
+from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.linalg import invert_symmetric, is_positive_definite, smallest_eigenvalue
+from analyst_client.inference.equations import Equations
+from analyst_client.inference.results import Solution
 
+FloatArray = NDArray[np.float64]
 WAYS_OUT = (
     "AdaSSP chooses a penalty from the noise; Ridge takes yours; a larger epsilon or fewer features lower the noise"
 )
@@ -30,9 +34,9 @@ class OLS(LinearFit):
     [0.8, 0.2]
     """
 
-    def _solve(self, equations: NormalEquations) -> FloatArray:
+    def _solve(self, equations: Equations) -> Solution:
         self.penalty_ = 0.0
-        return solve_definite(equations.xtx, equations.xty)
+        return solve_definite(equations)
 
 
 class SSP(LinearFit):
@@ -54,12 +58,12 @@ class SSP(LinearFit):
     [0.3]
     """
 
-    def _solve(self, equations: NormalEquations) -> FloatArray:
+    def _solve(self, equations: Equations) -> Solution:
         self.penalty_ = 0.0
         if not is_positive_definite(equations.xtx):
             message = f"the noisy XᵀX is not positive definite, so this fit may be far off: {WAYS_OUT}"
             warnings.warn(message, EstimationWarning, stacklevel=3)
-        return solve_symmetric(equations.xtx, equations.xty)
+        return solve(equations)
 
 
 class Ridge(LinearFit):
@@ -82,19 +86,25 @@ class Ridge(LinearFit):
     def __init__(self, penalty: float = 1.0) -> None:
         self.penalty = penalty
 
-    def _solve(self, equations: NormalEquations) -> FloatArray:
+    def _solve(self, equations: Equations) -> Solution:
         if not (math.isfinite(self.penalty) and self.penalty >= 0.0):
             raise ValueError(f"penalty must be finite and not negative, not {self.penalty!r}")
         self.penalty_ = float(self.penalty)
-        return solve_definite(equations.xtx + np.diag(self.penalty_ * equations.penalised), equations.xty)
+        return solve_definite(equations, self.penalty_ * equations.penalised)
 
 
-def solve_definite(A: FloatArray, B: FloatArray) -> FloatArray:
-    """Solve A X = B for a positive definite A. Raise `EstimationError` for another."""
-    if not is_positive_definite(A):
-        smallest = smallest_eigenvalue(A)
+def solve(equations: Equations, penalties: FloatArray | float = 0.0) -> Solution:
+    """Solve (XᵀX + diag(penalties)) θ = Xᵀy, definite or not."""
+    inverse = invert_symmetric(equations.xtx + np.diag(np.broadcast_to(penalties, len(equations.xty))))
+    return Solution(inverse @ equations.xty, inverse)
+
+
+def solve_definite(equations: Equations, penalties: FloatArray | float = 0.0) -> Solution:
+    """Solve them if they are positive definite. Raise `EstimationError` otherwise."""
+    matrix = equations.xtx + np.diag(np.broadcast_to(penalties, len(equations.xty)))
+    if not is_positive_definite(matrix):
         raise EstimationError(
-            f"the noisy XᵀX is not positive definite (smallest eigenvalue {smallest:.4g}): "
+            f"the noisy XᵀX is not positive definite (smallest eigenvalue {smallest_eigenvalue(matrix):.4g}): "
             f"the noise outweighs the data in some direction. {WAYS_OUT}"
         )
-    return solve_symmetric(A, B)
+    return solve(equations, penalties)

@@ -217,7 +217,7 @@ def test_adassp_without_noise_accepts_a_singular_matrix() -> None:
 
 
 def test_adassp_needs_to_know_the_noise() -> None:
-    with pytest.raises(ValueError, match="does not state"):
+    with pytest.raises(EstimationError, match="does not state"):
         AdaSSP().fit(Release.from_arrays(np.eye(2), [1.0, 1.0], noise=Noise()))
 
 

@@ -1,0 +1,295 @@
+"""Noisy normal equations of one target, from one release or several, in one set of scaled units."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.columns import Column, Term
+from analyst_client.errors import EstimationError
+from analyst_client.inference.noise import NoiseLaw
+from analyst_client.inference.score import ScoreRegion
+from analyst_client.release import Release
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    r"""The equations of one release, in the units that all sites of a fit share.
+
+    Attributes
+    ----------
+    release : Release
+    xtx : ndarray of shape (D, D)
+    xty : ndarray of shape (D,)
+    yty : float or None
+    rows : float or None
+        Σw²: the constant's own entry; without a constant what the analyst states, or None.
+    to_common : ndarray of shape (D, D)
+        T: common terms are T times the release's own.
+    target_scale, target_shift : float
+        r and q: the common target is r times the release's own plus q.
+    spread : float
+        τ²: variance of how far each of this site's scaled coefficients may lie from those that are estimated.
+
+    Notes
+    -----
+    With own statistics A, b, c: :math:`TAT^\top`, :math:`T(rb + qA_0)` and :math:`r^2c + 2rqb_0 + q^2A_{00}`, where 0
+    is the constant. A coefficient vector θ stands for the own :math:`\beta = (T^\top\theta - qe_0)/r`, and scores
+    and residual sums carry over: :math:`g = rT\,g_{own}(\beta)`, :math:`\mathrm{RSS} = r^2\,\mathrm{RSS}_{own}(\beta)`.
+    """
+
+    release: Release
+    xtx: FloatArray
+    xty: FloatArray
+    yty: float | None
+    rows: float | None
+    to_common: FloatArray
+    target_scale: float
+    target_shift: float
+    spread: float = 0.0
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the rows were the analyst's own: no noise, and a residual variance of its own."""
+        return self.release.is_public
+
+    @cached_property
+    def law(self) -> NoiseLaw:
+        """The noise in the release's own units. Raise `EstimationError` when it is not stated."""
+        return NoiseLaw.of(self.release.noise, len(self.xty))
+
+    def own(self, theta: FloatArray) -> FloatArray:
+        """Return the coefficients in the release's own units."""
+        beta: FloatArray = self.to_common.T @ theta
+        beta[0] -= self.target_shift
+        return beta / self.target_scale
+
+    def noise_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return the covariance of the privacy noise in the score at θ, of shape (D, D)."""
+        own = self.law.covariance(self.own(theta))
+        covariance: FloatArray = self.target_scale**2 * (self.to_common @ own @ self.to_common.T)
+        return covariance
+
+    def noise_form(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Return N and l: :math:`\mathrm{tr}(ZC(\theta)) = \theta^\top N\theta + 2l^\top\theta` + constant."""
+        N, _ = self.law.quadratic_form(self.target_scale**2 * (self.to_common.T @ Z @ self.to_common))
+        N = self.to_common @ N / self.target_scale**2
+        return N @ self.to_common.T, -self.target_shift * N[:, 0]
+
+    def directions(self, directions: FloatArray) -> FloatArray:
+        """Return the rows u of ``directions``, which weigh the common score, as weights of the own score."""
+        own: FloatArray = self.target_scale * (directions @ self.to_common)
+        return own
+
+    def residual_sum(self, theta: FloatArray) -> float:
+        """Return the noisy residual sum of squares at θ. Raise `EstimationError` without yᵀy."""
+        if self.yty is None:
+            raise EstimationError("the residual scale needs yᵀy: ask for the statistic 'yty'")
+        return float(self.yty - 2.0 * self.xty @ theta + theta @ self.xtx @ theta)
+
+    def residual_sum_covariance(self, theta: FloatArray, other: FloatArray) -> float:
+        """Return the covariance of the privacy noise in the residual sums at two coefficient vectors."""
+        return self.target_scale**4 * self.law.residual_sum_covariance(self.own(theta), self.own(other))
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualScale:
+    """Residual variances, in scaled units.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (K,)
+        s² of each site: one for all private releases, one for all public ones. Not negative.
+    standard_errors : ndarray of shape (K,)
+        What the estimate of each is worth, privacy noise included.
+    dof : float
+        Rows less coefficients.
+    """
+
+    variances: FloatArray
+    standard_errors: FloatArray
+    dof: float
+
+
+@dataclass(frozen=True, eq=False)
+class Equations:
+    r"""The weighted sum of several sites' noisy equations: :math:`\sum_k w_k\tilde A_k\theta = \sum_k w_k\tilde b_k`.
+
+    Attributes
+    ----------
+    sites : tuple of Site
+    weights : ndarray of shape (K,)
+        w, the largest 1.
+    columns : tuple of Column
+    terms : tuple of Term
+    target : Term
+    """
+
+    sites: tuple[Site, ...]
+    weights: FloatArray
+    columns: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    target: Term
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the first term is the constant."""
+        return self.terms[0].kind == "constant"
+
+    @property
+    def penalised(self) -> FloatArray:
+        """1 for a term, 0 for the constant, of shape (D,)."""
+        return np.array([float(term.kind != "constant") for term in self.terms])
+
+    @property
+    def row_map(self) -> str | None:
+        """How curators mapped rows; None where they did it in different ways that leave the model as it is."""
+        maps = {site.release.row_map for site in self.sites}
+        return maps.pop() if len(maps) == 1 else None
+
+    @cached_property
+    def xtx(self) -> FloatArray:
+        """The pooled noisy XᵀX, of shape (D, D)."""
+        return _weighted_sum(self.weights, [site.xtx for site in self.sites])
+
+    @cached_property
+    def xty(self) -> FloatArray:
+        """The pooled noisy Xᵀy, of shape (D,)."""
+        return _weighted_sum(self.weights, [site.xty for site in self.sites])
+
+    @cached_property
+    def rows(self) -> float:
+        """Σw² of all sites' rows, as far as the noise tells. Raise `EstimationError` where it is not known."""
+        rows = [site.rows for site in self.sites]
+        if any(count is None for count in rows):
+            raise EstimationError(
+                "without a constant the release does not tell how many rows there are: ask with intercept=True, "
+                "or state rows= when fitting"
+            )
+        return float(sum(count for count in rows if count is not None))
+
+    @cached_property
+    def solution(self) -> FloatArray:
+        """The solution θ of the pooled equations, of shape (D,). Raise `EstimationError` when they are singular."""
+        try:
+            solution = np.asarray(np.linalg.solve(self.xtx, self.xty), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            solution = np.full(len(self.xty), np.nan)
+        if not np.isfinite(solution).all() or np.linalg.cond(self.xtx) * np.finfo(np.float64).eps > 0.1:
+            raise EstimationError("XᵀX is singular: some term is a sum of others, so its coefficient is not determined")
+        return solution
+
+    def sampling_covariance(self, variances: FloatArray) -> FloatArray:
+        r"""Return :math:`\sum_k w_k^2 (s_k^2 A_k + \tau_k^2 A_kA_k)`, positive semidefinite, of shape (D, D)."""
+        shares = self.weights**2 * variances
+        covariance = _nearest_semidefinite(_weighted_sum(shares, [site.xtx for site in self.sites]))
+        for weight, site in zip(self.weights, self.sites, strict=True):
+            if site.spread > 0.0:
+                covariance = covariance + (weight**2 * site.spread) * (site.xtx @ site.xtx)
+        return covariance
+
+    def noise_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return the covariance of the privacy noise in the pooled score at θ, of shape (D, D)."""
+        return _weighted_sum(self.weights**2, [site.noise_covariance(theta) for site in self.sites])
+
+    @cached_property
+    def scale(self) -> ResidualScale:
+        """The residual scale at the solution, see `residual_scale`."""
+        return residual_scale(self, self.solution)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """Ω, the covariance of the pooled score at the solution: sampling and privacy noise, of shape (D, D)."""
+        return self.sampling_covariance(self.scale.variances) + self.noise_covariance(self.solution)
+
+    @cached_property
+    def region(self) -> ScoreRegion:
+        """The confidence region of the coefficients."""
+        W, d = self.covariance, len(self.solution)
+        largest = float(np.max(np.diag(W)))
+        if not largest > 0.0:
+            raise EstimationError("the fit leaves no residual and has no noise: there is nothing to be uncertain about")
+        W = W + np.diag(np.diag(W) * 1e-14)
+        precision = np.linalg.inv(W) / d
+        forms = [site.noise_form(precision) for site in self.sites]
+        N = _weighted_sum(self.weights**2, [form[0] for form in forms])
+        linear = _weighted_sum(self.weights**2, [form[1] for form in forms])
+        return ScoreRegion(self.xtx, self.solution, W, (N + N.T) / 2.0, linear + N @ self.solution)
+
+    def excess_kurtosis(self, contrasts: FloatArray) -> FloatArray:
+        r"""Return the excess kurtosis of each :math:`c^\top A^{-1}g` at the solution, of shape (P,)."""
+        directions = np.asarray(np.linalg.solve(self.xtx.T, contrasts.T).T, dtype=np.float64)
+        variance = np.sum((directions @ self.covariance) * directions, axis=1)
+        cumulants = np.zeros(len(contrasts))
+        for weight, site in zip(self.weights, self.sites, strict=True):
+            cumulants += site.law.fourth_cumulant(weight * site.directions(directions), site.own(self.solution))
+        excess: FloatArray = np.minimum(cumulants / variance**2, 3.0)
+        return excess
+
+    def reweighted(self, weights: FloatArray) -> "Equations":
+        """Return the same sites with other weights."""
+        return replace(self, weights=weights / np.max(weights))
+
+
+def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
+    r"""Estimate residual variances from noisy residual sums at the solution.
+
+    Notes
+    -----
+    At the true θ a noisy residual sum has mean :math:`s^2\Sigma w^2` (Σw⁴ ≤ Σw² for weighted rows makes the division
+    by Σw² err on the safe side). At the solution :math:`\hat\theta = \theta + A^{-1}g` site k's is smaller by
+
+    .. math:: 2w_k\,\mathrm{tr}(A^{-1}\Omega_k) - \mathrm{tr}(A_kA^{-1}\Omega A^{-1})
+
+    in the mean. The part of Ω that is privacy noise is known; the part that is sampling is a multiple of each s² and
+    becomes the degrees of freedom, which for one release without noise are Σw² − D. So the estimate solves one linear
+    equation for each group of sites that share an s².
+    """
+    sites, weights = equations.sites, equations.weights
+    inverse = np.linalg.inv(equations.xtx)
+    groups = np.array([int(site.is_public) for site in sites])
+    rows = np.array([site.rows if site.rows is not None else np.nan for site in sites])
+    total = equations.rows
+    noise = [site.noise_covariance(theta) for site in sites]
+    pooled_noise = _weighted_sum(weights**2, noise)
+    sums, variances, taken = np.zeros(len(sites)), np.zeros(len(sites)), np.zeros((len(sites), len(sites)))
+    for k, site in enumerate(sites):
+        corrected = 2.0 * weights[k] * np.sum(inverse * noise[k])
+        corrected -= np.sum((inverse @ site.xtx @ inverse) * pooled_noise)
+        sums[k] = site.residual_sum(theta) + corrected
+        variances[k] = site.residual_sum_covariance(theta, theta)
+        for m, other in enumerate(sites):
+            taken[k, m] = -(weights[m] ** 2) * np.sum((inverse @ site.xtx @ inverse) * other.xtx)
+        taken[k, k] += 2.0 * weights[k] * np.sum(inverse * site.xtx)
+    scale, share = np.zeros(len(sites)), np.ones(len(sites))
+    for _ in range(2):  # the second pass weights noisy residual sums by what they are worth
+        present = sorted(set(groups))
+        member = np.array([groups == group for group in present], dtype=np.float64)
+        left = (member * share) @ (np.diag(rows) - taken) @ member.T
+        right = (member * share) @ sums
+        scale = np.maximum(member.T @ np.linalg.solve(left, right), 0.0)
+        spread = variances + 2.0 * np.maximum(rows, 1.0) * scale**2
+        share = np.where(spread > 0.0, rows / np.where(spread > 0.0, spread, 1.0), 1.0)
+        share /= np.max(share)
+    counted = member.T @ ((member * share) @ rows)
+    errors = np.sqrt(member.T @ ((member * share**2) @ spread)) / counted
+    return ResidualScale(scale, errors, total - len(theta))
+
+
+def _weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:
+    if len(arrays) == 1 and weights[0] == 1.0:
+        return arrays[0]
+    total: FloatArray = np.tensordot(weights, np.array(arrays), axes=1)
+    return total
+
+
+def _nearest_semidefinite(A: FloatArray) -> FloatArray:
+    """Return A with its negative eigenvalues set to 0."""
+    eigenvalues, vectors = np.linalg.eigh(A)
+    if eigenvalues[0] >= 0.0:
+        return A
+    nearest: FloatArray = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    return nearest

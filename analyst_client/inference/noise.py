@@ -1,0 +1,118 @@
+"""The law of the noise in one release, and what it does to the normal equations."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.errors import EstimationError
+from analyst_client.values import Noise
+
+FloatArray = NDArray[np.float64]
+LAPLACE_EXCESS_KURTOSIS = 3.0
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseLaw:
+    r"""Independent noise of known variance in every released entry.
+
+    With noise E in XᵀX (one draw per unordered pair), e in Xᵀy and f in yᵀy, the noisy equations
+    :math:`\tilde g(\beta) = \tilde b - \tilde A\beta` are off the exact ones by :math:`e - E\beta`, and the noisy
+    residual sum by :math:`f - 2e^\top\beta + \beta^\top E\beta`.
+
+    Attributes
+    ----------
+    xtx : ndarray of shape (D, D)
+        Variances :math:`v_{ij}` of E, symmetric.
+    xty : ndarray of shape (D,)
+        Variances of e.
+    yty : float or None
+        Variance of f; None when yᵀy was not released.
+    excess_kurtosis : float
+        Of every entry: 0 for Gaussian noise, 3 for Laplace noise.
+    """
+
+    xtx: FloatArray
+    xty: FloatArray
+    yty: float | None
+    excess_kurtosis: float
+
+    @classmethod
+    def of(cls, noise: Noise, d: int) -> "NoiseLaw":
+        """Read from what a release states for D terms. Raise `EstimationError` when it states too little."""
+        if noise.xtx_diagonal is None or noise.xtx_offdiagonal is None or noise.xty is None:
+            raise EstimationError("this needs the noise of XᵀX and Xᵀy, which the release does not state")
+        xtx = np.full((d, d), noise.xtx_offdiagonal**2)
+        np.fill_diagonal(xtx, noise.xtx_diagonal**2)
+        yty = None if noise.yty is None else noise.yty**2
+        kurtosis = LAPLACE_EXCESS_KURTOSIS if "laplace" in noise.distribution else 0.0
+        return cls(xtx, np.full(d, noise.xty**2), yty, kurtosis)
+
+    def covariance(self, beta: FloatArray) -> FloatArray:
+        r"""Return the covariance of :math:`e - E\beta`, of shape (D, D).
+
+        :math:`C_{ii} = v_i + \sum_k v_{ik}\beta_k^2` and :math:`C_{ij} = v_{ij}\beta_i\beta_j`: rows i and j of E
+        share the one draw :math:`E_{ij} = E_{ji}`.
+        """
+        covariance = self.xtx * np.outer(beta, beta)
+        np.fill_diagonal(covariance, self.xty + self.xtx @ beta**2)
+        return covariance
+
+    def quadratic_form(self, Z: FloatArray) -> tuple[FloatArray, float]:
+        r"""Return N and n with :math:`\mathrm{tr}(Z\,C(\beta)) = n + \beta^\top N\beta` for a symmetric Z."""
+        N = Z * self.xtx
+        np.fill_diagonal(N, self.xtx @ np.diag(Z))
+        return N, float(np.diag(Z) @ self.xty)
+
+    def residual_sum_covariance(self, beta: FloatArray, gamma: FloatArray) -> float:
+        r"""Return the covariance of :math:`f - 2e^\top\beta + \beta^\top E\beta` and the same for γ.
+
+        Raises
+        ------
+        EstimationError
+            When yᵀy was not released.
+        """
+        if self.yty is None:
+            raise EstimationError("the residual scale needs yᵀy: ask for the statistic 'yty'")
+        products = beta * gamma
+        from_xtx = 2.0 * products @ self.xtx @ products - np.diag(self.xtx) @ products**2
+        return float(self.yty + 4.0 * self.xty @ products + from_xtx)
+
+    def fourth_cumulant(self, directions: FloatArray, beta: FloatArray) -> FloatArray:
+        r"""Return the fourth cumulants of :math:`u^\top(e - E\beta)`.
+
+        Parameters
+        ----------
+        directions : ndarray of shape (P, D)
+            One u per row.
+        beta : ndarray of shape (D,)
+
+        Notes
+        -----
+        Cumulants of independent draws add up; that of :math:`aX` is :math:`a^4\kappa v^2` with excess kurtosis κ. The
+        weight of :math:`E_{ij}` is :math:`u_i\beta_j + u_j\beta_i`, of :math:`E_{ii}` it is :math:`u_i\beta_i`.
+        """
+        if self.excess_kurtosis == 0.0:
+            return np.zeros(len(directions))
+        rows, columns = np.triu_indices(len(beta), 1)
+        pairs = directions[:, rows] * beta[columns] + directions[:, columns] * beta[rows]
+        fourth = (
+            directions**4 @ self.xty**2
+            + (directions * beta) ** 4 @ np.diag(self.xtx) ** 2
+            + pairs**4 @ self.xtx[rows, columns] ** 2
+        )
+        cumulants: FloatArray = self.excess_kurtosis * fourth
+        return cumulants
+
+    def draw(self, generator: np.random.Generator, count: int) -> tuple[FloatArray, FloatArray]:
+        """Draw noise for XᵀX and Xᵀy, of shapes (count, D, D) and (count, D): local simulation, not privacy."""
+        d = len(self.xty)
+        sample = generator.laplace if self.excess_kurtosis > 0.0 else generator.normal
+        unit = math.sqrt(0.5) if self.excess_kurtosis > 0.0 else 1.0
+        rows, columns = np.triu_indices(d)
+        xtx = np.zeros((count, d, d))
+        triangle = sample(0.0, unit, (count, len(rows))) * np.sqrt(self.xtx[rows, columns])
+        xtx[:, rows, columns] = triangle
+        xtx[:, columns, rows] = triangle
+        return xtx, sample(0.0, unit, (count, d)) * np.sqrt(self.xty)

@@ -1,0 +1,311 @@
+"""What a fit says of one target, in raw units: standard errors, tests, intervals, and how much of it is noise."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.errors import EstimationError
+from analyst_client.inference.bootstrap import bootstrap_solutions
+from analyst_client.inference.equations import Equations
+from analyst_client.inference.quantiles import student_quantile
+from analyst_client.inference.score import ConfidenceSet, critical_value, p_value
+from analyst_client.inference.units import raw_units
+
+FloatArray = NDArray[np.float64]
+IntervalMethod = Literal["fieller", "delta", "bootstrap"]
+INTERVAL_METHODS = ("fieller", "delta", "bootstrap")
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """A test of a hypothesis.
+
+    Attributes
+    ----------
+    statistic : float
+        The score statistic over the number of constraints: F without noise.
+    constraints : int
+    dof : float
+        Residual degrees of freedom.
+    pvalue : float
+    """
+
+    statistic: float
+    constraints: int
+    dof: float
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class Identification:
+    """How far the data outweigh the noise, in the direction where they do so least.
+
+    Attributes
+    ----------
+    strength : float
+        Largest critical value at which every interval is bounded; infinite without noise in XᵀX.
+    critical : float
+        The critical value of the asked size.
+    direction : ndarray of shape (D,)
+        The scaled coefficients along which the data say least, of length 1.
+    factor : float
+        By how much µ of the price, or the number of rows, would have to grow for bounded intervals; at most 1 when
+        they are bounded. Infinite where the data do not show through the noise at all.
+    """
+
+    strength: float
+    critical: float
+    direction: FloatArray
+    factor: float
+
+    @property
+    def ratio(self) -> float:
+        """Strength over critical value: intervals are bounded above 1, and near the delta method's above 10 or so."""
+        return self.strength / self.critical
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether every interval is bounded."""
+        return self.ratio > 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What an estimator makes of the equations.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (D,)
+        Scaled coefficients.
+    inverse : ndarray of shape (D, D)
+        What Xᵀy was multiplied with.
+    """
+
+    theta: FloatArray
+    inverse: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TargetResults:
+    """Inference about the coefficients of one target.
+
+    Attributes
+    ----------
+    equations : Equations
+    solution : Solution
+        The estimator's.
+    """
+
+    equations: Equations
+    solution: Solution
+
+    @cached_property
+    def _units(self) -> tuple[FloatArray, FloatArray]:
+        L, constant = raw_units(self.equations.terms, self.equations.target, self.equations.row_map)
+        first = 0 if self.equations.has_constant else 1  # without a constant the intercept is no parameter
+        return L[first:], constant[first:]
+
+    @property
+    def contrasts(self) -> FloatArray:
+        """What the scaled coefficients are multiplied with, of shape (P, D)."""
+        return self._units[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the P parameters: the constant, if there is one, and the terms."""
+        return tuple(term.name for term in self.equations.terms)
+
+    @property
+    def params(self) -> FloatArray:
+        """The P parameters in raw units."""
+        params: FloatArray = self.contrasts @ self.solution.theta + self._units[1]
+        return params
+
+    @property
+    def dof(self) -> float:
+        """Residual degrees of freedom, Σw² − D. Raise `EstimationError` when it is not positive."""
+        dof = self.equations.scale.dof
+        if dof <= 0.0:
+            raise EstimationError(
+                f"the release tells of {self.equations.rows:.1f} rows, and has {len(self.names)} terms: too few"
+            )
+        return dof
+
+    def cov_params(self) -> FloatArray:
+        r"""Return the covariance of the estimates, of shape (P, P): the delta method.
+
+        :math:`H\Omega H^\top` with the estimator's own inverse H; what a penalty pulls away is not in it.
+        """
+        spread = self.contrasts @ self.solution.inverse
+        covariance: FloatArray = spread @ self.equations.covariance @ spread.T
+        return covariance
+
+    @property
+    def bse(self) -> FloatArray:
+        """Standard errors of the estimates, sampling and privacy noise together, of shape (P,)."""
+        return np.sqrt(np.diag(self.cov_params()))
+
+    @property
+    def privacy_share(self) -> FloatArray:
+        """Share of each estimate's variance that is privacy noise, 0 to 1, of shape (P,)."""
+        spread = self.contrasts @ self.solution.inverse
+        noise = np.sum((spread @ self.equations.noise_covariance(self.equations.solution)) * spread, axis=1)
+        share: FloatArray = noise / np.diag(self.cov_params())
+        return share
+
+    @cached_property
+    def excess_kurtosis(self) -> FloatArray:
+        """Of each parameter's score, of shape (P,): 0 but for Laplace noise."""
+        return self.equations.excess_kurtosis(self.contrasts)
+
+    def confidence_sets(self, alpha: float = 0.05) -> list[ConfidenceSet]:
+        """Return the P score-test confidence sets, in raw units; a set may be unbounded."""
+        return self.contrast_sets(self.contrasts, self._units[1], alpha, self.excess_kurtosis)
+
+    def contrast_sets(
+        self, contrasts: FloatArray, offsets: FloatArray, alpha: float, excess_kurtosis: FloatArray | None = None
+    ) -> list[ConfidenceSet]:
+        """Return the confidence sets of other linear functions of the scaled coefficients."""
+        kurtosis = self.equations.excess_kurtosis(contrasts) if excess_kurtosis is None else excess_kurtosis
+        critical = critical_value(check_alpha(alpha), self.dof, kurtosis)
+        sets = self.equations.region.project(contrasts, critical)
+        return [
+            ConfidenceSet(found.kind, found.lower + float(shift), found.upper + float(shift))
+            for found, shift in zip(sets, offsets, strict=True)
+        ]
+
+    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
+        """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
+        if method == "fieller":
+            return np.array([found.hull for found in self.confidence_sets(alpha)])
+        if method == "delta":
+            half = student_quantile(check_alpha(alpha) / 2.0, self.dof) * self.bse
+            return np.column_stack([self.params - half, self.params + half])
+        if method == "bootstrap":
+            centre = self.contrasts @ self.equations.solution
+            off = bootstrap_solutions(self.equations) @ self.contrasts.T - centre
+            low, high = np.quantile(off, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
+            centre = centre + self._units[1]
+            return np.column_stack([centre - high, centre - low])
+        raise ValueError(f"method must be one of {', '.join(INTERVAL_METHODS)}, not {method!r}")
+
+    @property
+    def pvalues(self) -> FloatArray:
+        """P-values of each parameter being 0, from the statistic that `confidence_sets` invert, of shape (P,)."""
+        found = []
+        for contrast, offset, kurtosis in zip(self.contrasts, self._units[1], self.excess_kurtosis, strict=True):
+            statistic = self.equations.region.statistic(contrast[np.newaxis], np.array([-offset]))
+            found.append(p_value(statistic, self.dof, float(kurtosis)))
+        return np.array(found)
+
+    def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
+        r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
+        q, dof = len(contrasts), self.dof
+        statistic = self.equations.region.statistic(contrasts, values)
+        kurtosis = float(self.equations.excess_kurtosis(contrasts)[0]) if q == 1 else 0.0
+        return TestResult(statistic / q, q, dof, p_value(statistic, dof, kurtosis, q))
+
+    def f_test(self) -> TestResult:
+        """Test that no term beside the constant matters."""
+        slopes = np.eye(len(self.names))[int(self.equations.has_constant) :]
+        if not len(slopes):
+            raise EstimationError("there is no term beside the constant to test")
+        return self.test(slopes, np.zeros(len(slopes)))
+
+    @property
+    def scale(self) -> float:
+        """Residual variance of the private rows (of the public ones if there are no others), raw units squared."""
+        variances = self.equations.scale.variances
+        return float(variances[self._main]) * self.equations.target.scale**2
+
+    @property
+    def _main(self) -> int:
+        """The first site whose residual variance is the model's."""
+        return next((k for k, site in enumerate(self.equations.sites) if not site.is_public), 0)
+
+    @cached_property
+    def _sums(self) -> tuple[float, float, FloatArray]:
+        """Residual and total sum of squares, and the covariance of their noise, of shape (2, 2)."""
+        equations = self.equations
+        null = np.zeros(len(equations.terms))
+        if equations.has_constant:
+            null[0] = equations.xty[0] / equations.xtx[0, 0]
+        counted = [float(site.rows) for site in equations.sites if site.rows is not None]
+        weighed = float(np.sum(equations.weights * equations.scale.variances * counted))
+        residual = weighed * equations.scale.dof / equations.rows
+        total = float(equations.weights @ [site.residual_sum(null) for site in equations.sites])
+        points = (equations.solution, null)
+        noise = [[[site.residual_sum_covariance(a, b) for b in points] for a in points] for site in equations.sites]
+        return residual, total, np.einsum("k,kij->ij", equations.weights**2, np.array(noise))
+
+    @property
+    def rsquared(self) -> float:
+        """R², corrected for the privacy noise; about the mean if there is a constant. NaN when y hardly varies."""
+        residual, total, _ = self._sums
+        return 1.0 - residual / total if total > 0.0 else math.nan
+
+    def rsquared_interval(self, alpha: float = 0.05) -> tuple[float, float]:
+        r"""Return a confidence interval of R², within [0, 1].
+
+        Notes
+        -----
+        With residual sum R and total sum T, both noisy, :math:`\varphi = 1 - R^2` solves :math:`R - \varphi T = 0` in
+        the mean; Fieller's method inverts the test of it. The sampling variance of φ joins the covariance of the noise:
+        :math:`4\varphi^2(1-\varphi)/n` for normal rows.
+        """
+        residual, total, noise = self._sums
+        ratio = min(max(residual / total, 0.0), 1.0) if total > 0.0 else 1.0
+        sampling = 4.0 * ratio**2 * (1.0 - ratio) / self.equations.rows * total**2
+        k = float(critical_value(check_alpha(alpha), self.dof, np.zeros(1))[0])
+        square = total**2 - k * noise[1, 1]
+        if square <= 0.0 or total <= 0.0:
+            return 0.0, 1.0
+        linear = residual * total - k * noise[0, 1]
+        rest = residual**2 - k * (noise[0, 0] + sampling)
+        root = math.sqrt(max(linear**2 - square * rest, 0.0))
+        low, high = (1.0 - (linear + root) / square, 1.0 - (linear - root) / square)
+        return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+
+    @property
+    def vif(self) -> FloatArray:
+        """Variance inflation of each term beside the constant; NaN where the noise hides it."""
+        xtx = self.equations.xtx
+        first = int(self.equations.has_constant)
+        spread = np.diag(xtx)[first:].copy()
+        if first:
+            spread -= xtx[0, 1:] ** 2 / xtx[0, 0]
+        factors = spread * np.diag(np.linalg.inv(xtx))[first:]
+        if np.linalg.eigvalsh(xtx)[0] <= 0.0:
+            factors[:] = math.nan
+        return factors
+
+    def identification(self, alpha: float = 0.05) -> Identification:
+        r"""Say how far the data outweigh the noise.
+
+        Notes
+        -----
+        The strength is :math:`1/\mu_{\max}`. The noise itself adds 1 to 1/µ for each equation in the mean, D in all, so
+        the data's part is 1/µ_max − D. It grows with the square of the price's µ, and of the number of rows.
+        """
+        region = self.equations.region
+        critical = float(np.max(critical_value(check_alpha(alpha), self.dof, self.excess_kurtosis)))
+        direction = region.weakest_direction()
+        shown = region.strength - len(self.names)
+        if region.strength > critical:
+            factor = math.sqrt(critical / region.strength)
+        elif shown > 0.0:
+            factor = math.sqrt((critical + len(self.names)) / shown)
+        else:
+            factor = math.inf
+        return Identification(region.strength, critical, direction / np.linalg.norm(direction), factor)
+
+
+def check_alpha(alpha: float) -> float:
+    """Return the size of a test. Raise `ValueError` when it is none."""
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must be in (0, 1), not {alpha!r}")
+    return alpha
