@@ -3,13 +3,17 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from analyst_client.columns import Column, column_json, plain_term, term_json, terms_of
+from analyst_client.design import code_target, design_matrix, map_rows
 from analyst_client.values import Noise
+
+if TYPE_CHECKING:
+    from analyst_client.release import Release
 
 
 def write_release(
@@ -22,9 +26,11 @@ def write_release(
     targets: Sequence[str | Column] | None,
     constant: bool,
     noise: float | Noise,
+    norm: float | None,
     dataset: str,
+    public: bool = False,
 ) -> str:
-    """Write the text; the arguments are those of `Release.from_arrays`."""
+    """Write the text; the arguments are those of `Release.from_arrays`, and whether the rows were the analyst's own."""
     gram = np.asarray(xtx, dtype=np.float64)
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.shape[0] == 0:
         raise ValueError(f"xtx must be square, not of shape {gram.shape}")
@@ -55,7 +61,7 @@ def write_release(
         "id": "local",
         "dataset": dataset,
         "kind": "gram",
-        "request": {"kind": "gram", "features": [column.name for column in columns]},
+        "request": request_of([column.name for column in columns], norm, public),
         "features": [column_json(column) for column in columns],
         "terms": [term_json(term) for term in terms],
         "targets": [term_json(plain_term(column)) for column in responses],
@@ -63,6 +69,65 @@ def write_release(
         "noise": {"distribution": members.pop("distribution"), "sd": members},
     }
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def write_public(
+    frame: Any,
+    features: "Release | Sequence[Column]",
+    target: str | Column | Sequence[Column] | None,
+    *,
+    constant: bool,
+    dataset: str,
+) -> str:
+    """Write the text of a release of the analyst's own rows; the arguments are those of `Release.from_public`."""
+    if isinstance(features, Sequence):
+        columns = tuple(features)
+        if isinstance(target, str) or target is None:
+            raise ValueError("beside columns the target must be a Column, with its bounds")
+        responses = (target,) if isinstance(target, Column) else tuple(target)
+        terms, row_map = terms_of(columns, constant), None
+        targets = tuple(plain_term(column) for column in responses)
+    else:
+        columns, terms, row_map, constant = features.features, features.terms, features.row_map, features.has_constant
+        if not isinstance(target, str | None):
+            raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
+        targets = tuple(term for term in features.targets if target in {None, term.name})
+        if not targets:
+            raise ValueError(f"the release has no target {target!r}; it has {', '.join(features.target_names)}")
+    rows = map_rows(design_matrix(frame, columns, terms, clip=True), terms, row_map)
+    values = np.column_stack([code_target(frame, term) for term in targets])
+    if row_map == "unit_xy":
+        raise ValueError("rows mapped by 'unit_xy' are not made here: the target would have to be divided too")
+    known = ~np.isnan(np.column_stack([rows, values])).any(axis=1)
+    if not known.any():
+        raise ValueError("no row is complete")
+    rows, values = rows[known], values[known]
+    gram = rows.T @ rows
+    body = json.loads(
+        write_release(
+            (gram + gram.T) / 2.0,
+            rows.T @ values,
+            np.sum(values**2, axis=0),
+            lambda_min=None,
+            features=columns,
+            targets=[Column(term.name, "numeric") for term in targets],
+            constant=constant,
+            noise=0.0,
+            norm=None,
+            dataset=dataset,
+            public=True,
+        )
+    )
+    body |= {"terms": [term_json(term) for term in terms], "targets": [term_json(term) for term in targets]}
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def request_of(features: list[str], norm: float | None, public: bool) -> dict[str, Any]:
+    """Return what a curator would have been asked."""
+    request: dict[str, Any] = {"kind": "gram", "features": features}
+    if norm is not None:
+        request["rows"] = {"map": "ball", "norm": float(norm)}
+    return request | ({"public": True} if public else {})
 
 
 def as_columns(given: Sequence[str | Column] | None, default: list[str]) -> tuple[Column, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client._files import replace_file
-from analyst_client._offline import write_release
+from analyst_client._offline import write_public, write_release
 from analyst_client._wire import Fields, as_float, parse_json
 from analyst_client.columns import Column, Term
 from analyst_client.errors import ServiceError
@@ -24,9 +24,9 @@ FloatArray: TypeAlias = NDArray[np.float64]
 class Release:
     """Noisy sufficient statistics of D terms and T targets, and their terms of use.
 
-    Made by `CuratorClient.release`, `Release.load`, `Release.from_text` or `Release.from_arrays`. Arrays are
-    read-only and in scaled units (a term lies in [−1, 1]); a statistic that was not asked is None. Two releases
-    are equal when their texts are.
+    Made by `CuratorClient.release`, `load`, `from_text`, `from_arrays` or `from_public`. Arrays are read-only and in
+    scaled units (a term lies in [−1, 1]); a statistic that was not asked is None. Two releases are equal when their
+    texts are.
 
     Attributes
     ----------
@@ -222,6 +222,7 @@ class Release:
         targets: Sequence[str | Column] | None = None,
         constant: bool = True,
         noise: float | Noise = 0.0,
+        norm: float | None = None,
         dataset: str = "local",
     ) -> "Release":
         r"""Make a release of one's own arrays, to work offline; it has no cost and no receipt.
@@ -243,6 +244,8 @@ class Release:
             Whether the first row of `xtx` is the constant's.
         noise : float or Noise
             Standard deviation of the noise: one for all entries, or one for each statistic.
+        norm : float, optional
+            Radius to which rows were weighted, as the row map ``"ball"`` does. Default rows were not weighted.
         dataset : str
             A name to show.
 
@@ -270,12 +273,55 @@ class Release:
             targets=targets,
             constant=constant,
             noise=noise,
+            norm=norm,
             dataset=dataset,
         )
         try:
             return cls.from_text(text)
         except ServiceError as error:
             raise ValueError(str(error).removeprefix("malformed answer: ")) from None
+
+    @classmethod
+    def from_public(
+        cls,
+        frame: Any,
+        features: "Release | Sequence[Column]",
+        target: str | Column | Sequence[Column] | None = None,
+        *,
+        constant: bool = True,
+        dataset: str = "public",
+    ) -> "Release":
+        """Make a release, without noise, of rows that the analyst owns: to be fitted beside hospitals' releases.
+
+        A fit keeps its residual variance apart, and tests whether its coefficients agree before it borrows.
+
+        Parameters
+        ----------
+        frame : data frame, or mapping of str to array-like
+            Raw units. Rows that miss a value are coded as the columns' rule for missing values says.
+        features : Release or sequence of Column
+            A release whose columns, targets and coding are taken over; or the columns themselves, with the bounds to
+            which values are clipped.
+        target : str, Column or sequence of Column, optional
+            Beside columns: what is to be explained. Beside a release: one of its targets, default all.
+        constant : bool
+            Beside columns: whether the terms hold a constant.
+        dataset : str
+            A name to show.
+
+        Raises
+        ------
+        ValueError
+            When a column is absent, a level unknown or a value no number, or no row is complete.
+
+        Examples
+        --------
+        >>> rows = {"age": [50.0, 75.0, 100.0], "kappa": [1.0, 2.0, 3.0]}
+        >>> columns = [Column.numeric("age", 50, 100)], Column.numeric("kappa", 0, 6)
+        >>> Release.from_public(rows, *columns).xty.round(2).tolist()
+        [[-1.0], [0.67]]
+        """
+        return cls.from_text(write_public(frame, features, target, constant=constant, dataset=dataset))
 
 
 def check_terms(body: Fields, features: tuple[Column, ...], terms: tuple[Term, ...], targets: tuple[Term, ...]) -> None:

@@ -3,19 +3,25 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.columns import Column, Term
+from analyst_client.design import design_matrix, map_rows
 from analyst_client.errors import EstimationError
-from analyst_client.estimators.design import design_matrix, map_rows
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import pool
-from analyst_client.inference.results import IntervalMethod, Solution, TargetResults
+from analyst_client.inference.prediction import mean_intervals, value_intervals
+from analyst_client.inference.results import Identification, IntervalMethod, Solution, TargetResults, TestResult
+from analyst_client.inference.score import ConfidenceSet
+from analyst_client.inference.summary import Summary, glance, summarise, tidy
 from analyst_client.inference.units import raw_units
 from analyst_client.release import Release
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FloatArray = NDArray[np.float64]
 
@@ -237,6 +243,41 @@ class LinearFit(Estimator, ABC):
         found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method))
         return found
 
+    def predict_interval(self, X: Any, alpha: float = 0.05, *, mean: bool = False, clip: bool = True) -> FloatArray:
+        """Return intervals that hold new values of the target with the stated probability, privacy noise included.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            As for `predict`.
+        alpha : float
+            1 less the coverage, in (0, 1).
+        mean : bool
+            Intervals for the mean at each row instead of a new value.
+        clip : bool
+            As for `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2) or (n, T, 2)
+            Raw units; NaN for a row without a prediction, infinite where the data do not bound it.
+
+        Raises
+        ------
+        EstimationError
+            When the release lacks what this needs: yᵀy, the noise, or a constant.
+        """
+        self._check_fitted()
+        matrix = map_rows(design_matrix(X, self.columns_, self.terms_, clip), self.terms_, self.row_map_)
+        known = ~np.isnan(matrix).any(axis=1)
+        found = np.full((len(matrix), len(self.results_), 2), np.nan)
+        for t, (results, target) in enumerate(zip(self.results_, self.targets_, strict=True)):
+            center, half = (mean_intervals if mean else value_intervals)(results, matrix[known], alpha)
+            center = np.where(np.isfinite(half), center, 0.0)
+            ends = np.column_stack([center - half, center + half])
+            found[known, t] = target.center + target.scale * ends
+        return found if len(self.targets_) > 1 else found[:, 0]
+
     def cov_params(self) -> FloatArray:
         """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise."""
         found: FloatArray = self._of_each_target(lambda results: results.cov_params())
@@ -253,3 +294,70 @@ class LinearFit(Estimator, ABC):
         """P-values of each parameter being 0, of shape (P,) or (T, P), from the statistic that intervals invert."""
         found: FloatArray = self._of_each_target(lambda results: results.pvalues)
         return found
+
+    @property
+    def privacy_share(self) -> FloatArray:
+        """Share of each parameter's variance that is privacy noise, 0 to 1, of shape (P,) or (T, P)."""
+        found: FloatArray = self._of_each_target(lambda results: results.privacy_share)
+        return found
+
+    @property
+    def vif(self) -> FloatArray:
+        """Variance inflation factor of each term beside the constant, of shape (D',): NaN where the noise hides it."""
+        self._check_fitted()
+        return self.results_[0].vif
+
+    @property
+    def rsquared(self) -> float | FloatArray:
+        """R² of the model, corrected for the privacy noise; see `rsquared_interval`."""
+        found: float | FloatArray = self._of_each_target(lambda results: results.rsquared)
+        return found
+
+    def rsquared_interval(self, alpha: float = 0.05) -> FloatArray:
+        """Return a confidence interval of R², of shape (2,) or (T, 2)."""
+        found = self._of_each_target(lambda results: results.rsquared_interval(alpha))
+        return np.asarray(found, dtype=np.float64)
+
+    @property
+    def scale(self) -> float | FloatArray:
+        """Residual variance, in squared units of the target; corrected for the privacy noise."""
+        found: float | FloatArray = self._of_each_target(lambda results: results.scale)
+        return found
+
+    def confidence_sets(self, alpha: float = 0.05, target: str | None = None) -> dict[str, ConfidenceSet]:
+        """Return the confidence set of each parameter by name; unlike `conf_int`, with its gap where it has one."""
+        results = self._results_of(target)
+        return dict(zip(results.names, results.confidence_sets(alpha), strict=True))
+
+    def f_test(self, target: str | None = None) -> TestResult:
+        """Test that no term beside the constant matters, in score form."""
+        return self._results_of(target).f_test()
+
+    def identification(self, alpha: float = 0.05, target: str | None = None) -> Identification:
+        """Say how far the data outweigh the noise, and what would bound the intervals."""
+        return self._results_of(target).identification(alpha)
+
+    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
+        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks."""
+        return summarise(repr(self), self._results_of(target), alpha)
+
+    def tidy(self, alpha: float = 0.05) -> "pd.DataFrame":
+        """Return a data frame with one row for each parameter and target. Needs pandas."""
+        return tidy(type(self).__name__, self._all_results(), alpha)
+
+    def glance(self, alpha: float = 0.05) -> "pd.DataFrame":
+        """Return a data frame with one row for each target: what the fit as a whole is worth. Needs pandas."""
+        return glance(type(self).__name__, self._all_results(), alpha)
+
+    def _all_results(self) -> tuple[TargetResults, ...]:
+        self._check_fitted()
+        return self.results_
+
+    def _results_of(self, target: str | None) -> TargetResults:
+        """Return the results of one target. Raise `ValueError` when it is not said which."""
+        names = list(self.target_names_) if self._all_results() else []
+        if target is None and len(names) > 1:
+            raise ValueError(f"the fit has several targets: say which of {', '.join(names)}")
+        if target is not None and target not in names:
+            raise ValueError(f"the fit has no target {target!r}; it has {', '.join(names)}")
+        return self.results_[0 if target is None else names.index(target)]

@@ -1,5 +1,10 @@
 """Distribution functions. scipy is imported when the first is called, so that importing the client stays quick."""
 
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
 
 def student_quantile(upper_tail: float, dof: float) -> float:
     """Return the value that Student's t exceeds with the given probability.
@@ -38,3 +43,31 @@ def f_tail(value: float, constraints: int, dof: float) -> float:
     from scipy import special  # noqa: PLC0415 -- see the module
 
     return float(special.fdtrc(constraints, dof, value))
+
+
+def student_tails(values: FloatArray, dof: float) -> FloatArray:
+    """Return the probability that Student's t exceeds each value."""
+    from scipy import special  # noqa: PLC0415 -- see the module
+
+    tails: FloatArray = special.stdtr(dof, -values)
+    return tails
+
+
+def truncated_normal_points(mean: float, sd: float, count: int) -> FloatArray:
+    """Return equally likely points of a normal law that is cut off at 0.
+
+    Examples
+    --------
+    >>> truncated_normal_points(1.0, 0.0, 3).tolist()
+    [1.0, 1.0, 1.0]
+    >>> truncated_normal_points(0.0, 1.0, 2).round(3).tolist()
+    [0.319, 1.15]
+    """
+    from scipy import special  # noqa: PLC0415 -- see the module
+
+    if sd == 0.0:
+        return np.full(count, mean)
+    above = special.ndtr(mean / sd)
+    tails = above * (1.0 - (np.arange(count) + 0.5) / count)
+    points: FloatArray = np.maximum(mean - sd * special.ndtri(tails), 0.0)
+    return points

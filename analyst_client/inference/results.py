@@ -220,10 +220,10 @@ class TargetResults:
     def scale(self) -> float:
         """Residual variance of the private rows (of the public ones if there are no others), raw units squared."""
         variances = self.equations.scale.variances
-        return float(variances[self._main]) * self.equations.target.scale**2
+        return float(variances[self.main_site]) * self.equations.target.scale**2
 
     @property
-    def _main(self) -> int:
+    def main_site(self) -> int:
         """The first site whose residual variance is the model's."""
         return next((k for k, site in enumerate(self.equations.sites) if not site.is_public), 0)
 

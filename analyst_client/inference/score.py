@@ -112,17 +112,30 @@ class ScoreRegion:
         critical : ndarray of shape (P,)
             Critical value of each one's statistic.
         """
+        center, radius, width, negative = self._quadratics(contrasts, critical)
+        return [
+            _one_set(float(center[i]), float(radius[i]), float(width[i]), int(negative[i]))
+            for i in range(len(contrasts))
+        ]
+
+    def intervals(self, contrasts: FloatArray, critical: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return centers and half lengths of the P sets, of shape (P,); NaN and infinity where one is unbounded."""
+        center, radius, width, negative = self._quadratics(contrasts, critical)
+        bounded = negative == 0
+        half = np.sqrt(np.where(bounded, np.maximum(radius * width, 0.0), np.inf))
+        return np.where(bounded, center, np.nan), half
+
+    def _quadratics(
+        self, contrasts: FloatArray, critical: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.int64]]:
+        """Return what bounds each set: (t − center)² ≤ radius · width, and how often the region's form is negative."""
         a, k = contrasts @ self._basis, critical[:, np.newaxis]
         stretch = 1.0 - k * self._mu
         with np.errstate(divide="ignore", invalid="ignore"):
             center = contrasts @ self.theta + np.sum(a * k * self._slope / stretch, axis=1)
             radius = critical + np.sum((k * self._slope) ** 2 / stretch, axis=1)
             width = np.sum(a**2 / stretch, axis=1)
-        negative = np.sum(stretch <= 0.0, axis=1)
-        return [
-            _one_set(float(center[i]), float(radius[i]), float(width[i]), int(negative[i]))
-            for i in range(len(contrasts))
-        ]
+        return center, radius, width, np.sum(stretch <= 0.0, axis=1)
 
     def statistic(self, contrasts: FloatArray, values: FloatArray) -> float:
         r"""Return the score statistic of the hypothesis :math:`C\theta = r`, minimised over all that it leaves open.

@@ -23,7 +23,18 @@ def test_examples_run_as_written(module: ModuleType) -> None:
 
 def test_public_names_are_exactly_those_imported() -> None:
     public = {name for name in vars(analyst_client) if not name.startswith("_")}
-    modules = {"client", "columns", "errors", "estimators", "inference", "jobs", "release", "values", "verify"}
+    modules = {
+        "client",
+        "columns",
+        "design",
+        "errors",
+        "estimators",
+        "inference",
+        "jobs",
+        "release",
+        "values",
+        "verify",
+    }
     assert public - modules == set(analyst_client.__all__)
 
 

@@ -1,6 +1,6 @@
 """Raw values to the scaled terms of a release: the curator's coding, repeated on the analyst's side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip
 
     Parameters
     ----------
-    X : data frame, or array-like of shape (n, number of columns)
+    X : data frame, mapping of str to array-like, or array-like of shape (n, number of columns)
         Raw units. Columns of a frame are found by name; those of an array stand in the order of `columns`.
     columns, terms : sequence of Column, of Term
         From a release.
@@ -55,6 +55,23 @@ def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip
     return matrix
 
 
+def code_target(X: Any, term: Term) -> FloatArray:
+    """Return a target's values in scaled units, clipped to its bounds, of shape (n,); NaN where one is missing.
+
+    Parameters
+    ----------
+    X : data frame, or mapping of str to array-like
+    term : Term
+    """
+    (values,) = raw_columns(X, [term.name])
+    if term.kind == "boolean":
+        return code(Column.boolean(term.name), values, clip=False)
+    bounded = (term.center, term.scale) != (0.0, 1.0)
+    low, high = (term.center - term.scale, term.center + term.scale) if bounded else (None, None)
+    numbers = code(Column.numeric(term.name, low, high), values, clip=True)
+    return (numbers - term.center) / term.scale
+
+
 def map_rows(matrix: FloatArray, terms: Sequence[Term], row_map: str | None) -> FloatArray:
     """Return the rows on which a fit is linear, for the way in which the curator mapped them.
 
@@ -90,8 +107,8 @@ def level_index(columns: Sequence[Column], term: Term) -> int:
 
 def raw_columns(X: Any, names: Sequence[str]) -> list[AnyArray]:
     """Return one array of raw values for each name."""
-    if hasattr(X, "columns") and hasattr(X, "__getitem__"):  # a data frame, of pandas or another library
-        absent = [name for name in names if name not in X.columns]
+    if isinstance(X, Mapping) or (hasattr(X, "columns") and hasattr(X, "__getitem__")):  # of pandas or another library
+        absent = [name for name in names if name not in (X if isinstance(X, Mapping) else X.columns)]
         if absent:
             raise ValueError(f"the frame has no column {', '.join(map(repr, absent))}")
         return [np.asarray(X[name]) for name in names]

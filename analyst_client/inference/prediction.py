@@ -1,0 +1,43 @@
+"""Intervals for the mean of a target at new rows, and for new values of it."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.inference.quantiles import student_quantile, student_tails, truncated_normal_points
+from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.score import critical_value
+
+FloatArray = NDArray[np.float64]
+POINTS = 24
+
+
+def mean_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+    """Return centers and half lengths of intervals for the mean at scaled rows, each of shape (n,), scaled units."""
+    kurtosis = results.equations.excess_kurtosis(rows)
+    return results.equations.region.intervals(rows, critical_value(check_alpha(alpha), results.dof, kurtosis))
+
+
+def value_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+    r"""Return centers and half lengths of intervals for new values at scaled rows, each of shape (n,), scaled units.
+
+    Notes
+    -----
+    With the standard error e of the mean (half its interval over Student's quantile) and the residual variance s², a
+    new value is off the center by :math:`\sqrt{e^2 + s^2}` times a Student variable. The privacy noise leaves s²
+    uncertain: it is taken as normal around its estimate, given that it is positive, and the half length h solves
+    :math:`E\,P(|T| > h/\sqrt{e^2 + s^2}) = \alpha`. Without noise that is the textbook's interval.
+    """
+    center, half = mean_intervals(results, rows, alpha)
+    dof, scale, main = results.dof, results.equations.scale, results.main_site
+    variances = truncated_normal_points(float(scale.variances[main]), float(scale.noise_sd[main]), POINTS)
+    quantile = student_quantile(alpha / 2.0, dof)
+    deviations = np.sqrt((half[:, np.newaxis] / quantile) ** 2 + variances)
+    low, high = quantile * deviations.min(axis=1), quantile * deviations.max(axis=1)
+    for _ in range(50):  # bisection: the tail is monotone in h
+        middle = (low + high) / 2.0
+        with np.errstate(invalid="ignore"):
+            tail = 2.0 * np.mean(student_tails(middle[:, np.newaxis] / deviations, dof), axis=1)
+        low, high = np.where(tail > alpha, middle, low), np.where(tail > alpha, high, middle)
+        if np.all((high - low)[np.isfinite(high)] <= 1e-12 * high[np.isfinite(high)]):
+            break
+    return center, high

@@ -1,0 +1,265 @@
+"""A fit on paper: a summary as text and as HTML, and as data frames."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from analyst_client.errors import EstimationError
+from analyst_client.inference.results import TargetResults
+from analyst_client.inference.score import ConfidenceSet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows = list[tuple[str, ...]]
+HEADS = ("term", "coef", "std err", "p", "privacy", "lower", "upper")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table of coefficients, what the fit is worth, and what to beware of.
+
+    Attributes
+    ----------
+    title : str
+    facts : tuple of (str, str)
+        A name and a value.
+    heads : tuple of str
+    rows : tuple of tuple of str
+        One for each parameter.
+    notes : tuple of str
+        Warnings and explanations.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+    def as_text(self) -> str:
+        """Return plain text."""
+        table = [self.heads, *self.rows]
+        widths = [max(len(row[j]) for row in table) for j in range(len(self.heads))]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table]
+        rule = "─" * max(len(line) for line in lines)
+        name = max(len(fact[0]) for fact in self.facts)
+        facts = [f"{fact[0].ljust(name)}  {fact[1]}" for fact in self.facts]
+        return "\n".join([self.title, rule, *facts, rule, lines[0], rule, *lines[1:], rule, *self.notes])
+
+    def as_html(self) -> str:
+        """Return a piece of HTML: a heading, two tables, notes."""
+        facts = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self.facts)
+        heads = "".join(f"<th scope='col'>{escape(head)}</th>" for head in self.heads)
+        rows = "".join(
+            f"<tr><th scope='row'>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>"
+            for row in self.rows
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return (
+            f"<div><h4>{escape(self.title)}</h4><table><tbody>{facts}</tbody></table>"
+            f"<table style='text-align:right'><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{notes}</div>"
+        )
+
+    def __str__(self) -> str:
+        """Return plain text."""
+        return self.as_text()
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.as_html()
+
+
+def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Summary:
+    """Summarise one target's fit."""
+    target = results.equations.target
+    unit = f" ({target.unit})" if target.unit else ""
+    title = f"{target.name}{unit} by {estimator}"
+    facts = [("rows, as the noise tells", f"{results.equations.rows:,.0f}"), ("coefficients", str(len(results.names)))]
+    if len(results.equations.sites) > 1:
+        weights = ", ".join(f"{weight:.3g}" for weight in results.equations.weights)
+        facts.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
+    low, high = results.rsquared_interval(alpha)
+    facts.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
+    facts.append(("residual sd", number(math.sqrt(results.scale))))
+    if len(results.names) > int(results.equations.has_constant):
+        test = results.f_test()
+        facts.append(
+            (f"F({test.constraints}, {test.dof:,.0f})", f"{number(test.statistic)}, p = {p_text(test.pvalue)}")
+        )
+    strength = results.identification(alpha)
+    facts.append(("identification", f"{number(strength.ratio)} (intervals are bounded above 1)"))
+    sets = results.confidence_sets(alpha)
+    rows = [
+        (name, number(value), number(error), p_text(p), f"{share:.0%}", *bounds(found))
+        for name, value, error, p, share, found in zip(
+            results.names, results.params, results.bse, results.pvalues, results.privacy_share, sets, strict=True
+        )
+    ]
+    percent = f"{1 - alpha:.0%}" if (1 - alpha) * 100 % 1 == 0 else f"{1 - alpha:.1%}"
+    heads = (*HEADS[:5], f"{percent} from", "to")
+    return Summary(title, tuple(facts), heads, tuple(rows), tuple(notes(results, sets, alpha)))
+
+
+def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -> list[str]:
+    """Return what a reader should know."""
+    found = [
+        "Standard errors hold sampling and privacy noise; 'privacy' is the share of each variance that is privacy "
+        "noise. Intervals and p-values invert the score test of the true coefficients (Fieller), whatever the estimator."
+    ]
+    found += [f"Warning: {text}" for text in warnings_of(results, alpha)]
+    rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
+    if rays:
+        found.append(f"The set of {', '.join(rays)} is all but the open gap between the two numbers.")
+    return found
+
+
+def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
+    """Return what makes a fit less sure than its numbers look: weak identification, clipped targets."""
+    found = []
+    strength = results.identification(alpha)
+    if not strength.is_bounded:
+        weakest = [
+            name
+            for name, weight in zip(results.names, strength.direction, strict=True)
+            if weight**2 >= max(0.1, 0.5 * np.max(strength.direction**2))
+        ]
+        way_out = (
+            f"µ of the price, or the number of rows, about {strength.factor:.1f} times as large would bound them"
+            if math.isfinite(strength.factor)
+            else "this release does not show how much more would bound them: the data are lost in the noise"
+        )
+        found.append(
+            f"intervals are unbounded, because the noise hides how {' and '.join(weakest)} vary; {way_out}. "
+            "Fewer terms, or bounds that fit more closely, help as well."
+        )
+    elif strength.ratio < 3.0:
+        found.append("weak identification: intervals are wide and lopsided, and estimates far from sure.")
+    outside = beyond_bounds(results)
+    if outside > 0.01:
+        found.append(
+            f"about {outside:.0%} of {results.equations.target.name} would lie beyond its declared bounds if it were "
+            "normal, and was clipped there: coefficients are then those of the clipped values, drawn towards 0."
+        )
+    return found
+
+
+def beyond_bounds(results: TargetResults) -> float:
+    """Return the share of a normal law of the target's mean and variance that is beyond its declared bounds."""
+    equations = results.equations
+    if not equations.has_constant or equations.target.kind == "boolean":
+        return 0.0
+    shares = []
+    for site in equations.sites:
+        release = site.release
+        target = release.target_names.index(equations.target.name)
+        declared = release.targets[target]
+        if (declared.scale == 1.0 and declared.center == 0.0) or release.yty is None or release.xty is None:
+            continue
+        assert release.xtx is not None
+        rows = float(release.xtx[0, 0])
+        if rows <= 0.0:
+            continue
+        mean = float(release.xty[0, target]) / rows
+        variance = float(release.yty[target]) / rows - mean**2
+        if variance > 0.0:
+            sd = math.sqrt(2.0 * variance)
+            shares.append(0.5 * (math.erfc((1.0 - mean) / sd) + math.erfc((1.0 + mean) / sd)))
+    return max(shares, default=0.0)
+
+
+def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.05) -> "pd.DataFrame":
+    """Return one row for each parameter and target."""
+    pandas = _pandas()
+    frames = []
+    for results in all_results:
+        interval = results.conf_int(alpha)
+        frames.append(
+            pandas.DataFrame(
+                {
+                    "target": results.equations.target.name,
+                    "term": list(results.names),
+                    "estimate": results.params,
+                    "std_error": results.bse,
+                    "p_value": results.pvalues,
+                    "conf_low": interval[:, 0],
+                    "conf_high": interval[:, 1],
+                    "conf_set": [found.kind for found in results.confidence_sets(alpha)],
+                    "privacy_share": results.privacy_share,
+                    "estimator": estimator,
+                }
+            )
+        )
+    return pandas.concat(frames, ignore_index=True)
+
+
+def glance(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.05) -> "pd.DataFrame":
+    """Return one row for each target: what the fit as a whole is worth."""
+    rows = []
+    for results in all_results:
+        low, high = results.rsquared_interval(alpha)
+        test = results.f_test() if len(results.names) > int(results.equations.has_constant) else None
+        strength = results.identification(alpha)
+        rows.append(
+            {
+                "target": results.equations.target.name,
+                "estimator": estimator,
+                "rows": results.equations.rows,
+                "dof": results.dof,
+                "r_squared": results.rsquared,
+                "r_squared_low": low,
+                "r_squared_high": high,
+                "residual_sd": math.sqrt(results.scale),
+                "f_statistic": math.nan if test is None else test.statistic,
+                "f_p_value": math.nan if test is None else test.pvalue,
+                "identification": strength.ratio,
+                "releases": len(results.equations.sites),
+            }
+        )
+    return _pandas().DataFrame(rows)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas  # noqa: PLC0415 -- not in the base install
+    except ImportError:
+        raise EstimationError("data frames need pandas: pip install pandas") from None
+    return pandas
+
+
+def bounds(found: ConfidenceSet) -> tuple[str, str]:
+    """Return the two ends of a confidence set as text."""
+    if found.kind == "line":
+        return "−∞", "∞"
+    if found.kind == "rays":
+        return f"≤ {number(found.lower)}", f"or ≥ {number(found.upper)}"
+    return number(found.lower), number(found.upper)
+
+
+def number(value: float) -> str:
+    """Return a number with four significant digits.
+
+    Examples
+    --------
+    >>> number(0.123456), number(-1234567.0), number(float("inf"))
+    ('0.1235', '−1.235e+06', '∞')
+    """
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−", 1)
+
+
+def p_text(value: float) -> str:
+    """Return a p-value.
+
+    Examples
+    --------
+    >>> p_text(0.04321), p_text(1e-9)
+    ('0.043', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,142 @@
+"""Simulated hospitals: rows with known coefficients, and releases of them through the server's own code, no HTTP."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from analyst_client import Column as Declared
+from analyst_client import Noise, Release
+from curator_service.privacy.accountant import GDP, Price
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.calibration import Mechanism
+from curator_service.privacy.design import Column, ColumnType, code_rows, make_design
+from curator_service.privacy.lattice import to_stored
+from curator_service.privacy.mechanisms import STEP_DENOMINATOR, draw_noise, perturb
+from curator_service.privacy.parts import Statistic
+from curator_service.privacy.planning import default_shares, plan_gram
+from curator_service.privacy.rows import Ball
+from curator_service.privacy.samplers import SystemNoise
+from curator_service.privacy.statistics import compute_gram, split_gram
+from curator_service.releases.preparation import stated_noise
+
+DELTA = 1e-6
+STATISTICS = (Statistic.XTX, Statistic.XTY, Statistic.YTY)
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What rows are drawn from.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (1 + d,)
+        The intercept and the coefficients, in the units of the rows.
+    residual_sd : float
+    correlated : bool
+        False: features uniform over [−1, 1]. True: normal of correlation ½, three deviations to the bound.
+    """
+
+    beta: Floats
+    residual_sd: float = 0.3
+    correlated: bool = False
+
+    @classmethod
+    def of(cls, d: int, *, correlated: bool = False) -> "Truth":
+        """Return the benches' truth: 0.6 and −0.3 by turns over √d, and an intercept of 0.1."""
+        slopes = np.where(np.arange(d) % 2 == 0, 0.6, -0.3) / math.sqrt(d)
+        return cls(np.concatenate([[0.1], slopes]), correlated=correlated)
+
+    def draw_features(self, generator: np.random.Generator, n: int) -> Floats:
+        """Draw n rows of features."""
+        d = len(self.beta) - 1
+        if not self.correlated:
+            return generator.uniform(-1.0, 1.0, (n, d))
+        common = generator.standard_normal((n, 1))
+        own = generator.standard_normal((n, d))
+        return np.clip((common + own) / (3.0 * math.sqrt(2.0)), -1.0, 1.0)
+
+    def draw(self, generator: np.random.Generator, n: int) -> tuple[Floats, Floats]:
+        """Draw n rows: features and target."""
+        features = self.draw_features(generator, n)
+        noise = self.residual_sd * generator.standard_normal(n)
+        return features, self.beta[0] + features @ self.beta[1:] + noise
+
+
+class Hospital:
+    """Rows at a curator, with the bounds that it declares.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n, d)
+    target : ndarray of shape (n,)
+    feature_bound, target_bound : float
+        Values are declared to lie within plus and minus these.
+    """
+
+    def __init__(
+        self, features: Floats, target: Floats, *, feature_bound: float = 1.0, target_bound: float = 1.5
+    ) -> None:
+        n, d = features.shape
+        names = [f"x{j + 1}" for j in range(d)]
+        columns = tuple(Column(name, ColumnType.NUMERIC, lower=-feature_bound, upper=feature_bound) for name in names)
+        response = Column("y", ColumnType.NUMERIC, lower=-target_bound, upper=target_bound)
+        self.columns = (*columns, response)
+        self._design = make_design(columns, (response,), intercept=True)
+        self.norm = math.sqrt(1 + d / 10)
+        self._map = Ball.of_norm(self.norm)
+        stored = {
+            column.name: to_stored(np.ascontiguousarray(values), column.lower, column.upper)
+            for column, values in zip(self.columns, [*features.T, target], strict=True)
+        }
+        rows = self._map.apply(code_rows(stored, self._design, n), self._design)
+        total = len(self._design.terms) + 1
+        self.statistics = split_gram(compute_gram([rows], total), len(self._design.terms))
+
+    @cached_property
+    def exact(self) -> Release:
+        """The exact statistics, which no analyst sees."""
+        return self._release(
+            {
+                "xtx": self.statistics.xtx[np.triu_indices(len(self._design.terms))].tolist(),
+                "xty": self.statistics.xty.ravel().tolist(),
+                "yty": self.statistics.yty.tolist(),
+            },
+            Noise(0.0, 0.0, 0.0, 0.0),
+        )
+
+    def release(self, epsilon: float, mechanism: Mechanism = Mechanism.GAUSSIAN) -> Release:
+        """Buy a release: (ε, 1e-6) with Gaussian noise, ε with Laplace noise."""
+        delta = DELTA if mechanism is Mechanism.GAUSSIAN else None
+        plan = plan_gram(
+            self._design,
+            self._map,
+            Adjacency.ADD_REMOVE,
+            row_capacity=10**8,
+            price=Price(epsilon=epsilon, delta=delta),
+            shares=default_shares(STATISTICS, mechanism),
+            accountant=GDP,
+            mechanism=mechanism,
+        )
+        noisy = perturb(self.statistics, plan, draw_noise(plan, SystemNoise()))
+        noise = Noise(distribution=plan.parts[0].distribution, **stated_noise(plan.parts))
+        return self._release({statistic.value: values for statistic, values in noisy.values.items()}, noise)
+
+    def _release(self, values: dict[str, list[int]], noise: Noise) -> Release:
+        d = len(self._design.terms)
+        xtx = np.zeros((d, d))
+        xtx[np.triu_indices(d)] = np.array(values["xtx"]) / STEP_DENOMINATOR
+        xtx = np.triu(xtx) + np.triu(xtx, 1).T
+        declared = [Declared.numeric(column.name, column.lower, column.upper) for column in self.columns]
+        return Release.from_arrays(
+            xtx,
+            np.array(values["xty"]) / STEP_DENOMINATOR,
+            np.array(values["yty"]) / STEP_DENOMINATOR,
+            features=declared[:-1],
+            targets=declared[-1:],
+            noise=noise,
+            norm=self.norm,
+        )
