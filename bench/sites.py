@@ -1,6 +1,6 @@
 """Several hospitals: coverage and width of 95 % intervals from the best site alone, from a plain sum, and from ours.
 
-Ten features, correlated and normal with three deviations to the bound (`simulation.Truth`); releases by the server's
+Ten features, uniform over their bounds (`simulation.Truth`); releases by the server's
 own code. Width is the half length over that of least squares without privacy on all private rows together. Public rows
 are the analyst's own, without noise; their coefficients are those of the hospitals, or shifted by what is stated, in
 units of the residual deviation. Prints Markdown.
@@ -87,7 +87,11 @@ def as_private(release: Release) -> Release:
 
 def best_site(releases: list[Release]) -> Floats:
     """Return the shortest intervals of one site alone: the site with the smallest standard errors."""
-    fits = [OLS().fit(release) for release in releases if not release.is_public]
+    fits = []
+    for release in releases:
+        if not release.is_public:
+            (equations,) = pool(release)
+            fits.append(TargetResults(equations, Solution(equations.solution, np.linalg.inv(equations.xtx))))
     return min(fits, key=lambda fit: float(np.median(fit.bse))).conf_int()
 
 
@@ -102,7 +106,7 @@ def run_repeat(task: tuple[int, Case]) -> list[tuple[float, float]]:
     """Draw the hospitals once, and see what covers."""
     seed, case = task
     generator = np.random.default_rng(seed)
-    truth = Truth.of(10, correlated=True)
+    truth = Truth.of(10)
     rows = [truth.draw(generator, n) for n in case.rows]
     bounds = case.bounds or (1.0,) * len(rows)
     releases = [

@@ -1,5 +1,6 @@
 """Noisy normal equations of one target, from one release or several, in one set of scaled units."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,8 +33,8 @@ class Site:
         T: common terms are T times the release's own.
     target_scale, target_shift : float
         r and q: the common target is r times the release's own plus q.
-    spread : float
-        τ²: variance of how far each of this site's scaled coefficients may lie from those that are estimated.
+    variance : float or None
+        Residual variance of public rows, which they tell by themselves; None for a hospital's.
 
     Notes
     -----
@@ -50,12 +51,7 @@ class Site:
     to_common: FloatArray
     target_scale: float
     target_shift: float
-    spread: float = 0.0
-
-    @property
-    def is_public(self) -> bool:
-        """Whether the rows were the analyst's own: no noise, and a residual variance of its own."""
-        return self.release.is_public
+    variance: float | None = None
 
     @cached_property
     def law(self) -> NoiseLaw:
@@ -126,7 +122,7 @@ class ResidualScale:
     Attributes
     ----------
     variances : ndarray of shape (K,)
-        s² of each site: one for all private releases, one for all public ones. Not negative.
+        s² of each site: one for all hospitals, and each public site's own. Not negative.
     noise_sd : ndarray of shape (K,)
         Standard deviation of the privacy noise in each.
     dof : float
@@ -207,13 +203,9 @@ class Equations:
         return solution
 
     def sampling_covariance(self, variances: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_k w_k^2 (s_k^2\kappa_k A_k + \tau_k^2 A_kA_k)`, semidefinite, of shape (D, D)."""
+        r"""Return :math:`\sum_k w_k^2 s_k^2\kappa_k A_k`, positive semidefinite, of shape (D, D)."""
         shares = self.weights**2 * variances * [site.weight_share for site in self.sites]
-        covariance = _nearest_semidefinite(_weighted_sum(shares, [site.xtx for site in self.sites]))
-        for weight, site in zip(self.weights, self.sites, strict=True):
-            if site.spread > 0.0:
-                covariance = covariance + (weight**2 * site.spread) * (site.xtx @ site.xtx)
-        return covariance
+        return _nearest_semidefinite(_weighted_sum(shares, [site.xtx for site in self.sites]))
 
     def noise_covariance(self, theta: FloatArray) -> FloatArray:
         """Return the covariance of the privacy noise in the pooled score at θ, of shape (D, D)."""
@@ -269,38 +261,38 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     .. math:: 2w_k\,\mathrm{tr}(A^{-1}\Omega_k) - \mathrm{tr}(A_kA^{-1}\Omega A^{-1})
 
     in the mean. The part of Ω that is privacy noise is known; the part that is sampling is a multiple of each s² and
-    becomes the degrees of freedom, which for one release of unweighted rows without noise are n − D. So the estimate
-    solves one linear equation for each group of sites that share an s².
+    becomes the degrees of freedom, which for one release of unweighted rows without noise are n − D. Hospitals share
+    one s²; public sites' are known from their own rows alone.
     """
     sites, weights = equations.sites, equations.weights
     inverse = np.linalg.inv(equations.xtx)
-    groups = np.array([int(site.is_public) for site in sites])
-    rows = np.array([site.rows if site.rows is not None else np.nan for site in sites])
-    total = equations.rows
+    dof = equations.rows - len(theta)
+    scale = np.array([site.variance if site.variance is not None else 0.0 for site in sites])
+    noise_sd = np.zeros(len(sites))
+    hospitals = [k for k, site in enumerate(sites) if site.variance is None]
+    if not hospitals:
+        return ResidualScale(scale, noise_sd, dof)
     noise = [site.noise_covariance(theta) for site in sites]
-    pooled_noise = _weighted_sum(weights**2, noise)
-    sums, variances, taken = np.zeros(len(sites)), np.zeros(len(sites)), np.zeros((len(sites), len(sites)))
-    for k, site in enumerate(sites):
-        corrected = 2.0 * weights[k] * np.sum(inverse * noise[k])
-        corrected -= np.sum((inverse @ site.xtx @ inverse) * pooled_noise)
-        sums[k] = site.residual_sum(theta) + corrected
-        variances[k] = site.residual_sum_covariance(theta, theta)
-        for m, other in enumerate(sites):
-            taken[k, m] = -(weights[m] ** 2) * other.weight_share * np.sum((inverse @ site.xtx @ inverse) * other.xtx)
-        taken[k, k] += 2.0 * weights[k] * site.weight_share * np.sum(inverse * site.xtx)
-    scale, share = np.zeros(len(sites)), np.ones(len(sites))
+    known = _weighted_sum(weights**2, noise) + _weighted_sum(weights**2 * scale, [site.xtx for site in sites])
+    shares = weights**2 * [site.weight_share if site.variance is None else 0.0 for site in sites]
+    unknown = _weighted_sum(shares, [site.xtx for site in sites])
+    sums, variances, rows = np.zeros(len(hospitals)), np.zeros(len(hospitals)), np.zeros(len(hospitals))
+    for i, k in enumerate(hospitals):
+        site, around = sites[k], inverse @ sites[k].xtx @ inverse
+        sums[i] = site.residual_sum(theta) + 2.0 * weights[k] * np.sum(inverse * noise[k]) - np.sum(around * known)
+        taken = 2.0 * weights[k] * site.weight_share * np.sum(inverse * site.xtx) - np.sum(around * unknown)
+        rows[i] = (site.rows or 0.0) - taken
+        variances[i] = site.residual_sum_covariance(theta, theta)
+    shares = np.ones(len(hospitals))
     for _ in range(2):  # the second pass weights noisy residual sums by what they are worth
-        present = sorted(set(groups))
-        member = np.array([groups == group for group in present], dtype=np.float64)
-        left = (member * share) @ (np.diag(rows) - taken) @ member.T
-        right = (member * share) @ sums
-        scale = np.maximum(member.T @ np.linalg.solve(left, right), 0.0)
-        spread = variances + 2.0 * np.maximum(rows, 1.0) * scale**2
-        share = np.where(spread > 0.0, rows / np.where(spread > 0.0, spread, 1.0), 1.0)
-        share /= np.max(share)
-    counted = member.T @ ((member * share) @ rows)
-    noise_sd = np.sqrt(member.T @ ((member * share**2) @ variances)) / counted
-    return ResidualScale(scale, noise_sd, total - len(theta))
+        counted = float(shares @ rows)
+        estimate = max(float(shares @ sums) / counted, 0.0) if counted > 0.0 else 0.0
+        spread = variances + 2.0 * np.maximum(rows, 1.0) * estimate**2
+        shares = np.maximum(rows, 0.0) / np.where(spread > 0.0, spread, 1.0)
+        shares = shares / np.max(shares) if shares.any() else np.ones(len(hospitals))
+    scale[hospitals] = estimate
+    noise_sd[hospitals] = math.sqrt(float(shares**2 @ variances)) / max(float(shares @ rows), 1.0)
+    return ResidualScale(scale, noise_sd, dof)
 
 
 def _weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
+from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.release import Release
 
@@ -43,6 +44,8 @@ def pool(
     -----
     Common units: a numeric term spans the widest bounds of all releases.
 
+    Public rows are anchored to the hospitals' coefficients before anything is borrowed from them, see `borrowing`.
+
     Weights: with true :math:`A_k = n_kS` and score covariances :math:`\Omega_k`, the covariance of the solution,
     measured in the diagonal of S, is :math:`\sum w_k^2\,\mathrm{tr}(S^{-1}\Omega_k)/(\sum w_kn_k)^2`, least for
     :math:`w_k = n_k/\mathrm{tr}(S^{-1}\Omega_k)`. Without noise that is one over the residual variance, the plain sum;
@@ -73,39 +76,52 @@ def _equations(
         _site(release, t, terms, common, count) for release, t, count in zip(releases, found, rows, strict=True)
     )
     equations = Equations(sites, np.ones(len(sites)), columns, terms, common)
-    return equations if len(sites) == 1 else noise_weighted(equations)
+    if len(sites) == 1:
+        return equations
+    hospitals = tuple(site for site in sites if site.variance is None)
+    if not hospitals or len(hospitals) == len(sites):
+        return noise_weighted(equations)
+    own = noise_weighted(replace(equations, sites=hospitals, weights=np.ones(len(hospitals))))
+    return noise_weighted(
+        replace(equations, sites=tuple(site if site.variance is None else anchored(site, own) for site in sites))
+    )
 
 
 def noise_weighted(equations: Equations) -> Equations:
-    """Return the same sites, weighted by their noise; see `pool`."""
-    sites = equations.sites
-    counts = np.array([site.rows if site.rows is not None else max(np.trace(site.xtx), 0.0) for site in sites])
-    counts = np.maximum(counts, 0.0)
+    """Return the same sites, weighted by their noise; see `pool`. Anchored public rows weigh one over their s²."""
+    sites, d = equations.sites, len(equations.terms)
+    private = [k for k, site in enumerate(sites) if site.variance is None]
+    weights = np.array([1.0 if site.variance is None else 1.0 / (d * site.variance) for site in sites])
+    if not private:
+        return equations.reweighted(weights)
+    counts = np.array([sites[k].rows if sites[k].rows is not None else np.trace(sites[k].xtx) for k in private])
+    counts = np.maximum(counts.astype(np.float64), 0.0)
     if not counts.any():
         raise EstimationError("no release tells of any row: the noise outweighs the data")
-    theta = np.zeros(len(equations.terms))
+    theta, variance = np.zeros(d), _mean_square([sites[k] for k in private], counts)
+    diagonals = np.array([np.diag(sites[k].xtx) for k in private]).T
+    for _ in range(2):
+        plain = diagonals @ weights[private]
+        shape = np.maximum(plain, 1e-3 * np.max(plain)) / (weights[private] @ counts)
+        for k, count in zip(private, counts, strict=True):
+            noise = np.diag(sites[k].noise_covariance(theta))
+            weights[k] = count / np.sum(count * sites[k].weight_share * variance + noise / shape)
+        equations = equations.reweighted(weights)
+        try:
+            found, scale = equations.solution, equations.scale
+        except EstimationError:
+            break
+        if scale.variances[private[0]] > 0.0 and np.linalg.eigvalsh(equations.xtx)[0] > 0.0:
+            theta, variance = found, float(scale.variances[private[0]])
+    return equations
+
+
+def _mean_square(sites: list[Site], counts: FloatArray) -> float:
+    """Return the mean square of the target, a first bound on the residual variance."""
     squares = [
         site.target_scale**2 * n if site.yty is None else site.yty for site, n in zip(sites, counts, strict=True)
     ]
-    variances = np.full(len(sites), max(np.sum(squares), 0.0) / np.sum(counts))
-    for _ in range(2):
-        plain = np.array([np.diag(site.xtx) for site in sites]).T @ equations.weights
-        floor = 1e-3 * np.max(plain)
-        shape = np.maximum(plain, floor) / (equations.weights @ counts)
-        costs = np.empty(len(sites))
-        for k, site in enumerate(sites):
-            sampling = counts[k] * shape * variances[k] + site.spread * (counts[k] * shape) ** 2
-            costs[k] = np.sum((sampling + np.diag(site.noise_covariance(theta))) / shape)
-        equations = equations.reweighted(counts / costs)
-        try:
-            theta, scale = equations.solution, equations.scale
-        except EstimationError:
-            break
-        if np.all(scale.variances > 0.0) and np.linalg.eigvalsh(equations.xtx)[0] > 0.0:
-            variances = scale.variances
-        else:
-            theta = np.zeros(len(equations.terms))
-    return equations
+    return max(float(np.sum(squares)), 0.0) / float(np.sum(counts))
 
 
 def _site(release: Release, t: int, terms: tuple[Term, ...], target: Term, rows: float | None) -> Site:
@@ -128,7 +144,8 @@ def _site(release: Release, t: int, terms: tuple[Term, ...], target: Term, rows:
     if not np.array_equal(transform, np.eye(len(terms))):
         xtx = transform @ xtx @ transform.T
         xtx, own = (xtx + xtx.T) / 2.0, transform @ own
-    return Site(release, xtx, own, yty, count, transform, scale, shift)
+    site = Site(release, xtx, own, yty, count, transform, scale, shift)
+    return replace(site, variance=own_variance(site)) if release.is_public else site
 
 
 def _transform(release: Release, terms: tuple[Term, ...]) -> FloatArray:

@@ -53,6 +53,32 @@ def student_tails(values: FloatArray, dof: float) -> FloatArray:
     return tails
 
 
+def chi2_quantile(lower_tail: float, dof: float) -> float:
+    """Return the value below which a χ² variable stays with the given probability.
+
+    Examples
+    --------
+    >>> round(chi2_quantile(0.95, 1.0), 3)
+    3.841
+    """
+    from scipy import special  # noqa: PLC0415 -- see the module
+
+    return float(special.chdtri(dof, 1.0 - lower_tail))
+
+
+def chi2_tail(value: float, dof: float) -> float:
+    """Return the probability that a χ² variable exceeds a value.
+
+    Examples
+    --------
+    >>> round(chi2_tail(3.841, 1.0), 3)
+    0.05
+    """
+    from scipy import special  # noqa: PLC0415 -- see the module
+
+    return float(special.chdtrc(dof, value))
+
+
 def truncated_normal_points(mean: float, sd: float, count: int) -> FloatArray:
     """Return equally likely points of a normal law that is cut off at 0.
 

@@ -225,22 +225,25 @@ class TargetResults:
     @property
     def main_site(self) -> int:
         """The first site whose residual variance is the model's."""
-        return next((k for k, site in enumerate(self.equations.sites) if not site.is_public), 0)
+        return next((k for k, site in enumerate(self.equations.sites) if site.variance is None), 0)
 
     @cached_property
     def _sums(self) -> tuple[float, float, FloatArray]:
         """Residual and total sum of squares, and the covariance of their noise, of shape (2, 2)."""
         equations = self.equations
         null = np.zeros(len(equations.terms))
+        kind = equations.sites[self.main_site].variance is None  # of hospitals' rows, if there are any
+        counted = [k for k, site in enumerate(equations.sites) if (site.variance is None) == kind]
+        sites, weights = [equations.sites[k] for k in counted], equations.weights[counted]
         if equations.has_constant:
-            null[0] = equations.xty[0] / equations.xtx[0, 0]
-        counted = [float(site.rows) for site in equations.sites if site.rows is not None]
-        weighed = float(np.sum(equations.weights * equations.scale.variances * counted))
-        residual = weighed * equations.scale.dof / equations.rows
-        total = float(equations.weights @ [site.residual_sum(null) for site in equations.sites])
+            entries = np.array([(site.xty[0], site.xtx[0, 0]) for site in sites])
+            null[0] = (weights @ entries[:, 0]) / (weights @ entries[:, 1])
+        rows = float(weights @ [site.rows or 0.0 for site in sites])
+        residual = rows * float(equations.scale.variances[self.main_site]) * equations.scale.dof / equations.rows
+        total = float(weights @ [site.residual_sum(null) for site in sites])
         points = (equations.solution, null)
-        noise = [[[site.residual_sum_covariance(a, b) for b in points] for a in points] for site in equations.sites]
-        return residual, total, np.einsum("k,kij->ij", equations.weights**2, np.array(noise))
+        noise = [[[site.residual_sum_covariance(a, b) for b in points] for a in points] for site in sites]
+        return residual, total, np.einsum("k,kij->ij", weights**2, np.array(noise))
 
     @property
     def rsquared(self) -> float:

@@ -110,7 +110,8 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
     """Return what a reader should know."""
     found = [
         "Standard errors hold sampling and privacy noise; 'privacy' is the share of each variance that is privacy "
-        "noise. Intervals and p-values invert the score test of the true coefficients (Fieller), whatever the estimator."
+        "noise. Intervals and p-values invert the score test of the true coefficients (Fieller), whatever the "
+        "estimator."
     ]
     found += [f"Warning: {text}" for text in warnings_of(results, alpha)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
