@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -25,6 +26,7 @@ from analyst_client import (
     ServiceUnavailableError,
     TransportError,
 )
+from analyst_client._problems import CLASS_OF_SLUG
 
 ERROR_OF_SLUG = [
     ("authentication-required", 401, AuthenticationError),
@@ -52,6 +54,12 @@ ERROR_OF_SLUG = [
     ("something-new", 418, ServiceError),
 ]
 
+PAGE = (Path(__file__).parents[3] / "docs" / "problems.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## ([a-z-]+)\n(.*?)(?=^## |^---$)", PAGE, re.MULTILINE | re.DOTALL))
+RESERVED = frozenset(re.findall(r"`([a-z-]+)` \(", PAGE.partition("**Reserved.**")[2]))
+# Refusals of limits and proposals: an admin's requests, for which the client has no method.
+NEVER_MET = frozenset({"second-admin-needed", "limit-conflict"})
+
 
 def refusal(answer: httpx.Response) -> Any:
     with pytest.raises(CuratorError) as caught:
@@ -72,6 +80,30 @@ def test_slug_has_its_error(slug: str, status: int, error: type[CuratorError]) -
 )
 def test_answer_of_a_proxy_goes_by_its_status(status: int, error: type[CuratorError]) -> None:
     assert type(refusal(httpx.Response(status, content="<html>"))) is error
+
+
+@pytest.mark.parametrize("slug", sorted(SECTIONS.keys() - NEVER_MET))
+def test_documented_slug_has_the_class_that_its_section_names(slug: str) -> None:
+    named = re.search(r"Client:\s+`(\w+)`", SECTIONS[slug])
+    assert named is not None, "the section names no class of the client, and the slug is not listed as never met"
+    assert CLASS_OF_SLUG[slug] is getattr(analyst_client, named[1])
+
+
+@pytest.mark.parametrize("slug", sorted(NEVER_MET))
+def test_slug_that_no_method_meets_has_no_class_and_its_section_says_so(slug: str) -> None:
+    assert slug not in CLASS_OF_SLUG
+    assert "No method of the client meets it." in SECTIONS[slug]
+
+
+def test_every_class_is_that_of_a_documented_slug() -> None:
+    assert CLASS_OF_SLUG.keys() == (SECTIONS.keys() - NEVER_MET) | RESERVED
+    assert CLASS_OF_SLUG.keys() == {slug for slug, _, _ in ERROR_OF_SLUG} - {"something-new"}
+
+
+def test_no_path_of_the_client_is_an_admins() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in Path(analyst_client.__path__[0]).rglob("*.py")]
+    assert any("/v1/datasets" in text for text in texts)
+    assert not any("/v1/admin" in text for text in texts)
 
 
 def test_text_of_a_refusal_is_the_curators() -> None:
