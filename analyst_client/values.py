@@ -253,6 +253,27 @@ class Dataset:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """A stored release that holds every column of a request, and is another thing; reading it is free.
+
+    Attributes
+    ----------
+    release_id : str
+        What to give to `CuratorClient.fetch_release`.
+    difference : str
+        What is different from the request, in the curator's words.
+    """
+
+    release_id: str
+    difference: str
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Offer":
+        """Read from an answer."""
+        return cls(fields.text("release"), fields.text("difference"))
+
+
+@dataclass(frozen=True)
 class Quote:
     """Price and noise of a request. Free: no row was read.
 
@@ -262,8 +283,17 @@ class Quote:
         The request with every default filled in.
     affordable : bool
         Whether the budget would suffice now.
+    pass_over_rows : bool
+        Whether an answer reads every row.
+    duration_s : float
+        After so many seconds an answer shows, whatever the rows are; 0 for an answer at once.
     stored_release : str or None
         A stored release of the same request: asking for it costs nothing.
+    derivable_from : str or None
+        A stored release of which the request is a part, with no more noise than asked: it is answered from that one,
+        and costs nothing.
+    offers : tuple of Offer
+        Stored releases that hold something near the request. The request itself is not answered from them.
     """
 
     dataset: str
@@ -276,11 +306,17 @@ class Quote:
     cost: Cost
     affordable: bool
     pass_over_rows: bool
+    duration_s: float
     stored_release: str | None
+    derivable_from: str | None
+    offers: tuple[Offer, ...]
 
     @classmethod
     def read(cls, fields: Fields) -> "Quote":
         """Read from an answer."""
+        duration_s = fields.number("duration_s")
+        if duration_s < 0.0:
+            raise fields.fault("duration_s", "a time")
         return cls(
             fields.text("dataset"),
             fields.text("kind"),
@@ -292,7 +328,10 @@ class Quote:
             Cost.read(fields.object("cost")),
             fields.flag("affordable"),
             fields.flag("pass_over_rows"),
+            duration_s,
             fields.optional("stored_release", fields.text),
+            fields.optional("derivable_from", fields.text),
+            fields.each("offers", Offer.read),
         )
 
 

@@ -80,6 +80,8 @@ def test_budget(client: CuratorClient) -> None:
 def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path) -> None:
     quote = client.quote("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
     assert quote.affordable
+    assert (quote.pass_over_rows, quote.stored_release, quote.derivable_from, quote.offers) == (True, None, None, ())
+    assert quote.duration_s > 0.0
     release = client.release("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
     assert release.answer == "new"
     assert release.terms == quote.terms
@@ -90,6 +92,10 @@ def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path)
     again = client.release("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6)
     assert again.answer == "stored"
     assert again == release
+    assert client.quote("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6).stored_release == release.id
+    (offer,) = client.quote("cohort", FEATURES, target="kappa", epsilon=0.2, delta=1e-6).offers
+    assert offer.release_id == release.id
+    assert offer.difference
     fetched = client.fetch_release(release.id)
     assert fetched == release
     assert [summary.id for summary in client.releases("cohort")] == [release.id]
@@ -106,6 +112,13 @@ def test_laplace_noise_has_a_price_of_epsilon_alone(client: CuratorClient) -> No
     assert release.verify()
     published = client.quote("cohort", ["weight"], target="kappa", epsilon=0.05, delta=1e-6, calibration="wang2018")
     assert published.noise.distribution == "discrete_gaussian"
+
+
+def test_quote_names_the_release_that_a_request_is_cut_out_of(client: CuratorClient) -> None:
+    source = client.release("cohort", ["age", "sex", "ward"], mu=0.02, rows="box")
+    quote = client.quote("cohort", ["ward", "age"], mu=0.01, rows="box")
+    assert (quote.stored_release, quote.derivable_from, quote.duration_s) == (None, source.id, 0.0)
+    assert client.release("cohort", ["ward", "age"], mu=0.01, rows="box").derived_from == source.id
 
 
 def test_the_same_key_gives_the_same_release(client: CuratorClient) -> None:

@@ -51,6 +51,22 @@ NOISE = {
     "distribution": "discrete_gaussian",
     "sd": {"xtx_diagonal": 17.9, "xtx_offdiagonal": 12.7, "xty": 9.1, "yty": 4.2, "lambda_min": 30.5},
 }
+QUOTE = {
+    "dataset": "flchain",
+    "kind": "gram",
+    "request": {"kind": "gram"},
+    "features": [],
+    "terms": TERMS,
+    "targets": TARGETS,
+    "noise": NOISE,
+    "cost": COST,
+    "affordable": True,
+    "pass_over_rows": False,
+    "duration_s": 0.0,
+    "stored_release": None,
+    "derivable_from": None,
+    "offers": [],
+}
 
 
 def release_body() -> dict[str, Any]:

@@ -9,14 +9,11 @@ from typing import Any
 import httpx
 import pytest
 from client_examples import (
-    COST,
     DATASET,
     FIRST,
-    NOISE,
+    QUOTE,
     RECEIPT,
     RELEASE_TEXT,
-    TARGETS,
-    TERMS,
     Curator,
     Ledger,
     ask,
@@ -126,9 +123,7 @@ def test_budget_with_the_checkpoint_of_another_population_is_refused(change: dic
 def test_highest_checkpoint_is_sent_with_every_request_on_the_dataset() -> None:
     ledger = Ledger()
     first, page = released(ledger.release()), httpx.Response(200, content='{"releases":[],"next":null}')
-    members = {"dataset": "flchain", "kind": "gram", "request": {"kind": "gram"}, "features": [], "terms": TERMS}
-    rest = {"targets": TARGETS, "noise": NOISE, "cost": COST, "affordable": True, "pass_over_rows": False}
-    quote = httpx.Response(200, content=compact(members | rest | {"stored_release": None}))
+    quote = httpx.Response(200, content=compact(QUOTE))
     curator = Curator(first, quote, ledger.budget, page, httpx.Response(200, content=compact(DATASET)))
     client = curator.client()
     ask(client)

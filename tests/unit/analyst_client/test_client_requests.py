@@ -11,10 +11,8 @@ from client_examples import (
     AMOUNT,
     COST,
     DATASET,
-    NOISE,
+    QUOTE,
     RELEASE_TEXT,
-    TARGETS,
-    TERMS,
     TOKEN,
     URL,
     Curator,
@@ -28,6 +26,7 @@ from client_examples import (
 from analyst_client import (
     CuratorClient,
     CuratorError,
+    Offer,
     RequestInvalidError,
     ServiceError,
     ServiceUnavailableError,
@@ -85,12 +84,37 @@ def test_budget_without_a_checkpoint_is_a_service_error(checkpoint: Any) -> None
 
 
 def test_quote_is_read_and_carries_no_key() -> None:
-    members = {"dataset": "flchain", "kind": "gram", "request": {"kind": "gram"}, "features": [], "terms": TERMS}
-    answer = {"targets": TARGETS, "noise": NOISE, "cost": COST, "affordable": True, "pass_over_rows": False}
-    curator = answered(members | answer | {"stored_release": None})
+    curator = answered(QUOTE)
     quote = curator.client().quote("flchain", ["age"], target="kappa", mu=0.2)
     assert (quote.cost.mu, quote.noise.xty, quote.affordable, quote.stored_release) == (0.2367, 9.1, True, None)
+    assert (quote.duration_s, quote.derivable_from, quote.offers) == (0.0, None, ())
     assert curator.keys == [None]
+
+
+def test_quote_says_what_is_stored_and_when_an_answer_shows() -> None:
+    offers = [{"release": "rel_2", "difference": "its noise is larger, or of another kind, than asked"}]
+    stored = {"pass_over_rows": True, "duration_s": 2.5, "derivable_from": "rel_1", "offers": offers}
+    quote = answered(QUOTE | stored).client().quote("flchain", ["age"], mu=0.2)
+    assert (quote.duration_s, quote.derivable_from) == (2.5, "rel_1")
+    assert quote.offers == (Offer("rel_2", "its noise is larger, or of another kind, than asked"),)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"duration_s": None},
+        {"duration_s": -1.0},
+        {"duration_s": "0"},
+        {"derivable_from": 7},
+        {"offers": None},
+        {"offers": ["rel_2"]},
+        {"offers": [{"release": "rel_2"}]},
+    ],
+    ids=str,
+)
+def test_malformed_quote_is_a_service_error(change: dict[str, Any]) -> None:
+    with pytest.raises(ServiceError, match="malformed answer"):
+        answered(QUOTE | change).client().quote("flchain", ["age"], mu=0.2)
 
 
 def test_release_reads_how_the_curator_answered() -> None:

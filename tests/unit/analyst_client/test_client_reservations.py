@@ -6,10 +6,7 @@ import httpx
 import pytest
 from client_examples import (
     AMOUNT,
-    COST,
-    NOISE,
-    TARGETS,
-    TERMS,
+    QUOTE,
     Curator,
     Ledger,
     ask,
@@ -187,10 +184,7 @@ def test_malformed_reservation_is_a_service_error(change: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("named", [{}, {"project": "kidney"}, {"reservation": ID}, {"project": "a", "reservation": ID}])
 def test_release_and_quote_name_who_pays(named: dict[str, str]) -> None:
-    members = {"dataset": "flchain", "kind": "gram", "request": {"kind": "gram"}, "features": [], "terms": TERMS}
-    rest = {"targets": TARGETS, "noise": NOISE, "cost": COST, "affordable": True, "pass_over_rows": False}
-    quoted = httpx.Response(200, content=compact(members | rest | {"stored_release": None}))
-    curator = Curator(released(), quoted, released(answer="stored"))
+    curator = Curator(released(), httpx.Response(200, content=compact(QUOTE)), released(answer="stored"))
     client = curator.client()
     ask(client, **named)
     client.quote("flchain", ["age", "sex"], target="kappa", **PRICE, **named)
