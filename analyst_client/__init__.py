@@ -39,7 +39,18 @@ from analyst_client.errors import (
 from analyst_client.estimators import OLS, SSP, AdaSSP, Ridge
 from analyst_client.jobs import Job
 from analyst_client.release import Release
-from analyst_client.values import Amount, Budget, Cost, Dataset, Noise, Offer, Quote, ReleaseSummary, Reservation
+from analyst_client.values import (
+    Amount,
+    Budget,
+    Cost,
+    Dataset,
+    Noise,
+    Offer,
+    Quote,
+    Receipt,
+    ReleaseSummary,
+    Reservation,
+)
 from analyst_client.verify import Verification
 
 __all__ = [
@@ -76,6 +87,7 @@ __all__ = [
     "Offer",
     "PermissionDeniedError",
     "Quote",
+    "Receipt",
     "ReceiptInvalidError",
     "Release",
     "ReleaseSummary",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from analyst_client import _notebook
 from analyst_client._wire import Fields
 from analyst_client.release import Release
 
@@ -55,6 +56,10 @@ class Job:
     def is_running(self) -> bool:
         """Whether the job goes on."""
         return self.state == "running"
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook.show_job(self)
 
     @classmethod
     def read(cls, fields: Fields, idempotency_key: str | None = None) -> "Job":

@@ -9,12 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client import _notebook
 from analyst_client._files import replace_file
 from analyst_client._offline import write_public, write_release
 from analyst_client._wire import Fields, as_float, parse_json
 from analyst_client.columns import Column, Term
 from analyst_client.errors import ServiceError
-from analyst_client.values import Cost, Noise
+from analyst_client.values import Cost, Noise, Receipt
 from analyst_client.verify import Verification, read_trusted_keys, verify_text
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -47,7 +48,7 @@ class Release:
     noise : Noise
         Standard deviations of the noise.
     cost : Cost or None
-    receipt : dict or None
+    receipt : Receipt or None
         The ledger entry of the charge. None when the release was made of arrays.
     answer : str or None
         How the curator answered: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
@@ -77,7 +78,7 @@ class Release:
     lambda_min: float | None
     noise: Noise
     cost: Cost | None
-    receipt: dict[str, Any] | None
+    receipt: Receipt | None
     answer: str | None = None
     derived_from: str | None = None
 
@@ -117,6 +118,10 @@ class Release:
         price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
         targets = ", ".join(self.target_names) or "no target"
         return f"<Release {self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook.show_release(self)
 
     def __eq__(self, other: object) -> bool:
         """Compare the exact texts."""
@@ -205,7 +210,7 @@ class Release:
             lambda_min=None if lambda_min is None else float(lambda_min[0]),
             noise=Noise.read(body.object("noise")),
             cost=Cost.read(body.object("cost")) if body.has("cost") else None,
-            receipt=body.object("receipt").members if body.has("receipt") else None,
+            receipt=Receipt(body.object("receipt").members) if body.has("receipt") else None,
             answer=answer,
             derived_from=body.optional("derived_from", body.text),
         )

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from analyst_client import _notebook, _notebook_receipts
 from analyst_client._ledger import Checkpoint
 from analyst_client._wire import Fields
 from analyst_client.columns import Column, Term
@@ -96,6 +97,10 @@ class Budget:
     share_spent: float
     checkpoint: Checkpoint
 
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook.show_budget(self)
+
     @classmethod
     def read(cls, fields: Fields) -> "Budget":
         """Read from an answer."""
@@ -122,6 +127,17 @@ def read_checkpoint(fields: Fields) -> Checkpoint:
         raise fields.fault("checkpoint", f"a checkpoint ({error})") from None
 
 
+class Receipt(dict[str, Any]):
+    """An entry of the ledger with its hash and signature: a dict of the members as they came, unchecked.
+
+    `Release.verify` checks that of a release.
+    """
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook_receipts.show_receipt(self)
+
+
 @dataclass(frozen=True)
 class Reservation:
     """A part of a budget that is held for a study.
@@ -137,7 +153,7 @@ class Reservation:
         What was held, what releases took of it, what they can still take.
     created_at, expires_at : str
     project : str or None
-    receipt : dict
+    receipt : Receipt
         The ledger entry of the reservation.
     """
 
@@ -151,7 +167,11 @@ class Reservation:
     created_at: str
     expires_at: str
     project: str | None
-    receipt: dict[str, Any]
+    receipt: Receipt
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook.show_reservation(self)
 
     @classmethod
     def read(cls, fields: Fields) -> "Reservation":
@@ -167,7 +187,7 @@ class Reservation:
             created_at=fields.text("created_at"),
             expires_at=fields.text("expires_at"),
             project=fields.optional("project", fields.text),
-            receipt=fields.object("receipt").members,
+            receipt=Receipt(fields.object("receipt").members),
         )
 
 
@@ -232,6 +252,10 @@ class Dataset:
     def column(self, name: str) -> Column:
         """Return the column of this name. Raise `KeyError` when there is none."""
         return {column.name: column for column in self.columns}[name]
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook.show_dataset(self)
 
     @classmethod
     def read(cls, fields: Fields) -> "Dataset":
@@ -310,6 +334,10 @@ class Quote:
     stored_release: str | None
     derivable_from: str | None
     offers: tuple[Offer, ...]
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook.show_quote(self)
 
     @classmethod
     def read(cls, fields: Fields) -> "Quote":

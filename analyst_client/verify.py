@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from analyst_client import _notebook_receipts
 from analyst_client._ledger import CuratorKey, TrustedKeys, extend_trust, parse_key, read_listing
 from analyst_client._receipt import (
     check_agreement,
@@ -67,6 +68,10 @@ class Verification:
     def __bool__(self) -> bool:
         """Tell whether nothing was found to be wrong."""
         return EXIT_CODES[self.verdict] == 0
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return _notebook_receipts.show_verification(self)
 
 
 def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:

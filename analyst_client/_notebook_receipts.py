@@ -1,0 +1,117 @@
+"""What a notebook shows of receipts and of verdicts on them. A receipt was not checked: any shape of it is shown."""
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from analyst_client._html import Markup, code, facts, folded, join, listing, percent, quiet, said, table, text, view
+
+if TYPE_CHECKING:
+    from analyst_client.verify import Verification
+
+TEXT_MAX = 600
+COLUMNS_MAX = 12
+TITLE = ("kind", "population", "epoch", "sequence")
+LABELS = {
+    "units": "amount",
+    "posted": "spent after it",
+    "pending": "held after it",
+    "limit": "limit",
+    "time": "time",
+    "actor": "actor",
+    "dataset": "dataset",
+    "release": "release",
+    "source": "cut out of",
+    "reservation": "reservation",
+    "project": "project",
+}
+AMOUNTS = frozenset({"units", "posted", "pending", "limit"})
+MEANINGS = {
+    "verified": "signed by a given key",
+    "consistent": "its parts fit together; no key was given, so nobody vouches for it",
+    "inconsistent": "something is wrong",
+    "unverifiable": "nothing could be decided",
+}
+
+
+def show_receipt(receipt: Mapping[str, Any]) -> str:
+    """Show an entry of the ledger."""
+    return view(*list_receipt(receipt, write_title(receipt)))
+
+
+def fold_receipt(receipt: Mapping[str, Any]) -> Markup:
+    """Show an entry of the ledger on demand."""
+    return folded(write_title(receipt), *list_receipt(receipt, quiet("The ledger's entry")))
+
+
+def write_title(receipt: Mapping[str, Any]) -> Markup:
+    """Say which entry this is."""
+    kind, population, epoch, sequence = (said(write_json(receipt.get(name, "–"))) for name in TITLE)
+    return join("Receipt: ", kind, " in the ledger of ", population, quiet(", epoch ", epoch, ", sequence ", sequence))
+
+
+def list_receipt(receipt: Mapping[str, Any], caption: str) -> list[Markup]:
+    """Return the tables of a receipt."""
+    mechanism = receipt.get("mechanism")
+    parts = mechanism if isinstance(mechanism, list) and all(isinstance(part, dict) for part in mechanism) else []
+    shown = {*LABELS, *TITLE, *(["mechanism"] if parts else [])}
+    stated: list[tuple[str, str]] = [
+        (label, write_member(receipt, name)) for name, label in LABELS.items() if name in receipt
+    ]
+    stated += [(name, code(write_json(value))) for name, value in receipt.items() if name not in shown]
+    tables = [facts(caption, stated)]
+    if parts:
+        names = sorted(dict.fromkeys(name for part in parts for name in part), key=lambda name: name != "statistic")
+        rows = [[write_json(part.get(name, "")) for name in names[:COLUMNS_MAX]] for part in parts]
+        tables.append(table(quiet("Its mechanism, in lattice units"), names[:COLUMNS_MAX], rows))
+    return tables
+
+
+def write_member(receipt: Mapping[str, Any], name: str) -> Markup:
+    """Write a member of a receipt: an amount as its share of the limit, with the ledger's own integer."""
+    value = receipt[name]
+    units = read_units(value) if name in AMOUNTS else None
+    if units is None:
+        return code(write_json(value)) if name in {"release", "source", "reservation"} else text(write_json(value))
+    if name == "limit":
+        return text(f"{units:,} units")
+    return join(percent(ratio(units, read_units(receipt.get("limit")))), quiet(f" ({units:,} units)"))
+
+
+def read_units(value: Any) -> int | None:
+    """Read an amount as the ledger writes it; None where it is none."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 100 else None
+
+
+def ratio(part: int | None, whole: int | None) -> float | None:
+    """Divide two integers, however large; None where that says nothing."""
+    try:
+        return None if part is None or whole is None else part / whole
+    except (ZeroDivisionError, OverflowError):
+        return None
+
+
+def write_json(value: Any) -> str:
+    """Write any JSON value in one line, shortened."""
+    if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
+        written = ", ".join(map(str, value))
+    else:
+        written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return written if len(written) <= TEXT_MAX else written[:TEXT_MAX] + "…"
+
+
+def show_verification(outcome: "Verification") -> str:
+    """Show a verdict and what it rests on."""
+    stated: list[tuple[str, str]] = [("meaning", MEANINGS.get(outcome.verdict, ""))]
+    if outcome.reasons:
+        stated.append(("reasons", listing(outcome.reasons)))
+    if outcome.checked:
+        stated.append(("checked", ", ".join(outcome.checked)))
+    if outcome.population is not None:
+        place = quiet(f", epoch {outcome.epoch}, sequence {outcome.sequence}")
+        stated.append(("entry", join(said(outcome.population), place)))
+    if outcome.entry_hash is not None:
+        stated.append(("entry_hash", code(outcome.entry_hash)))
+    if outcome.key_id is not None:
+        stated.append(("key_id", code(outcome.key_id)))
+    return view(facts(join("Verification: ", outcome.verdict), stated))
