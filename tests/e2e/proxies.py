@@ -21,10 +21,13 @@ class LosingProxy:
         Of the server, on loopback.
     losses : int
         How many answers are lost before one is let through.
+    path : str
+        What the address of a request holds whose answer may be lost.
     """
 
-    def __init__(self, port: int, losses: int) -> None:
+    def __init__(self, port: int, losses: int, path: str = "") -> None:
         self.losses = losses
+        self._path = path.encode()
         self.lost: list[bytes] = []
         self._port = port
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -50,9 +53,10 @@ class LosingProxy:
                 return
             with client, socket.create_connection(("127.0.0.1", self._port), timeout=30) as server:
                 client.settimeout(30)
-                server.sendall(_without_keep_alive(_read_message(client)))
+                request = _read_message(client)
+                server.sendall(_without_keep_alive(request))
                 answer = _read_message(server)
-                if self.losses > 0:
+                if self.losses > 0 and self._path in request.partition(b"\r\n")[0]:
                     self.losses -= 1
                     self.lost.append(answer)
                 else:

@@ -1,0 +1,271 @@
+"""The examples in other languages: they buy once, keep the exact answer, and fit what the analyst's library fits."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from nursery import ROOT, Nursery
+from proxies import LosingProxy
+from support import World
+from towns import ANALYSTS, Server, Town, open_town
+
+from analyst_client import OLS, Release, Ridge
+from analyst_client.estimators.base import LinearFit
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = ROOT / "examples"
+FLCHAIN = EXAMPLES / "flchain"
+POPULATION = "residents"
+CURL = ("bash", str(EXAMPLES / "curl" / "release.sh"))
+R = ("Rscript", "--vanilla", str(EXAMPLES / "r" / "release.R"))
+SHIPPED = {"curl": EXAMPLES / "curl" / "request.json", "r": EXAMPLES / "r" / "request.json"}
+
+
+@dataclass
+class Clinic:
+    """A town whose one dataset is the real cohort, and a server of it."""
+
+    town: Town
+    server: Server
+    dataset: str
+
+    def charges(self) -> int:
+        """Count what was charged so far; the ledger verifies."""
+        return len(self.town.audit(POPULATION).charges)
+
+    def run(self, command: tuple[str, ...], request: Path, release: Path, *more: str, url: str = "") -> Any:
+        """Run an example as its README says."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.town.folder),
+            "LANG": "C.UTF-8",
+            "CURATOR_URL": url or self.server.url,
+            "CURATOR_TOKEN": self.town.tokens[ANALYSTS[0]],
+        }
+        return subprocess.run(
+            [*command, self.dataset, str(request), str(release), *more],
+            env=environment,
+            cwd=release.parent,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def clinic(embedded_place: World, nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
+    """Serve the cohort of examples/flchain."""
+    folder = tmp_path_factory.mktemp("clinic")
+    with open_town(embedded_place, nursery, folder) as town:
+        curator, population = embedded_place.curator, town.full(POPULATION)
+        curator.ledger.create_population(
+            population,
+            adjacency=Adjacency.ADD_REMOVE,
+            accountant="gdp",
+            limit=Price(mu=2.0),
+            delta=1e-6,
+            actor="operator:test",
+        )
+        manifest = folder / "manifest.toml"
+        text = (FLCHAIN / "manifest.toml").read_text(encoding="utf-8")
+        manifest.write_text(text.replace('"olmsted"', f'"{population}"'), encoding="utf-8")
+        registered = curator.datasets.register(manifest, FLCHAIN / "flchain.csv", actor="operator:test")
+        curator.identity.add_grant(town.full(ANALYSTS[0]), registered.id)
+        curator.database.dispose()
+        yield Clinic(town, town.serve(), "flchain")
+
+
+def need(*commands: str) -> None:
+    """Skip where a command is not installed."""
+    for command in commands:
+        if shutil.which(command) is None:
+            pytest.skip(f"An example is NOT tested: {command} is not installed")
+
+
+@pytest.fixture(scope="module")
+def with_curl() -> tuple[str, ...]:
+    """Return the command of the example with curl."""
+    need("bash", "curl", "jq")
+    return CURL
+
+
+@pytest.fixture(scope="module")
+def with_r() -> tuple[str, ...]:
+    """Return the command of the example in R."""
+    need("Rscript")
+    for package in ("httr2", "jsonlite"):
+        found = subprocess.run(["Rscript", "--vanilla", "-e", f"library({package})"], capture_output=True, check=False)
+        if found.returncode != 0:
+            pytest.skip(f"The example in R is NOT tested: its package {package} is not installed")
+    return R
+
+
+@pytest.fixture(params=["curl", "r"])
+def example(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """Return the command of each example."""
+    command: tuple[str, ...] = request.getfixturevalue(f"with_{request.param}")
+    return command
+
+
+def order(folder: Path, **changes: Any) -> Path:
+    """Write the request that the examples ship, changed; its price tells tests apart."""
+    members = json.loads(SHIPPED["r"].read_text(encoding="utf-8")) | changes
+    path = folder / "request.json"
+    path.write_text(json.dumps(members), encoding="utf-8")
+    return path
+
+
+def coefficients(done: Any) -> dict[tuple[str, str], float]:
+    """Return what the example in R printed."""
+    assert done.returncode == 0, done.stderr
+    rows = csv.DictReader(io.StringIO(done.stdout))
+    return {(row["target"], row["term"]): float(row["coefficient"]) for row in rows}
+
+
+def test_shipped_requests_are_the_same_and_can_be_asked(clinic: Clinic) -> None:
+    first, second = (path.read_text(encoding="utf-8") for path in SHIPPED.values())
+    assert first == second
+    with clinic.town.call(clinic.server) as caller:
+        quoted = caller.post("/v1/datasets/flchain/quotes", json.loads(first), "unused")
+    assert quoted.json()["affordable"] is True
+
+
+def test_answer_is_bought_once_and_kept_to_the_letter(clinic: Clinic, example: tuple[str, ...], tmp_path: Path) -> None:
+    request, saved = order(tmp_path, price={"mu": 0.21 if example is CURL else 0.22}), tmp_path / "release.json"
+    before = clinic.charges()
+    done = clinic.run(example, request, saved)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert "flchain: " in said
+    assert "of the budget" in said
+    assert "answered as new" in said
+    key = httpx.get(
+        f"{clinic.server.url}/v1/keys",
+        headers={"Authorization": f"Bearer {clinic.town.tokens[ANALYSTS[0]]}"},
+        trust_env=False,
+    ).json()["keys"][0]["public_key"]
+    assert Release.load(saved).verify(key).verdict == "verified"
+    text = saved.read_bytes()
+    again = clinic.run(example, request, saved)
+    assert "answered as replayed" in again.stdout + again.stderr
+    assert saved.read_bytes() == text
+    assert clinic.charges() == before + 1
+
+
+def test_curl_shows_that_the_same_key_has_the_same_bytes(
+    clinic: Clinic, with_curl: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = clinic.run(with_curl, order(tmp_path, price={"mu": 0.23}), tmp_path / "release.json")
+    assert done.stdout.endswith("again: the same bytes, answered as replayed\n"), done.stderr
+
+
+def test_lost_answers_are_asked_for_again_with_the_same_key(
+    clinic: Clinic, example: tuple[str, ...], tmp_path: Path
+) -> None:
+    request = order(tmp_path, price={"mu": 0.24 if example is CURL else 0.25}, rows={"map": "box"})
+    before = clinic.charges()
+    with LosingProxy(clinic.server.port, 2, path="/releases") as proxy:
+        done = clinic.run(example, request, tmp_path / "release.json", url=proxy.url)
+    assert done.returncode == 0, done.stderr
+    assert [b" 201 " in lost.partition(b"\r\n")[0] for lost in proxy.lost] == [True, True]
+    assert "answered as replayed" in done.stdout + done.stderr
+    assert clinic.charges() == before + 1
+
+
+def test_answer_of_a_job_is_asked_for_with_the_same_key(
+    clinic: Clinic, example: tuple[str, ...], tmp_path: Path
+) -> None:
+    server = clinic.town.serve(CURATOR_SYNCHRONOUS_ROW_CAPACITY="1")
+    price = {"mu": 0.26 if example is CURL else 0.27}
+    done = clinic.run(example, order(tmp_path, price=price), tmp_path / "release.json", url=server.url)
+    server.terminate()
+    assert done.returncode == 0, done.stderr
+    assert "answered as replayed" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"price": {"epsilon": 30.0, "delta": 1e-6}},
+            ["/problems/budget-exceeded", "The largest price that would pass"],
+        ),
+        ({"features": ["salary"]}, ["/problems/request-invalid", "/features/0: "]),
+    ],
+    ids=["budget", "column"],
+)
+def test_refusal_is_said_and_ends_the_example(
+    clinic: Clinic, example: tuple[str, ...], tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
+    before = clinic.charges()
+    done = clinic.run(example, order(tmp_path, **changes), tmp_path / "release.json")
+    assert done.returncode == 1
+    for word in [*words, "request req_"]:
+        assert word in done.stderr
+    assert not (tmp_path / "release.json").exists()
+    assert clinic.charges() == before
+
+
+def test_token_does_not_travel_in_clear(clinic: Clinic, example: tuple[str, ...], tmp_path: Path) -> None:
+    for url in ("http://curator.example", "http://127.0.0.1.example", "http://127.0.0.1@curator.example"):
+        done = clinic.run(example, order(tmp_path), tmp_path / "release.json", url=url)
+        assert done.returncode == 1
+        assert "must begin with https://" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changes", "penalty", "estimator"),
+    [
+        ({"price": {"mu": 0.3}}, [], OLS()),
+        ({"price": {"mu": 0.3}}, ["40.5"], Ridge(40.5)),
+        ({"price": {"mu": 0.31}, "rows": {"map": "box"}, "intercept": False}, [], OLS()),
+        (
+            {"price": {"mu": 0.32}, "features": ["age", "sex", "mgus"], "targets": ["kappa", "lambda"]},
+            ["7"],
+            Ridge(7.0),
+        ),
+    ],
+    ids=["ols", "ridge", "no constant", "two targets"],
+)
+def test_r_fits_what_the_library_fits(
+    clinic: Clinic,
+    with_r: tuple[str, ...],
+    tmp_path: Path,
+    changes: dict[str, Any],
+    penalty: list[str],
+    estimator: LinearFit,
+) -> None:
+    saved = tmp_path / "release.json"
+    found = coefficients(clinic.run(with_r, order(tmp_path, **changes), saved, *penalty))
+    fit = estimator.fit(Release.load(saved))
+    expected = {}
+    for target, intercept, coef in zip(
+        fit.target_names_, np.atleast_1d(fit.intercept_), np.atleast_2d(fit.coef_), strict=True
+    ):
+        expected |= {(target, "(intercept)"): float(intercept)}
+        expected |= {(target, term): float(value) for term, value in zip(fit.term_names_, coef, strict=True)}
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_r_says_when_the_noise_outweighs_the_data(clinic: Clinic, with_r: tuple[str, ...], tmp_path: Path) -> None:
+    # Nothing but noise in six terms: it is positive definite by chance in fewer than one run of 100,000.
+    features = ["age", "sex", "creatinine", "lambda", "mgus"]
+    request = order(tmp_path, price={"mu": 1e-4}, rows={"map": "box"}, features=features)
+    done = clinic.run(with_r, request, tmp_path / "release.json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the noise outweighs the data" in done.stderr
+    assert (tmp_path / "release.json").exists()
