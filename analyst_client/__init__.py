@@ -36,7 +36,7 @@ from analyst_client.errors import (
     ServiceUnavailableError,
     TransportError,
 )
-from analyst_client.estimators import OLS, SSP, AdaSSP, Ridge
+from analyst_client.estimators import OLS, SSP, AdaSSP, EmpiricalBayes, Ridge, RidgePath, ridge_path
 from analyst_client.jobs import Job
 from analyst_client.release import Release
 from analyst_client.values import (
@@ -69,6 +69,7 @@ __all__ = [
     "Dataset",
     "DatasetClosedError",
     "DatasetNotFoundError",
+    "EmpiricalBayes",
     "EstimationError",
     "EstimationWarning",
     "Job",
@@ -97,9 +98,11 @@ __all__ = [
     "ReservationEndedError",
     "ReservationNotFoundError",
     "Ridge",
+    "RidgePath",
     "ServiceError",
     "ServiceUnavailableError",
     "Term",
     "TransportError",
     "Verification",
+    "ridge_path",
 ]

@@ -41,7 +41,7 @@ class Truth:
     """
 
     beta: Floats
-    residual_sd: float = 0.3
+    residual_sd: float = 1 / 3
     correlated: bool = False
 
     @classmethod

@@ -2,6 +2,7 @@
 
 from analyst_client.estimators.adassp import AdaSSP
 from analyst_client.estimators.base import LinearFit
-from analyst_client.estimators.ridge import OLS, SSP, Ridge
+from analyst_client.estimators.empirical_bayes import EmpiricalBayes
+from analyst_client.estimators.ridge import OLS, SSP, Ridge, RidgePath, ridge_path
 
-__all__ = ["OLS", "SSP", "AdaSSP", "LinearFit", "Ridge"]
+__all__ = ["OLS", "SSP", "AdaSSP", "EmpiricalBayes", "LinearFit", "Ridge", "RidgePath", "ridge_path"]

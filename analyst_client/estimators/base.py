@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from analyst_client.columns import Column, Term
 from analyst_client.design import design_matrix, map_rows
 from analyst_client.errors import EstimationError
+from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.pooling import pool
+from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Identification, IntervalMethod, Solution, TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
@@ -332,6 +333,25 @@ class LinearFit(Estimator, ABC):
     def f_test(self, target: str | None = None) -> TestResult:
         """Test that no term beside the constant matters, in score form."""
         return self._results_of(target).f_test()
+
+    def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
+        """Test that all releases of the fit have the same coefficients. Raise `EstimationError` for one release."""
+        return heterogeneity_test(self._results_of(target).equations)
+
+    def leave_one_site_out(self, target: str | None = None) -> tuple[SiteError, ...]:
+        """Fit on all releases but one, in turn, and return how well each fit predicts the one left out.
+
+        No rows are needed: a release tells the squared error of any coefficients over its own rows, with noise of
+        known size. Raise `EstimationError` for one release.
+        """
+        equations = self._results_of(target).equations
+        if len(equations.sites) < 2:
+            raise EstimationError("leaving one site out needs several releases: fit on a list of them")
+        other = type(self)(**self.get_params())
+        return tuple(
+            site_error(site, other._solve(without_site(equations, k)).theta, equations.target.scale)
+            for k, site in enumerate(own_equations(equations).sites)
+        )
 
     def identification(self, alpha: float = 0.05, target: str | None = None) -> Identification:
         """Say how far the data outweigh the noise, and what would bound the intervals."""

@@ -123,6 +123,8 @@ class ResidualScale:
     ----------
     variances : ndarray of shape (K,)
         s² of each site: one for all hospitals, and each public site's own. Not negative.
+    unbiased : ndarray of shape (K,)
+        The estimates before those below 0 were set to 0.
     noise_sd : ndarray of shape (K,)
         Standard deviation of the privacy noise in each.
     dof : float
@@ -130,6 +132,7 @@ class ResidualScale:
     """
 
     variances: FloatArray
+    unbiased: FloatArray
     noise_sd: FloatArray
     dof: float
 
@@ -224,16 +227,19 @@ class Equations:
     @cached_property
     def region(self) -> ScoreRegion:
         """The confidence region of the coefficients."""
+        return self.region_of(self.xtx)
+
+    def region_of(self, xtx: FloatArray) -> ScoreRegion:
+        """Return the region that another matrix would give with the same noise."""
         W, d = self.covariance, len(self.solution)
-        largest = float(np.max(np.diag(W)))
-        if not largest > 0.0:
+        if not float(np.max(np.diag(W))) > 0.0:
             raise EstimationError("the fit leaves no residual and has no noise: there is nothing to be uncertain about")
         W = W + np.diag(np.diag(W) * 1e-14)
         precision = np.linalg.inv(W) / d
         forms = [site.noise_form(precision) for site in self.sites]
         N = _weighted_sum(self.weights**2, [form[0] for form in forms])
         linear = _weighted_sum(self.weights**2, [form[1] for form in forms])
-        return ScoreRegion(self.xtx, self.solution, W, (N + N.T) / 2.0, linear + N @ self.solution)
+        return ScoreRegion(xtx, self.solution, W, (N + N.T) / 2.0, linear + N @ self.solution)
 
     def excess_kurtosis(self, contrasts: FloatArray) -> FloatArray:
         r"""Return the excess kurtosis of each :math:`c^\top A^{-1}g` at the solution, of shape (P,)."""
@@ -271,7 +277,7 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     noise_sd = np.zeros(len(sites))
     hospitals = [k for k, site in enumerate(sites) if site.variance is None]
     if not hospitals:
-        return ResidualScale(scale, noise_sd, dof)
+        return ResidualScale(scale, scale, noise_sd, dof)
     noise = [site.noise_covariance(theta) for site in sites]
     known = _weighted_sum(weights**2, noise) + _weighted_sum(weights**2 * scale, [site.xtx for site in sites])
     shares = weights**2 * [site.weight_share if site.variance is None else 0.0 for site in sites]
@@ -286,13 +292,15 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     shares = np.ones(len(hospitals))
     for _ in range(2):  # the second pass weights noisy residual sums by what they are worth
         counted = float(shares @ rows)
-        estimate = max(float(shares @ sums) / counted, 0.0) if counted > 0.0 else 0.0
-        spread = variances + 2.0 * np.maximum(rows, 1.0) * estimate**2
+        estimate = float(shares @ sums) / counted if counted > 0.0 else 0.0
+        spread = variances + 2.0 * np.maximum(rows, 1.0) * max(estimate, 0.0) ** 2
         shares = np.maximum(rows, 0.0) / np.where(spread > 0.0, spread, 1.0)
         shares = shares / np.max(shares) if shares.any() else np.ones(len(hospitals))
-    scale[hospitals] = estimate
+    unbiased = scale.copy()
+    unbiased[hospitals] = estimate
+    scale[hospitals] = max(estimate, 0.0)
     noise_sd[hospitals] = math.sqrt(float(shares**2 @ variances)) / max(float(shares @ rows), 1.0)
-    return ResidualScale(scale, noise_sd, dof)
+    return ResidualScale(scale, unbiased, noise_sd, dof)
 
 
 def _weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:

@@ -67,6 +67,22 @@ def pool(
     return [_equations(listed, name, terms, columns, counts) for name in names]
 
 
+def own_equations(equations: Equations) -> Equations:
+    """Return the same sites with public rows as they are, before they were anchored."""
+    rows = [site.rows for site in equations.sites]
+    own = [
+        _site(site.release, _target(site.release, equations.target.name), equations.terms, equations.target, count)
+        for site, count in zip(equations.sites, rows, strict=True)
+    ]
+    return replace(equations, sites=tuple(own))
+
+
+def without_site(equations: Equations, k: int) -> Equations:
+    """Return the equations of all sites but one, pooled anew."""
+    own = own_equations(equations).sites
+    return _pooled(replace(equations, sites=own[:k] + own[k + 1 :], weights=np.ones(len(own) - 1)))
+
+
 def _equations(
     releases: list[Release], target: str, terms: tuple[Term, ...], columns: tuple[Column, ...], rows: list[float | None]
 ) -> Equations:
@@ -75,7 +91,11 @@ def _equations(
     sites = tuple(
         _site(release, t, terms, common, count) for release, t, count in zip(releases, found, rows, strict=True)
     )
-    equations = Equations(sites, np.ones(len(sites)), columns, terms, common)
+    return _pooled(Equations(sites, np.ones(len(sites)), columns, terms, common))
+
+
+def _pooled(equations: Equations) -> Equations:
+    sites = equations.sites
     if len(sites) == 1:
         return equations
     hospitals = tuple(site for site in sites if site.variance is None)

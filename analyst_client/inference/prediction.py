@@ -29,15 +29,18 @@ def value_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> t
     """
     center, half = mean_intervals(results, rows, alpha)
     dof, scale, main = results.dof, results.equations.scale, results.main_site
-    variances = truncated_normal_points(float(scale.variances[main]), float(scale.noise_sd[main]), POINTS)
+    variances = truncated_normal_points(float(scale.unbiased[main]), float(scale.noise_sd[main]), POINTS)
     quantile = student_quantile(alpha / 2.0, dof)
     deviations = np.sqrt((half[:, np.newaxis] / quantile) ** 2 + variances)
     low, high = quantile * deviations.min(axis=1), quantile * deviations.max(axis=1)
-    for _ in range(50):  # bisection: the tail is monotone in h
+    bounded = np.isfinite(high)
+    low, high, deviations = low[bounded], high[bounded], deviations[bounded]
+    for _ in range(60):  # bisection: the tail is monotone in h
         middle = (low + high) / 2.0
-        with np.errstate(invalid="ignore"):
-            tail = 2.0 * np.mean(student_tails(middle[:, np.newaxis] / deviations, dof), axis=1)
-        low, high = np.where(tail > alpha, middle, low), np.where(tail > alpha, high, middle)
-        if np.all((high - low)[np.isfinite(high)] <= 1e-12 * high[np.isfinite(high)]):
+        above = 2.0 * np.mean(student_tails(middle[:, np.newaxis] / deviations, dof), axis=1) > alpha
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        if np.all(high - low <= 1e-12 * high):
             break
-    return center, high
+    found = np.full(len(rows), np.inf)
+    found[bounded] = high
+    return center, found

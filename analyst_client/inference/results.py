@@ -53,8 +53,8 @@ class Identification:
     direction : ndarray of shape (D,)
         The scaled coefficients along which the data say least, of length 1.
     factor : float
-        By how much µ of the price, or the number of rows, would have to grow for bounded intervals; at most 1 when
-        they are bounded. Infinite where the data do not show through the noise at all.
+        By how much µ of the price, or the number of rows, would have to grow for intervals to be bounded for sure, if
+        terms were uncorrelated; more if they are not. Infinite where not even their spread shows through the noise.
     """
 
     strength: float
@@ -291,19 +291,21 @@ class TargetResults:
 
         Notes
         -----
-        The strength is :math:`1/\mu_{\max}`. The noise itself adds 1 to 1/µ for each equation in the mean, D in all, so
-        the data's part is 1/µ_max − D. It grows with the square of the price's µ, and of the number of rows.
+        With noise of variance v beside a matrix whose smallest eigenvalue is λ the strength is about λ²/v, and the
+        noise moves λ by up to :math:`2\sqrt{vD}`. So intervals are bounded for sure from
+        :math:`\lambda \ge \sqrt v(\sqrt k + 2\sqrt D)` on. The noise hides a small λ itself; what it shows is the
+        spread of each term, that is λ if terms are uncorrelated. λ/√v grows with the price's µ and with the rows.
         """
-        region = self.equations.region
+        equations = self.equations
+        region, d = equations.region, len(self.names)
         critical = float(np.max(critical_value(check_alpha(alpha), self.dof, self.excess_kurtosis)))
         direction = region.weakest_direction()
-        shown = region.strength - len(self.names)
-        if region.strength > critical:
-            factor = math.sqrt(critical / region.strength)
-        elif shown > 0.0:
-            factor = math.sqrt((critical + len(self.names)) / shown)
-        else:
-            factor = math.inf
+        apart = np.diag(np.diag(equations.xtx))
+        if equations.has_constant:
+            apart[0], apart[:, 0] = equations.xtx[0], equations.xtx[:, 0]
+        shown = equations.region_of(apart).strength if np.linalg.eigvalsh(apart)[0] > 0.0 else 0.0
+        needed = math.sqrt(critical) + 2.0 * math.sqrt(d)
+        factor = needed / math.sqrt(shown) if shown > 0.0 else math.inf
         return Identification(region.strength, critical, direction / np.linalg.norm(direction), factor)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from analyst_client.errors import EstimationError
+from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.results import TargetResults
 from analyst_client.inference.score import ConfidenceSet
 
@@ -80,7 +81,7 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
     title = f"{target.name}{unit} by {estimator}"
-    facts = [("rows, as the noise tells", f"{results.equations.rows:,.0f}"), ("coefficients", str(len(results.names)))]
+    facts = [("rows, weighted and noisy", f"{results.equations.rows:,.0f}"), ("coefficients", str(len(results.names)))]
     if len(results.equations.sites) > 1:
         weights = ", ".join(f"{weight:.3g}" for weight in results.equations.weights)
         facts.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
@@ -90,10 +91,14 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
     if len(results.names) > int(results.equations.has_constant):
         test = results.f_test()
         facts.append(
-            (f"F({test.constraints}, {test.dof:,.0f})", f"{number(test.statistic)}, p = {p_text(test.pvalue)}")
+            (
+                f"F({test.constraints}, {test.dof:,.0f})",
+                f"{number(test.statistic)}, p {p_text(test.pvalue, relation=True)}",
+            )
         )
     strength = results.identification(alpha)
-    facts.append(("identification", f"{number(strength.ratio)} (intervals are bounded above 1)"))
+    meter = number(strength.ratio) if strength.ratio < 100.0 else "above 100"
+    facts.append(("identification", f"{meter} (intervals are bounded above 1)"))
     sets = results.confidence_sets(alpha)
     rows = [
         (name, number(value), number(error), p_text(p), f"{share:.0%}", *bounds(found))
@@ -131,7 +136,8 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
             if weight**2 >= max(0.1, 0.5 * np.max(strength.direction**2))
         ]
         way_out = (
-            f"µ of the price, or the number of rows, about {strength.factor:.1f} times as large would bound them"
+            f"µ of the price, or the number of rows, would have to be about {strength.factor:.2g} times as large, and "
+            "more if terms are correlated"
             if math.isfinite(strength.factor)
             else "this release does not show how much more would bound them: the data are lost in the noise"
         )
@@ -141,6 +147,13 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
         )
     elif strength.ratio < 3.0:
         found.append("weak identification: intervals are wide and lopsided, and estimates far from sure.")
+    if len(results.equations.sites) > 1:
+        agreement = heterogeneity_test(results.equations)
+        if agreement.pvalue < 0.05:
+            found.append(
+                f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): "
+                "what is fitted is an average of theirs, and the intervals do not hold their differences."
+            )
     outside = beyond_bounds(results)
     if outside > 0.01:
         found.append(
@@ -255,12 +268,14 @@ def number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.4g}".replace("-", "−", 1)
 
 
-def p_text(value: float) -> str:
-    """Return a p-value.
+def p_text(value: float, *, relation: bool = False) -> str:
+    """Return a p-value, with its relation in a sentence.
 
     Examples
     --------
-    >>> p_text(0.04321), p_text(1e-9)
-    ('0.043', '< 0.001')
+    >>> p_text(0.04321), p_text(1e-9), p_text(0.04321, relation=True)
+    ('0.043', '< 0.001', '= 0.043')
     """
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    if value < 0.001:
+        return "< 0.001"
+    return f"{'= ' if relation else ''}{value:.3f}"

@@ -1,0 +1,108 @@
+"""Whether sites tell of the same coefficients, and how well a fit of the others predicts each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.errors import EstimationError
+from analyst_client.inference.equations import Equations, Site
+from analyst_client.inference.pooling import own_equations
+from analyst_client.inference.quantiles import chi2_tail
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HeterogeneityTest:
+    """A test that all sites have the same coefficients.
+
+    Attributes
+    ----------
+    statistic : float
+        χ² with `dof` degrees of freedom if they have.
+    dof : int
+        (K − 1) · D.
+    pvalue : float
+    """
+
+    statistic: float
+    dof: int
+    pvalue: float
+
+
+@dataclass(frozen=True)
+class SiteError:
+    """How well a fit of the other sites predicts the rows of one.
+
+    Attributes
+    ----------
+    dataset : str
+    error : float
+        Mean squared error over the site's rows, in squared units of the target. Privacy noise may make it negative.
+    sd : float
+        Standard deviation of the privacy noise in `error`.
+    rows : float
+        Rows of the site, as the noise tells.
+    """
+
+    dataset: str
+    error: float
+    sd: float
+    rows: float
+
+
+def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
+    r"""Test that the sites of a fit have the same coefficients.
+
+    Notes
+    -----
+    Each site's score :math:`g_k(\theta) = \tilde b_k - \tilde A_k\theta` is centred at the common θ with covariance
+    :math:`\Omega_k`, so :math:`\sum_k g_k^\top\Omega_k^{-1}g_k` is χ² with KD degrees of freedom, and with (K − 1)D at
+    its minimum over θ. The covariances are those at the pooled fit. A site whose noise hides everything adds nothing
+    but degrees of freedom. Public rows take part with the coefficients that they have, not as they are borrowed from.
+
+    Raises
+    ------
+    EstimationError
+        When there is but one site.
+    """
+    if len(equations.sites) < 2:
+        raise EstimationError("heterogeneity needs several releases: fit on a list of them")
+    own = own_equations(equations)
+    d = len(equations.terms)
+    stacked, values = [], []
+    for site in own.sites:
+        variance = site.variance if site.variance is not None else equations.scale.variances[_first_hospital(equations)]
+        alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
+        covariance = alone.sampling_covariance(np.array([variance])) + alone.noise_covariance(equations.solution)
+        root = np.linalg.cholesky(covariance + np.diag(np.diag(covariance)) * 1e-12)
+        stacked.append(np.linalg.solve(root, site.xtx))
+        values.append(np.linalg.solve(root, site.xty))
+    residual = np.linalg.lstsq(np.concatenate(stacked), np.concatenate(values), rcond=None)
+    left = np.concatenate(values) - np.concatenate(stacked) @ residual[0]
+    statistic, dof = float(left @ left), (len(own.sites) - 1) * d
+    return HeterogeneityTest(statistic, dof, chi2_tail(statistic, dof))
+
+
+def site_error(site: Site, theta: FloatArray, target_scale: float) -> SiteError:
+    """Return how far a fit that has not seen a site is off at it."""
+    if site.rows is None or site.rows <= 0.0:
+        raise EstimationError(f"{site.release.dataset!r} does not tell of any row: there is nothing to predict")
+    scale = target_scale**2 / site.rows
+    sd = np.sqrt(site.residual_sum_covariance(theta, theta))
+    return SiteError(site.release.dataset, scale * site.residual_sum(theta), float(scale * sd), site.rows)
+
+
+def average_error(errors: Sequence[SiteError]) -> float:
+    """Return the mean squared error over sites, each weighted by what its noise leaves of it."""
+    rows = np.array([one.rows for one in errors])
+    spread = np.array([one.sd for one in errors])
+    typical = max(float(np.median([abs(one.error) for one in errors])), 1e-300)
+    weights = 1.0 / (spread**2 + 2.0 * typical**2 / np.maximum(rows, 1.0))
+    return float(np.sum(weights * [one.error for one in errors]) / np.sum(weights))
+
+
+def _first_hospital(equations: Equations) -> int:
+    return next((k for k, site in enumerate(equations.sites) if site.variance is None), 0)

@@ -1,0 +1,444 @@
+"""Inference: equal to statsmodels without noise, indifferent to units and labels, and honest where data say little."""
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from client_examples import release_of_rows
+from sklearn.base import clone
+from statsmodels.stats.outliers_influence import variance_inflation_factor
+
+from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, Noise, Release, Ridge
+from analyst_client.inference.equations import Equations
+from analyst_client.inference.noise import NoiseLaw
+from analyst_client.inference.pooling import pool
+from analyst_client.inference.score import ScoreRegion, critical_value, p_value
+
+RNG = np.random.default_rng(31)
+U = RNG.uniform(-1.0, 1.0, (200, 3))
+Y = 0.2 + U @ [0.3, -0.4, 0.0] + RNG.normal(0.0, 0.1, 200)
+COLUMNS: list[str | Column] = [
+    Column.numeric("age", 50, 100),
+    Column.numeric("dose", 0, 10),
+    Column.numeric("x", -2, 2),
+]
+KAPPA: list[str | Column] = [Column.numeric("kappa", 0, 6)]
+RAW = np.column_stack([75.0 + 25.0 * U[:, 0], 5.0 + 5.0 * U[:, 1], 2.0 * U[:, 2]])
+RAW_Y = 3.0 + 3.0 * Y
+NOISE = Noise(6.0, 4.0, 3.0, 2.0, distribution="discrete_gaussian")
+EXACT = {"abs": 1e-9, "rel": 1e-9}
+
+
+def exact() -> Release:
+    return release_of_rows(U, Y, features=COLUMNS, targets=KAPPA)
+
+
+def noisy(seed: int = 0, rows: int = 2000, noise: Noise = NOISE) -> Release:
+    """Return a release of simulated rows with Gaussian noise."""
+    generator = np.random.default_rng(seed)
+    features = generator.uniform(-1.0, 1.0, (rows, 3))
+    target = 0.2 + features @ [0.3, -0.4, 0.0] + generator.normal(0.0, 0.2, rows)
+    return with_noise(release_of_rows(features, target, features=COLUMNS, targets=KAPPA), noise, generator)
+
+
+def with_noise(release: Release, noise: Noise, generator: np.random.Generator) -> Release:
+    law = NoiseLaw.of(noise, len(release.terms))
+    xtx, xty = law.draw(generator, 1)
+    assert release.xtx is not None
+    assert release.xty is not None
+    assert release.yty is not None
+    return Release.from_arrays(
+        release.xtx + xtx[0],
+        release.xty[:, 0] + xty[0],
+        release.yty + generator.normal(0.0, math.sqrt(law.yty or 0.0), 1),
+        features=list(release.features),
+        targets=KAPPA,
+        noise=noise,
+    )
+
+
+class TestWithoutNoise:
+    """Everything that a textbook knows is the textbook's."""
+
+    reference = sm.OLS(RAW_Y, sm.add_constant(RAW)).fit()
+    fit = OLS().fit(exact())
+
+    def test_coefficients(self) -> None:
+        assert self.fit.params_ == pytest.approx(self.reference.params, **EXACT)
+
+    def test_standard_errors(self) -> None:
+        assert self.fit.bse == pytest.approx(self.reference.bse, **EXACT)
+
+    def test_covariance(self) -> None:
+        assert self.fit.cov_params() == pytest.approx(self.reference.cov_params(), **EXACT)
+
+    @pytest.mark.parametrize("method", ["fieller", "delta"])
+    @pytest.mark.parametrize("alpha", [0.05, 0.3])
+    def test_intervals(self, method: Any, alpha: float) -> None:
+        assert self.fit.conf_int(alpha, method) == pytest.approx(self.reference.conf_int(alpha), **EXACT)
+
+    def test_p_values(self) -> None:
+        assert self.fit.pvalues == pytest.approx(self.reference.pvalues, rel=1e-9, abs=1e-30)
+
+    def test_r_squared(self) -> None:
+        assert self.fit.rsquared == pytest.approx(self.reference.rsquared, **EXACT)
+
+    def test_residual_scale(self) -> None:
+        assert self.fit.scale == pytest.approx(self.reference.scale, **EXACT)
+
+    def test_f_test(self) -> None:
+        test = self.fit.f_test()
+        assert test.statistic == pytest.approx(self.reference.fvalue, **EXACT)
+        assert test.pvalue == pytest.approx(self.reference.f_pvalue, rel=1e-9, abs=1e-300)
+        assert (test.constraints, test.dof) == (3, pytest.approx(196.0))
+
+    def test_variance_inflation(self) -> None:
+        design = sm.add_constant(RAW)
+        expected = [variance_inflation_factor(design, j) for j in (1, 2, 3)]
+        assert self.fit.vif == pytest.approx(expected, **EXACT)
+
+    def test_prediction_intervals(self) -> None:
+        rows = RAW[:5]
+        expected = self.reference.get_prediction(sm.add_constant(rows, has_constant="add"))
+        assert self.fit.predict_interval(rows) == pytest.approx(expected.conf_int(obs=True), **EXACT)
+        assert self.fit.predict_interval(rows, mean=True) == pytest.approx(expected.conf_int(), **EXACT)
+
+    def test_nothing_is_privacy_noise(self) -> None:
+        assert self.fit.privacy_share == pytest.approx(np.zeros(4), abs=1e-15)
+        assert self.fit.identification().strength == math.inf
+        assert self.fit.identification().factor == 0.0
+
+    def test_without_a_constant_rows_must_be_stated(self) -> None:
+        release = release_of_rows(U, Y, constant=False)
+        with pytest.raises(EstimationError, match="rows="):
+            _ = OLS().fit(release).bse
+        reference = sm.OLS(Y, U).fit()
+        fit = OLS().fit(release, rows=200)
+        assert fit.bse == pytest.approx(reference.bse, **EXACT)
+        assert fit.pvalues == pytest.approx(reference.pvalues, rel=1e-9, abs=1e-30)
+        assert fit.rsquared == pytest.approx(reference.rsquared, **EXACT)
+
+    def test_several_targets(self) -> None:
+        both = np.column_stack([Y, RNG.normal(0.0, 0.1, 200)])
+        fit = OLS().fit(release_of_rows(U, both, targets=["a", "b"]))
+        for t in range(2):
+            reference = sm.OLS(both[:, t], sm.add_constant(U)).fit()
+            assert fit.bse[t] == pytest.approx(reference.bse, **EXACT)
+            assert fit.conf_int()[t] == pytest.approx(reference.conf_int(), **EXACT)
+        assert fit.predict_interval(U[:2]).shape == (2, 2, 2)
+        with pytest.raises(ValueError, match="say which of a, b"):
+            fit.summary()
+        assert fit.f_test(target="b").pvalue > fit.f_test(target="a").pvalue
+
+
+def test_ridge_without_a_penalty_is_least_squares() -> None:
+    release = noisy()
+    ridge, ols = Ridge(penalty=0.0).fit(release), OLS().fit(release)
+    assert ridge.params_ == pytest.approx(ols.params_, **EXACT)
+    assert ridge.bse == pytest.approx(ols.bse, **EXACT)
+
+
+def test_intervals_are_about_the_truth_and_so_the_same_for_every_estimator() -> None:
+    release = noisy()
+    assert np.array_equal(AdaSSP().fit(release).conf_int(), OLS().fit(release).conf_int())
+
+
+def test_a_penalty_shrinks_the_standard_errors_of_its_estimates() -> None:
+    release = noisy(noise=Noise(60.0, 40.0, 30.0, 20.0))
+    assert np.all(Ridge(penalty=500.0).fit(release).bse[1:] < OLS().fit(release).bse[1:])
+
+
+def test_units_change_nothing_but_units() -> None:
+    """The same statistics under other declared units give the same intervals in those units."""
+    release = noisy()
+    assert release.xtx is not None
+    renamed = [Column.numeric(f"z{j}", 0, 2) for j in range(3)]
+    other = Release.from_arrays(
+        release.xtx, release.xty, release.yty, features=renamed, targets=[Column.numeric("t", -1, 1)], noise=NOISE
+    )
+    mine, its = OLS().fit(release), OLS().fit(other)
+    # slopes: raw units over raw units
+    ratio = np.array([25.0, 5.0, 2.0]) / 3.0
+    assert its.conf_int()[1:] == pytest.approx(mine.conf_int()[1:] * ratio[:, None], **EXACT)
+    assert its.pvalues[1:] == pytest.approx(mine.pvalues[1:], rel=1e-9, abs=1e-30)
+    assert its.rsquared == pytest.approx(mine.rsquared, **EXACT)
+    assert its.f_test().statistic == pytest.approx(mine.f_test().statistic, **EXACT)
+
+
+def test_the_order_of_columns_changes_nothing_but_the_order() -> None:
+    release = noisy()
+    assert release.xtx is not None
+    assert release.xty is not None
+    order = [0, 3, 1, 2]
+    moved = Release.from_arrays(
+        release.xtx[np.ix_(order, order)],
+        release.xty[order],
+        release.yty,
+        features=[release.features[j - 1] for j in order[1:]],
+        targets=KAPPA,
+        noise=NOISE,
+    )
+    mine, its = OLS().fit(release), OLS().fit(moved)
+    assert its.conf_int() == pytest.approx(mine.conf_int()[order], **EXACT)
+    assert its.bse == pytest.approx(mine.bse[order], **EXACT)
+    assert its.pvalues == pytest.approx(mine.pvalues[order], rel=1e-9, abs=1e-30)
+
+
+def test_noise_widens_intervals_and_takes_its_share() -> None:
+    shares, widths = [], []
+    for sd in (0.5, 2.0, 8.0):
+        fit = OLS().fit(noisy(rows=20000, noise=Noise(sd * 1.4, sd, sd, sd)))
+        shares.append(fit.privacy_share[1])
+        widths.append(np.ptp(fit.conf_int()[1]))
+    assert shares == sorted(shares)
+    assert widths == sorted(widths)
+    assert 0.0 < shares[0] < shares[-1] < 1.0
+
+
+def test_p_values_and_intervals_are_two_sides_of_one_test() -> None:
+    """At the end of an interval the p-value is its alpha."""
+    (equations,) = pool(noisy(noise=Noise(60.0, 40.0, 30.0, 20.0)))
+    contrasts = np.eye(4)
+    critical = critical_value(0.05, equations.scale.dof, np.zeros(4))
+    for contrast, found in zip(contrasts, equations.region.project(contrasts, critical), strict=True):
+        assert found.is_bounded
+        for end in (found.lower, found.upper):
+            statistic = equations.region.statistic(contrast[None], np.array([end]))
+            assert statistic == pytest.approx(critical[0], rel=1e-8)
+            assert p_value(statistic, equations.scale.dof) == pytest.approx(0.05, rel=1e-8)
+
+
+def test_the_closed_form_is_the_minimum_over_all_other_coefficients() -> None:
+    """The statistic is found again by brute force: a ratio of two quadratics, minimised numerically."""
+    from scipy.optimize import minimize
+
+    (equations,) = pool(noisy(noise=Noise(60.0, 40.0, 30.0, 20.0)))
+    theta, W = equations.solution, equations.covariance
+    precision = np.linalg.inv(W)
+
+    def ratio(other: np.ndarray, value: float) -> float:
+        point = np.array([other[0], value, other[1], other[2]])
+        g = equations.xty - equations.xtx @ point
+        noise = equations.noise_covariance(point) + equations.sampling_covariance(equations.scale.variances)
+        return float(g @ precision @ g / (np.trace(precision @ noise) / 4.0))
+
+    for value in (theta[1] + 0.1, theta[1] - 0.3, 0.0):
+        found = minimize(
+            ratio,
+            theta[[0, 2, 3]],
+            args=(value,),
+            method="Nelder-Mead",
+            options={"xatol": 1e-10, "fatol": 1e-12, "maxiter": 10000},
+        )
+        statistic = equations.region.statistic(np.eye(4)[1:2], np.array([value]))
+        assert statistic == pytest.approx(found.fun, rel=1e-6)
+
+
+def test_covariance_of_the_score_is_that_of_its_draws() -> None:
+    law = NoiseLaw.of(Noise(3.0, 2.0, 1.5, 1.0, distribution="discrete_gaussian"), 4)
+    beta = np.array([0.5, -1.0, 0.3, 2.0])
+    xtx, xty = law.draw(np.random.default_rng(1), 400_000)
+    scores = xty - xtx @ beta
+    drawn = np.cov(scores.T)
+    expected = law.covariance(beta)
+    deviation = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 400_000)
+    assert np.all(np.abs(drawn - expected) < 5.0 * deviation)
+    Z = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.3
+    N, constant = law.quadratic_form(Z)
+    assert constant + beta @ N @ beta == pytest.approx(float(np.trace(Z @ expected)), rel=1e-12)
+
+
+def test_laplace_noise_has_heavier_tails_and_wider_intervals() -> None:
+    law = NoiseLaw.of(Noise(3.0, 3.0, 1.5, 1.0, distribution="discrete_laplace"), 3)
+    beta = np.array([0.5, -1.0, 0.3])
+    xtx, xty = law.draw(np.random.default_rng(2), 1_000_000)
+    directions = np.array([[1.0, 0.0, 0.0], [0.3, -0.5, 1.0]])
+    scores = (xty - xtx @ beta) @ directions.T
+    drawn = np.mean(scores**4, axis=0) - 3.0 * np.mean(scores**2, axis=0) ** 2
+    assert drawn == pytest.approx(law.fourth_cumulant(directions, beta), rel=0.1)
+    gauss = noisy(noise=Noise(60.0, 40.0, 30.0, 20.0, distribution="discrete_gaussian"))
+    assert gauss.xtx is not None
+    laplace = Release.from_arrays(
+        gauss.xtx,
+        gauss.xty,
+        gauss.yty,
+        features=COLUMNS,
+        targets=KAPPA,
+        noise=Noise(60.0, 40.0, 30.0, 20.0, distribution="discrete_laplace"),
+    )
+    assert np.all(np.ptp(OLS().fit(laplace).conf_int(), axis=1) > np.ptp(OLS().fit(gauss).conf_int(), axis=1))
+
+
+def test_the_residual_sum_is_corrected_for_what_the_noise_adds() -> None:
+    """The mean of the estimates is the truth, where a plain residual sum would be far below it."""
+    noise = Noise(20.0, 14.0, 60.0, 1.0)
+    estimates = [OLS().fit(noisy(seed, noise=noise)).scale / 9.0 for seed in range(200)]
+    assert np.mean(estimates) == pytest.approx(0.04, abs=4.0 * np.std(estimates) / math.sqrt(200))
+    plain = []
+    for seed in range(200):
+        (equations,) = pool(noisy(seed, noise=noise))
+        plain.append(equations.sites[0].residual_sum(equations.solution) / equations.scale.dof)
+    assert np.mean(plain) < 0.035
+
+
+class TestWeakData:
+    """Where the noise outweighs the data an answer says so."""
+
+    release = noisy(rows=2000, noise=Noise(900.0, 640.0, 80.0, 50.0))
+
+    def test_intervals_are_unbounded(self) -> None:
+        fit = AdaSSP().fit(self.release)
+        assert not np.isfinite(fit.conf_int()).any()
+        assert not fit.identification().is_bounded
+        assert fit.identification().factor > 1.0
+
+    def test_the_summary_says_what_would_bound_them(self) -> None:
+        text = str(AdaSSP().fit(self.release).summary())
+        assert "intervals are unbounded" in text
+        assert "−∞" in text
+
+    def test_p_values_exist(self) -> None:
+        pvalues = AdaSSP().fit(self.release).pvalues
+        assert np.all((pvalues > 0.0) & (pvalues <= 1.0))
+
+    def test_prediction_intervals_are_unbounded(self) -> None:
+        assert np.array_equal(AdaSSP().fit(self.release).predict_interval(RAW[:1]), [[-math.inf, math.inf]])
+
+    def test_empirical_bayes_shrinks_to_the_mean(self) -> None:
+        fit = EmpiricalBayes().fit(self.release)
+        assert np.all(np.abs(fit.scaled_coef_[1:]) < 0.3)
+
+
+def test_the_factor_that_is_named_does_bound_the_intervals() -> None:
+    """With µ larger by the factor, noise is smaller by it; of many fresh releases nearly all are then bounded."""
+    weak = Noise(450.0, 320.0, 60.0, 50.0)
+    factors = []
+    for seed in range(20):
+        found = AdaSSP().fit(noisy(seed, noise=weak)).identification()
+        if found.is_bounded or not math.isfinite(found.factor):
+            continue
+        factors.append(found.factor)
+        less = Noise(*(sd / found.factor for sd in (450.0, 320.0, 60.0, 50.0)))
+        assert AdaSSP().fit(noisy(seed + 1000, noise=less)).identification().is_bounded
+    assert len(factors) >= 10
+
+
+def test_rays_are_a_set_with_a_gap() -> None:
+    """One direction of a noisy matrix is weak: the set of its coefficient is all but a gap."""
+    theta = np.array([0.1, 5.0])
+    region = ScoreRegion(np.diag([100.0, 2.0]), theta, np.eye(2), np.diag([0.0, 4.0]), np.zeros(2))
+    strong, weak = region.project(np.eye(2), np.array([3.84, 3.84]))
+    assert weak.kind in {"rays", "line"}
+    assert not weak.is_bounded
+    assert weak.hull == (-math.inf, math.inf)
+    assert region.strength == pytest.approx(1.0)
+    assert strong.kind == "line"
+
+
+@pytest.mark.parametrize("statistic", ["yty", "noise"])
+def test_inference_says_what_is_missing(statistic: str) -> None:
+    release = noisy()
+    assert release.xtx is not None
+    kwargs: dict[str, Any] = {"features": COLUMNS, "targets": KAPPA}
+    if statistic == "yty":
+        fit = OLS().fit(Release.from_arrays(release.xtx, release.xty, noise=NOISE, **kwargs))
+        message = "ask for the statistic 'yty'"
+    else:
+        fit = OLS().fit(Release.from_arrays(release.xtx, release.xty, release.yty, noise=Noise(), **kwargs))
+        message = "does not state"
+    for ask in (lambda: fit.bse, fit.conf_int, lambda: fit.pvalues, fit.summary, fit.cov_params):
+        with pytest.raises(EstimationError, match=message):
+            ask()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, -1.0, math.nan])
+def test_alpha_must_be_a_probability(alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha must be in"):
+        OLS().fit(exact()).conf_int(alpha)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ValueError, match="fieller, delta, bootstrap"):
+        OLS().fit(exact()).conf_int(method="wald")  # type: ignore[arg-type]
+
+
+def test_a_fit_without_residual_has_nothing_to_infer() -> None:
+    perfect = release_of_rows(U, U @ [0.3, -0.4, 0.0])
+    fit = OLS().fit(perfect)
+    assert fit.coef_ == pytest.approx([0.3, -0.4, 0.0], abs=1e-12)
+
+
+def test_too_few_rows_are_refused() -> None:
+    few = release_of_rows(U[:4], Y[:4])
+    with pytest.raises(EstimationError, match="too few"):
+        OLS().fit(few).conf_int()
+
+
+def test_bootstrap_agrees_with_the_delta_method_where_noise_is_small() -> None:
+    fit = OLS().fit(noisy(rows=20000, noise=Noise(3.0, 2.0, 2.0, 2.0)))
+    boot, delta = fit.conf_int(method="bootstrap"), fit.conf_int(method="delta")
+    assert np.ptp(boot, axis=1) == pytest.approx(np.ptp(delta, axis=1), rel=0.1)
+    assert np.array_equal(boot, fit.conf_int(method="bootstrap"))
+
+
+def test_weighted_rows_make_intervals_shorter_than_the_safe_side() -> None:
+    """Half of the weights are far below 1: taking Σw⁴xxᵀ for Σw²xxᵀ would overstate standard errors."""
+    norm = 1.1
+    design = np.column_stack([np.ones(200), U])
+    w = np.minimum(1.0, norm / np.linalg.norm(design, axis=1))
+    plain = release_of_rows(U, Y, weights=w)
+    stated = Release.from_arrays(plain.xtx, plain.xty, plain.yty, norm=norm, noise=0.0)  # type: ignore[arg-type]
+    safe, shorter = OLS().fit(plain), OLS().fit(stated)
+    true = np.linalg.inv((design * w[:, None]).T @ (design * w[:, None]))
+    meat = (design * w[:, None] ** 2).T @ (design * w[:, None] ** 2)
+    residual = Y - design @ np.concatenate([[shorter.intercept_], shorter.coef_])
+    expected = np.sqrt(np.diag(true @ meat @ true) * np.sum(w**2 * residual**2) / np.sum(w**2))
+    assert np.all(shorter.bse < 0.95 * safe.bse)
+    assert shorter.bse == pytest.approx(expected, rel=0.12)
+
+
+def test_estimators_are_scikit_learns_kind_of_objects() -> None:
+    release = noisy()
+    for estimator in (OLS(), EmpiricalBayes(), Ridge("marginal-likelihood"), AdaSSP()):
+        fit = estimator.fit(release)
+        copy = pickle.loads(pickle.dumps(fit))
+        assert np.array_equal(copy.conf_int(), fit.conf_int())
+        assert not hasattr(clone(fit), "results_")
+        assert repr(clone(fit)) == repr(fit)
+
+
+def test_tidy_and_glance_are_frames() -> None:
+    fit = AdaSSP().fit(noisy())
+    tidy = fit.tidy()
+    assert tidy["term"].tolist() == ["(constant)", "age", "dose", "x"]
+    assert tidy["conf_low"].to_numpy() == pytest.approx(fit.conf_int()[:, 0])
+    assert fit.glance().loc[0, "r_squared"] == pytest.approx(fit.rsquared)
+
+
+def test_the_summary_has_every_number() -> None:
+    summary = OLS().fit(noisy()).summary()
+    text, markup = summary.as_text(), summary.as_html()
+    for name in ("(constant)", "age", "dose", "R²", "identification", "privacy"):
+        assert name in text
+        assert name in markup
+
+
+def test_hostile_names_are_escaped_in_html() -> None:
+    release = release_of_rows(U, Y, features=["<script>alert(1)</script>", "b", "c"])
+    assert "<script>" not in OLS().fit(release).summary().as_html()
+
+
+def test_clipped_targets_are_warned_of() -> None:
+    clipped = np.clip(0.9 + U @ [0.3, -0.4, 0.0], -1.0, 1.0)
+    release = release_of_rows(U, clipped + 0.0, features=COLUMNS, targets=KAPPA)
+    assert "beyond its declared bounds" in str(OLS().fit(release).summary())
+    assert "beyond its declared bounds" not in str(OLS().fit(exact()).summary())
+
+
+def test_equations_are_pickled_whole() -> None:
+    (equations,) = pool(noisy())
+    again: Equations = pickle.loads(pickle.dumps(equations))
+    assert np.array_equal(again.covariance, equations.covariance)
