@@ -8,6 +8,7 @@
 from analyst_client._ledger import Checkpoint, LedgerPosition
 from analyst_client.client import CuratorClient
 from analyst_client.columns import Column, Term
+from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (
     AuthenticationError,
     BudgetExceededError,
@@ -66,6 +67,7 @@ __all__ = [
     "Cost",
     "CuratorClient",
     "CuratorError",
+    "Curators",
     "Dataset",
     "DatasetClosedError",
     "DatasetNotFoundError",
@@ -87,6 +89,7 @@ __all__ = [
     "Noise",
     "Offer",
     "PermissionDeniedError",
+    "PurchasePlan",
     "Quote",
     "Receipt",
     "ReceiptInvalidError",

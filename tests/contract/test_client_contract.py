@@ -2,16 +2,12 @@
 
 import json
 import os
-import socket
-import threading
-import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import uvicorn
-from support import World, open_world
+from served_worlds import serve_world
+from support import World
 
 from analyst_client import (
     AdaSSP,
@@ -33,25 +29,9 @@ FEATURES = ["age", "sex", "height", "region", "smoker"]
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, str]]:
-    """Serve a world on a free loopback port, from a thread."""
-    folder = tmp_path_factory.mktemp("contract")
-    with open_world(folder, moment=datetime.now(UTC)) as world, socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        app = create_app(world.settings)
-        world.apps.append(app)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        for _ in range(200):
-            if server.started:
-                break
-            time.sleep(0.05)
-        assert server.started
-        try:
-            yield world, f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join(20)
+    """Serve a world on a free loopback port."""
+    with serve_world(tmp_path_factory.mktemp("contract")) as world:
+        yield world
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ def test_public_names_are_exactly_those_imported() -> None:
     modules = {
         "client",
         "columns",
+        "curators",
         "design",
         "errors",
         "estimators",

@@ -1,0 +1,252 @@
+"""Several curators at once: one request to each, reserved at all before it is bought at any."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Unpack
+
+from analyst_client._request import ReleaseOptions
+from analyst_client.client import CuratorClient, choose_key
+from analyst_client.errors import CuratorError, RequestInvalidError
+from analyst_client.release import Release
+from analyst_client.values import Quote, Reservation
+
+RESERVED_FOR_S = 3600
+
+
+class Curators:
+    """Ask several curators the same, by the names that the analyst gives them.
+
+    Parameters
+    ----------
+    clients : mapping of str to CuratorClient
+        One for each hospital; they are closed with this.
+
+    Examples
+    --------
+    >>> curators = Curators({"north": CuratorClient("http://127.0.0.1:8000", "token", memory=None)})
+    >>> curators.names
+    ('north',)
+    >>> curators.close()
+    """
+
+    def __init__(self, clients: Mapping[str, CuratorClient]) -> None:
+        if not clients:
+            raise ValueError("at least one curator is needed")
+        self.clients = dict(clients)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the curators, in order."""
+        return tuple(self.clients)
+
+    def __enter__(self) -> "Curators":
+        """Return this, to be closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every client."""
+        self.close()
+
+    def close(self) -> None:
+        """Close every client."""
+        with ExitStack() as stack:
+            for client in self.clients.values():
+                stack.callback(client.close)
+
+    def plan(
+        self,
+        dataset: str | Mapping[str, str],
+        features: Sequence[str],
+        *,
+        each: Mapping[str, ReleaseOptions] | None = None,
+        **options: Unpack[ReleaseOptions],
+    ) -> "PurchasePlan":
+        """Ask every curator for a quote, for free, and return what would be bought.
+
+        Parameters
+        ----------
+        dataset : str or mapping of str to str
+            The dataset's name, or its name at each curator.
+        features : sequence of str
+        each : mapping of str to dict, optional
+            What a curator is asked otherwise, such as ``{"north": {"epsilon": 0.5}}``.
+        **options
+            As for `CuratorClient.release`.
+
+        Raises
+        ------
+        ValueError
+            When a name is not that of a curator, or the arguments contradict each other; nothing was sent.
+        CuratorError
+            When a curator refuses a quote. Its note names the curator.
+        """
+        known = set(self.clients)
+        datasets = dict.fromkeys(self.clients, dataset) if isinstance(dataset, str) else dict(dataset)
+        for given in (set(datasets), set(each or {})):
+            if given - known:
+                raise ValueError(
+                    f"no curator is named {', '.join(sorted(given - known))}; there are {', '.join(known)}"
+                )
+        if not datasets:
+            raise ValueError("a plan needs a dataset at one curator at least")
+        orders = []
+        for name in (name for name in self.clients if name in datasets):
+            asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
+            with _named(name):
+                quote = self.clients[name].quote(datasets[name], features, **asked)
+            orders.append(_Order(name, self.clients[name], datasets[name], tuple(features), asked, quote))
+        return PurchasePlan(tuple(orders))
+
+
+@dataclass(eq=False)
+class _Order:
+    """What is asked of one curator, and how far it is."""
+
+    name: str
+    client: CuratorClient
+    dataset: str
+    features: tuple[str, ...]
+    options: ReleaseOptions
+    quote: Quote
+    key: str = field(default_factory=lambda: choose_key(None))
+    reservation_key: str = field(default_factory=lambda: choose_key(None))
+    reservation: Reservation | None = None
+    release: Release | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a stored release answers it, so that there is nothing to reserve."""
+        stored = self.quote.stored_release is not None or self.quote.derivable_from is not None
+        return stored and not self.options.get("fresh", False)
+
+    def reserve(self, expires_in_s: int) -> None:
+        """Hold the price, where it costs something, where nothing is held, and where the curator offers it."""
+        if self.release is not None or self.reservation is not None or self.is_free:
+            return
+        if self.options.get("reservation") is not None:
+            return  # the analyst's own pays
+        price: dict[str, Any] = {
+            name: self.options[name]
+            for name in ("epsilon", "delta", "mu", "rho", "project")
+            if self.options.get(name) is not None
+        }
+        try:
+            self.reservation = self.client.reserve(
+                self.dataset, expires_in_s=expires_in_s, idempotency_key=self.reservation_key, **price
+            )
+        except RequestInvalidError as refusal:
+            if refusal.slug not in {"not-found", "method-not-allowed"}:  # else it takes none: the purchase will tell
+                raise
+
+    def give_back(self) -> None:
+        """Close the reservation, so that what is left of it goes back to the budget."""
+        if self.reservation is not None:
+            self.client.close_reservation(self.reservation.id)
+            self.reservation, self.reservation_key = None, choose_key(None)
+
+    def buy(self) -> Release:
+        """Buy, or fetch what an earlier attempt bought."""
+        if self.release is None:
+            options = dict(self.options)
+            if self.reservation is not None:
+                options["reservation"] = self.reservation.id
+                options.pop("project", None)  # the reservation's counts
+            self.release = self.client.release(
+                self.dataset,
+                self.features,
+                idempotency_key=self.key,
+                **options,  # type: ignore[arg-type]
+            )
+        return self.release
+
+
+class PurchasePlan:
+    """What several curators would be asked, and at which price; nothing is spent until `buy`.
+
+    Attributes
+    ----------
+    quotes : dict of str to Quote
+        By the curator's name.
+    """
+
+    def __init__(self, orders: tuple[_Order, ...]) -> None:
+        self._orders = orders
+        self.quotes = {order.name: order.quote for order in orders}
+
+    def __repr__(self) -> str:
+        """Show the price at each curator."""
+        prices = ", ".join(
+            f"{name}: {'free' if order.is_free else f'{quote.cost.share_of_budget:.1%} of the budget'}"
+            f"{'' if quote.affordable or order.is_free else ', not affordable'}"
+            for order, (name, quote) in zip(self._orders, self.quotes.items(), strict=True)
+        )
+        return f"<PurchasePlan {prices}>"
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether every curator's budget would have sufficed when it was asked."""
+        return all(order.is_free or order.quote.affordable for order in self._orders)
+
+    def buy(self, *, expires_in_s: int = RESERVED_FOR_S) -> dict[str, Release]:
+        """Reserve the price at every curator that takes reservations, then buy at each, and give back the rest.
+
+        When a curator refuses to reserve, what others hold is given back, and nothing was bought. When a purchase
+        fails after that, what was bought is kept: call again, and each purchase goes on with its own key, so that
+        nothing is paid twice; or call `cancel`.
+
+        Parameters
+        ----------
+        expires_in_s : int
+            After so many seconds a reservation that was not used goes back to the budget by itself.
+
+        Returns
+        -------
+        dict of str to Release
+            By the curator's name; ``list(releases.values())`` is what an estimator takes.
+
+        Raises
+        ------
+        CuratorError
+            As `CuratorClient.reserve` and `CuratorClient.release` raise it. Its note names the curator.
+        """
+        for order in self._orders:
+            try:
+                with _named(order.name):
+                    order.reserve(expires_in_s)
+            except CuratorError:
+                if not self.bought:
+                    self.cancel()
+                raise
+        for order in self._orders:
+            with _named(order.name):
+                order.buy()
+        self.cancel()
+        return self.bought
+
+    @property
+    def bought(self) -> dict[str, Release]:
+        """What was bought so far."""
+        return {order.name: order.release for order in self._orders if order.release is not None}
+
+    def cancel(self) -> None:
+        """Give back what is still reserved; releases that were bought stay bought.
+
+        A reservation that cannot be closed now, or whose answer was lost, goes back by itself when it expires.
+        """
+        for order in self._orders:
+            with suppress(CuratorError):
+                order.give_back()
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say in a note which curator an error comes from."""
+    try:
+        yield
+    except CuratorError as error:
+        error.add_note(f"at the curator {name!r}")
+        raise
