@@ -176,4 +176,5 @@ def code_level(column: Column, value: Any) -> int:
         label = str(int(value)) if isinstance(value, float | np.floating) and value == int(value) else str(value)
         if label in column.levels:
             return column.levels.index(label)
-    raise ValueError(f"column {column.name!r} has no level {value!r}; declared: {', '.join(column.levels)}")
+    shown = value.item() if isinstance(value, np.generic) else value
+    raise ValueError(f"column {column.name!r} has no level {shown!r}; declared: {', '.join(column.levels)}")

@@ -1,0 +1,342 @@
+"""Several releases in one fit: common units, weights by noise, anchored public rows, agreement."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from client_examples import release_of_rows
+from sklearn.linear_model import Ridge as ScikitRidge
+
+from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, Noise, Release, Ridge, ridge_path
+from analyst_client.inference.noise import NoiseLaw
+from analyst_client.inference.pooling import pool
+
+BETA = np.array([0.3, -0.4, 0.1])
+QUIET = Noise(6.0, 4.0, 3.0, 2.0, distribution="discrete_gaussian")
+LOUD = Noise(120.0, 85.0, 60.0, 40.0, distribution="discrete_gaussian")
+EXACT = {"abs": 1e-9, "rel": 1e-9}
+
+
+def columns(bound: float = 1.0) -> list[str | Column]:
+    return [Column.numeric(f"x{j}", -bound, bound) for j in range(3)]
+
+
+def target(bound: float = 2.0) -> list[str | Column]:
+    return [Column.numeric("y", -bound, bound)]
+
+
+def rows_of(seed: int, n: int = 1000, beta: Any = BETA) -> tuple[Any, Any]:
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1.0, 1.0, (n, 3))
+    return X, 0.2 + X @ beta + generator.normal(0.0, 0.2, n)
+
+
+def hospital(
+    seed: int, n: int = 1000, noise: Noise | None = None, *, bound: float = 1.0, y_bound: float = 2.0, beta: Any = BETA
+) -> Release:
+    """Return a release in the hospital's own scaling."""
+    X, y = rows_of(seed, n, beta)
+    exact = release_of_rows(X / bound, y / y_bound, features=columns(bound), targets=target(y_bound))
+    if noise is None:
+        return exact
+    generator = np.random.default_rng(seed + 10_000)
+    xtx, xty = NoiseLaw.of(noise, 4).draw(generator, 1)
+    assert exact.xtx is not None
+    assert exact.xty is not None
+    assert exact.yty is not None
+    return Release.from_arrays(
+        exact.xtx + xtx[0],
+        exact.xty[:, 0] + xty[0],
+        exact.yty + generator.normal(0.0, noise.yty or 0.0, 1),
+        features=columns(bound),
+        targets=target(y_bound),
+        noise=noise,
+    )
+
+
+@pytest.mark.parametrize("estimator", [OLS(), AdaSSP(), Ridge(2.0), EmpiricalBayes()], ids=repr)
+def test_one_site_in_a_list_is_the_site(estimator: Any) -> None:
+    release = hospital(1, noise=QUIET)
+    alone, listed = type(estimator)(**estimator.get_params()).fit(release), estimator.fit([release])
+    assert np.array_equal(alone.params_, listed.params_)
+    assert np.array_equal(alone.conf_int(), listed.conf_int())
+
+
+def test_exact_sites_are_their_rows_together_whatever_their_bounds() -> None:
+    sites = [hospital(1), hospital(2, 500, bound=3.0, y_bound=5.0), hospital(3, 2000, bound=1.5)]
+    rows = [rows_of(1), rows_of(2, 500), rows_of(3, 2000)]
+    X, y = np.concatenate([x for x, _ in rows]), np.concatenate([v for _, v in rows])
+    reference = sm.OLS(y, sm.add_constant(X)).fit()
+    fit = OLS().fit(sites)
+    assert fit.params_ == pytest.approx(reference.params, **EXACT)
+    assert fit.bse == pytest.approx(reference.bse, rel=1e-8)
+    assert fit.conf_int() == pytest.approx(reference.conf_int(), rel=1e-8)
+    assert fit.pvalues == pytest.approx(reference.pvalues, rel=1e-6, abs=1e-30)
+    assert fit.rsquared == pytest.approx(reference.rsquared, rel=1e-9)
+
+
+def test_asymmetric_bounds_and_a_shifted_target_are_brought_to_common_units() -> None:
+    X, y = rows_of(5)
+    uneven: list[str | Column] = [Column.numeric("x0", -2, 5), Column.numeric("x1", -1, 3), Column.numeric("x2", -4, 1)]
+    centers, scales = np.array([1.5, 1.0, -1.5]), np.array([3.5, 2.0, 2.5])
+    other = release_of_rows(
+        (X - centers) / scales, (y - 1.0) / 4.0, features=uneven, targets=[Column.numeric("y", -3, 5)]
+    )
+    fit = OLS().fit([hospital(5), other])
+    assert fit.params_ == pytest.approx(OLS().fit(hospital(5)).params_, **EXACT)
+    assert (fit.columns_[0].lower, fit.columns_[0].upper) == (-2.0, 5.0)
+
+
+def test_noise_in_other_units_is_brought_to_common_units_too() -> None:
+    """Scores of a shifted and scaled site have the stated covariance: found again by drawing."""
+    noise = Noise(3.0, 2.0, 1.5, 1.0, distribution="discrete_gaussian")
+    X, y = rows_of(6, 200)
+    own: list[str | Column] = [Column.numeric("x0", -2, 5), Column.numeric("x1", -1, 3), Column.numeric("x2", -4, 1)]
+    centers, scales = np.array([1.5, 1.0, -1.5]), np.array([3.5, 2.0, 2.5])
+    exact = release_of_rows((X - centers) / scales, (y - 1.0) / 4.0, features=own, targets=[Column.numeric("y", -3, 5)])
+    assert exact.xtx is not None
+    assert exact.xty is not None
+    assert exact.yty is not None
+    generator = np.random.default_rng(7)
+    draws = zip(*NoiseLaw.of(noise, 4).draw(generator, 3000), strict=True)
+    theta, scores, sums = np.array([0.1, 0.2, -0.3, 0.05]), [], []
+    for xtx, xty in draws:
+        f = generator.normal(0.0, 1.0)
+        noisy = Release.from_arrays(
+            exact.xtx + xtx,
+            exact.xty[:, 0] + xty,
+            exact.yty + f,
+            features=own,
+            targets=[Column.numeric("y", -3, 5)],
+            noise=noise,
+        )
+        (equations,) = pool([hospital(5, noise=QUIET), noisy])
+        site = equations.sites[1]
+        scores.append(site.xty - site.xtx @ theta)
+        sums.append(site.residual_sum(theta))
+    expected = site.noise_covariance(theta)
+    drawn = np.cov(np.array(scores).T)
+    deviation = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 3000)
+    assert np.all(np.abs(drawn - expected) < 5.0 * deviation)
+    variance = site.residual_sum_covariance(theta, theta)
+    assert np.var(sums) == pytest.approx(variance, rel=5.0 * math.sqrt(2.0 / 3000))
+    Z = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.3
+    N, linear = site.noise_form(Z)
+    other = np.array([0.5, -0.1, 0.2, 0.4])
+    change = theta @ N @ theta + 2 * linear @ theta - other @ N @ other - 2 * linear @ other
+    assert change == pytest.approx(np.trace(Z @ (expected - site.noise_covariance(other))), rel=1e-9)
+
+
+def test_the_order_of_sites_and_of_their_columns_does_not_matter() -> None:
+    first, second = hospital(1, noise=QUIET), hospital(2, 4000, noise=LOUD, bound=2.0)
+    assert second.xtx is not None
+    assert second.xty is not None
+    order = [0, 2, 3, 1]
+    turned = Release.from_arrays(
+        second.xtx[np.ix_(order, order)],
+        second.xty[order],
+        second.yty,
+        features=[second.features[j - 1] for j in order[1:]],
+        targets=target(),
+        noise=LOUD,
+    )
+    fit = OLS().fit([first, second])
+    assert OLS().fit([second, first]).conf_int() == pytest.approx(fit.conf_int(), rel=1e-9)
+    assert OLS().fit([first, turned]).conf_int() == pytest.approx(fit.conf_int(), rel=1e-9)
+
+
+def test_a_noisy_site_weighs_little_and_never_makes_a_fit_much_worse() -> None:
+    quiet, loud = hospital(1, 5000, noise=QUIET), hospital(2, 5000, noise=LOUD)
+    both, alone = OLS().fit([quiet, loud]), OLS().fit(quiet)
+    weights = both.results_[0].equations.weights
+    assert weights[0] == 1.0
+    assert weights[1] < 0.1
+    assert np.all(both.bse < 1.02 * alone.bse)
+    summed = both.results_[0].equations.reweighted(np.ones(2))
+    assert summed.region.covariance()[1, 1] > 4.0 * both.results_[0].equations.region.covariance()[1, 1]
+
+
+def test_equal_sites_have_equal_weights_and_halve_the_variance() -> None:
+    sites = [hospital(seed, 5000, noise=QUIET) for seed in range(4)]
+    fit = OLS().fit(sites)
+    assert fit.results_[0].equations.weights == pytest.approx(np.ones(4), abs=0.02)
+    assert fit.bse == pytest.approx(OLS().fit(sites[0]).bse / 2.0, rel=0.1)
+
+
+class TestPublicRows:
+    """Rows of the analyst's own help as far as their coefficients may be the hospitals'."""
+
+    hospitals = tuple(hospital(seed, 3000, noise=QUIET) for seed in range(2))
+
+    @staticmethod
+    def public(beta: Any = BETA, n: int = 20000) -> Release:
+        X, y = rows_of(99, n, beta)
+        return Release.from_public({f"x{j}": X[:, j] for j in range(3)} | {"y": y}, TestPublicRows.hospitals[0])
+
+    def test_it_is_the_exact_statistics_of_its_rows(self) -> None:
+        X, y = rows_of(99, 20000)
+        expected = release_of_rows(X, y / 2.0, features=columns(), targets=target())
+        made = self.public()
+        assert made.is_public
+        assert made.xtx == pytest.approx(expected.xtx, rel=1e-12)
+        assert made.xty == pytest.approx(expected.xty, rel=1e-12)
+        assert made.yty == pytest.approx(expected.yty, rel=1e-12)
+        assert OLS().fit(made).params_ == pytest.approx(sm.OLS(y, sm.add_constant(X)).fit().params, **EXACT)
+
+    def test_agreeing_rows_shorten_intervals(self) -> None:
+        without, with_public = OLS().fit(self.hospitals), OLS().fit([*self.hospitals, self.public()])
+        assert np.all(with_public.bse <= without.bse)
+
+    def test_other_coefficients_do_not_move_the_fit_away(self) -> None:
+        without = OLS().fit(self.hospitals)
+        shifted = OLS().fit([*self.hospitals, self.public(BETA + np.array([1.0, -1.0, 0.5]))])
+        assert np.all(np.abs(shifted.params_ - without.params_) < without.bse)
+        assert shifted.heterogeneity_test().pvalue < 1e-6
+        assert "do not tell of the same coefficients" in str(shifted.summary())
+
+    def test_public_rows_keep_a_residual_variance_of_their_own(self) -> None:
+        X, _ = rows_of(99, 20000)
+        noisy = 0.2 + X @ BETA + np.random.default_rng(5).normal(0.0, 0.6, 20000)
+        public = Release.from_public({f"x{j}": X[:, j] for j in range(3)} | {"y": noisy}, self.hospitals[0])
+        scale = OLS().fit([*self.hospitals, public]).results_[0].equations.scale
+        assert math.sqrt(scale.variances[2]) * 2.0 == pytest.approx(0.6, rel=0.03)
+        assert math.sqrt(scale.variances[0]) * 2.0 == pytest.approx(0.2, rel=0.2)
+
+    def test_public_rows_alone_are_an_ordinary_fit(self) -> None:
+        X, y = rows_of(99, 20000)
+        fit = OLS().fit([self.public(), self.public()])
+        assert fit.params_ == pytest.approx(sm.OLS(y, sm.add_constant(X)).fit().params, **EXACT)
+
+    def test_too_few_public_rows_are_refused(self) -> None:
+        with pytest.raises(EstimationError, match="more rows than terms"):
+            OLS().fit([*self.hospitals, self.public(n=3)])
+
+    def test_columns_may_be_declared_in_place_of_a_release(self) -> None:
+        X, y = rows_of(99, 50)
+        frame = {f"x{j}": X[:, j] for j in range(3)} | {"y": y}
+        declared = [Column.numeric(f"x{j}", -1, 1) for j in range(3)]
+        made = Release.from_public(frame, declared, Column.numeric("y", -2, 2))
+        assert made.xtx == pytest.approx(self.public(n=50).xtx, rel=1e-12)
+        with pytest.raises(ValueError, match="must be a Column"):
+            Release.from_public(frame, declared, "y")
+
+    def test_rows_with_missing_values_are_left_out_and_levels_checked(self) -> None:
+        sex = Column.categorical("sex", ["F", "M"])
+        frame = {"sex": ["F", "M", None, "M"], "y": [1.0, 2.0, 3.0, math.nan]}
+        made = Release.from_public(frame, [sex], Column.numeric("y", 0, 4))
+        assert made.xtx is not None
+        assert made.xtx[0, 0] == 2.0
+        with pytest.raises(ValueError, match="no level 'X'"):
+            Release.from_public(frame | {"sex": ["X"] * 4}, [sex], Column.numeric("y", 0, 4))
+        with pytest.raises(ValueError, match="no row is complete"):
+            Release.from_public(frame | {"y": [math.nan] * 4}, [sex], Column.numeric("y", 0, 4))
+
+
+def test_heterogeneity_is_found_where_it_is_and_p_is_uniform_where_it_is_not() -> None:
+    same = [
+        OLS().fit([hospital(3 * s + k, 2000, noise=QUIET) for k in range(3)]).heterogeneity_test() for s in range(60)
+    ]
+    assert {test.dof for test in same} == {8}
+    below = np.mean([test.pvalue < 0.1 for test in same])
+    assert below <= 0.1 + 3.5 * math.sqrt(0.09 / 60)
+    assert np.mean([test.pvalue > 0.5 for test in same]) > 0.25
+    other = OLS().fit([hospital(1, 2000, noise=QUIET), hospital(2, 2000, noise=QUIET, beta=BETA + 0.2)])
+    assert other.heterogeneity_test().pvalue < 1e-3
+    with pytest.raises(EstimationError, match="several releases"):
+        OLS().fit(hospital(1, noise=QUIET)).heterogeneity_test()
+
+
+def test_the_error_at_a_site_left_out_is_that_of_its_rows() -> None:
+    sites = [hospital(seed) for seed in range(3)]
+    errors = OLS().fit(sites).leave_one_site_out()
+    for k, found in enumerate(errors):
+        others = [rows_of(seed) for seed in range(3) if seed != k]
+        X, y = rows_of(k)
+        reference = sm.OLS(
+            np.concatenate([v for _, v in others]), sm.add_constant(np.concatenate([x for x, _ in others]))
+        ).fit()
+        assert found.error == pytest.approx(np.mean((y - reference.predict(sm.add_constant(X))) ** 2), rel=1e-8)
+        assert found.sd == 0.0
+        assert found.rows == pytest.approx(1000.0)
+
+
+class TestPenalties:
+    """What is chosen costs nothing: it is post-processing."""
+
+    sites = tuple(hospital(seed, 500, noise=LOUD) for seed in range(4))
+
+    def test_leave_one_site_out_is_the_best_of_the_path(self) -> None:
+        fit = Ridge("leave-one-site-out").fit(self.sites)
+        path = ridge_path(self.sites)
+        assert fit.penalty_ == path.penalties[int(np.argmin(path.errors))]
+        k = int(np.argmin(path.errors))
+        assert path.coef[k] == pytest.approx(fit.coef_)
+        assert path.intercept[k] == pytest.approx(fit.intercept_)
+
+    def test_one_site_has_no_other_to_be_left_out_for(self) -> None:
+        with pytest.raises(EstimationError, match="several releases"):
+            Ridge("leave-one-site-out").fit(self.sites[0])
+        assert np.isnan(ridge_path(self.sites[0]).errors).all()
+
+    def test_marginal_likelihood_is_bayesian_ridge_without_noise(self) -> None:
+        """The penalty is s²/τ² of the evidence, so the fit is ridge with it."""
+        X, y = rows_of(3, 60)
+        fit = Ridge("marginal-likelihood").fit(hospital(3, 60))
+        reference = ScikitRidge(alpha=fit.penalty_).fit(X, y)
+        assert fit.coef_ == pytest.approx(reference.coef_, rel=1e-8)
+        prior = EmpiricalBayes().fit(hospital(3, 60))
+        assert prior.coef_ == pytest.approx(fit.coef_, rel=1e-5)
+
+    def test_more_noise_is_more_penalty(self) -> None:
+        quiet = Ridge("marginal-likelihood").fit(hospital(1, 500, noise=QUIET))
+        loud = Ridge("marginal-likelihood").fit(hospital(1, 500, noise=LOUD))
+        assert loud.penalty_ > 3.0 * quiet.penalty_
+
+    def test_an_unknown_rule_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="leave-one-site-out"):
+            Ridge("guess").fit(self.sites[0])  # type: ignore[arg-type]
+
+    def test_empirical_bayes_is_better_than_least_squares_where_noise_is_large(self) -> None:
+        truth = np.concatenate([[0.2], BETA])
+        bayes, plain = [], []
+        for seed in range(40):
+            release = hospital(seed, 500, noise=LOUD)
+            bayes.append(np.sum((EmpiricalBayes().fit(release).params_ - truth) ** 2))
+            plain.append(np.sum((pool(release)[0].solution * 2.0 - truth) ** 2))
+        assert np.median(bayes) < 0.7 * np.median(plain)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (release_of_rows(*rows_of(1), features=["x0", "x1", "z"], targets=["y"]), "different terms: x2, z"),
+        (release_of_rows(*rows_of(1), features=columns(), targets=["weight"]), "no target 'y'"),
+        (
+            release_of_rows(*rows_of(1), features=columns(), targets=target(), constant=False),
+            "different terms",
+        ),
+    ],
+)
+def test_releases_that_do_not_fit_together_are_refused(other: Release, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        OLS().fit([hospital(1), other])
+
+
+def test_other_levels_are_refused() -> None:
+    level = np.random.default_rng(1).integers(0, 2, 100)
+    y = np.random.default_rng(2).normal(size=100)
+    both = [
+        release_of_rows(level[:, None].astype(float), y, features=[Column.categorical("sex", levels)], targets=["y"])
+        for levels in (["F", "M"], ["X", "M"])
+    ]
+    with pytest.raises(ValueError, match="different levels of 'sex'"):
+        OLS().fit(both)
+
+
+def test_no_release_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one release"):
+        OLS().fit([])
+    with pytest.raises(ValueError, match="one number for each of the 1"):
+        OLS().fit(hospital(1), rows=[1.0, 2.0])
