@@ -68,9 +68,9 @@ class Site:
         :math:`A = \sum w^2xx^\top`, and the release does not hold the former. In the mean over rows
         :math:`\sum w^4xx^\top \approx \kappa A` with κ the mean of w². Every row adds at most R² to tr A, so there are
         at least tr A/R² rows, and κ is at most :math:`A_{00}R^2/\mathrm{tr}A`, with equality where all rows are
-        weighted. What κ varies with direction is met by a margin of 0.15 (1 − κ): on thirteen real sets with
-        default norms the true standard errors were 0.75 to 1.05 times those assumed, and 1.17 on one with loose bounds
-        (``bench/weights.py``). Taking 1 for κ would overstate them by up to 90 %.
+        weighted. A margin of 0.15 (1 − κ) meets that κ varies with direction: with default norms the true standard
+        errors were 0.74 to 1.02 times those assumed on nine real sets, and up to 1.18 times on a tenth
+        (``bench/weights.py``). Taking 1 for κ would overstate them by 15 to 90 %.
         """
         rows = self.release.request.get("rows")
         norm = rows.get("norm") if isinstance(rows, dict) and rows.get("map") == "ball" else None
