@@ -1,13 +1,14 @@
 """A fit on paper: a summary as text and as HTML, and as data frames."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from analyst_client._html import element, facts, table, view
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.results import TargetResults
@@ -50,20 +51,15 @@ class Summary:
         rule = "─" * max(len(line) for line in lines)
         name = max(len(fact[0]) for fact in self.facts)
         facts = [f"{fact[0].ljust(name)}  {fact[1]}" for fact in self.facts]
-        return "\n".join([self.title, rule, *facts, rule, lines[0], rule, *lines[1:], rule, *self.notes])
+        notes = [textwrap.fill(note, max(len(rule), 80)) for note in self.notes]
+        return "\n".join([self.title, rule, *facts, rule, lines[0], rule, *lines[1:], rule, *notes])
 
     def as_html(self) -> str:
-        """Return a piece of HTML: a heading, two tables, notes."""
-        facts = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in self.facts)
-        heads = "".join(f"<th scope='col'>{escape(head)}</th>" for head in self.heads)
-        rows = "".join(
-            f"<tr><th scope='row'>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>"
-            for row in self.rows
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return (
-            f"<div><h4>{escape(self.title)}</h4><table><tbody>{facts}</tbody></table>"
-            f"<table style='text-align:right'><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{notes}</div>"
+        """Return a piece of HTML: two tables and notes."""
+        return view(
+            facts(self.title, self.facts),
+            table("Coefficients", self.heads, self.rows, numeric=range(1, len(self.heads))),
+            *(element("p", note) for note in self.notes),
         )
 
     def __str__(self) -> str:
@@ -81,16 +77,16 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
     title = f"{target.name}{unit} by {estimator}"
-    facts = [("rows, weighted and noisy", f"{results.equations.rows:,.0f}"), ("coefficients", str(len(results.names)))]
+    stated = [("rows, weighted and noisy", f"{results.equations.rows:,.0f}"), ("coefficients", str(len(results.names)))]
     if len(results.equations.sites) > 1:
         weights = ", ".join(f"{weight:.3g}" for weight in results.equations.weights)
-        facts.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
+        stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
     low, high = results.rsquared_interval(alpha)
-    facts.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
-    facts.append(("residual sd", number(math.sqrt(results.scale))))
+    stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
+    stated.append(("residual sd", number(math.sqrt(results.scale))))
     if len(results.names) > int(results.equations.has_constant):
         test = results.f_test()
-        facts.append(
+        stated.append(
             (
                 f"F({test.constraints}, {test.dof:,.0f})",
                 f"{number(test.statistic)}, p {p_text(test.pvalue, relation=True)}",
@@ -98,7 +94,7 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
         )
     strength = results.identification(alpha)
     meter = number(strength.ratio) if strength.ratio < 100.0 else "above 100"
-    facts.append(("identification", f"{meter} (intervals are bounded above 1)"))
+    stated.append(("identification", f"{meter} (intervals are bounded above 1)"))
     sets = results.confidence_sets(alpha)
     rows = [
         (name, number(value), number(error), p_text(p), f"{share:.0%}", *bounds(found))
@@ -108,7 +104,7 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
     ]
     percent = f"{1 - alpha:.0%}" if (1 - alpha) * 100 % 1 == 0 else f"{1 - alpha:.1%}"
     heads = (*HEADS[:5], f"{percent} from", "to")
-    return Summary(title, tuple(facts), heads, tuple(rows), tuple(notes(results, sets, alpha)))
+    return Summary(title, tuple(stated), heads, tuple(rows), tuple(notes(results, sets, alpha)))
 
 
 def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -> list[str]:
