@@ -251,6 +251,20 @@ def test_covariance_of_the_score_is_that_of_its_draws() -> None:
     assert constant + beta @ N @ beta == pytest.approx(float(np.trace(Z @ expected)), rel=1e-12)
 
 
+def test_covariance_of_residual_sums_is_that_of_their_draws() -> None:
+    law = NoiseLaw.of(Noise(3.0, 2.0, 0.5, 1.0, distribution="discrete_gaussian"), 4)
+    beta, gamma = np.array([0.5, -1.0, 0.3, 2.0]), np.array([1.0, 0.2, -0.7, 0.5])
+    generator = np.random.default_rng(3)
+    xtx, xty = law.draw(generator, 200_000)
+    f = generator.normal(0.0, 1.0, 200_000)
+    sums = [f - 2.0 * xty @ point + np.einsum("i,nij,j->n", point, xtx, point) for point in (beta, gamma)]
+    expected = np.array(
+        [[law.residual_sum_covariance(first, second) for second in (beta, gamma)] for first in (beta, gamma)]
+    )
+    deviation = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 200_000)
+    assert np.all(np.abs(np.cov(sums) - expected) < 5.0 * deviation)
+
+
 def test_laplace_noise_has_heavier_tails_and_wider_intervals() -> None:
     law = NoiseLaw.of(Noise(3.0, 3.0, 1.5, 1.0, distribution="discrete_laplace"), 3)
     beta = np.array([0.5, -1.0, 0.3])
