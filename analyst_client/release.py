@@ -109,6 +109,13 @@ class Release:
         return rows.get("map") if isinstance(rows, dict) else None
 
     @property
+    def people(self) -> tuple[str, str] | None:
+        """Whose budget paid, as the receipt has it: the population's name, and the id of the curator's key."""
+        if self.receipt is None:
+            return None
+        return str(self.receipt.get("population")), str(self.receipt.get("key_id"))
+
+    @property
     def is_public(self) -> bool:
         """Whether it was made of rows that the analyst owns, see `from_public`."""
         return self.request.get("public") is True

@@ -33,6 +33,8 @@ class Site:
         T: common terms are T times the release's own.
     target_scale, target_shift : float
         r and q: the common target is r times the release's own plus q.
+    overlap : int
+        How many releases of the fit are of the same population, this one included: their rows may be the same.
     variance : float or None
         Residual variance of public rows, which they tell by themselves; None for a hospital's.
 
@@ -51,6 +53,7 @@ class Site:
     to_common: FloatArray
     target_scale: float
     target_shift: float
+    overlap: int = 1
     variance: float | None = None
 
     @cached_property
@@ -80,6 +83,11 @@ class Site:
         trace = float(np.trace(own))
         mean = min(max(own[0, 0], 0.0) * norm**2 / trace, 1.0) if trace > 0.0 else 1.0
         return float(mean + WEIGHT_MARGIN * (1.0 - mean))
+
+    @property
+    def sampling_share(self) -> float:
+        """The sampling covariance of the score within a sum, over s²A: `weight_share` times `overlap`."""
+        return self.weight_share * self.overlap
 
     def own(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients in the release's own units."""
@@ -192,7 +200,7 @@ class Equations:
                 "without a constant the release does not tell how many rows there are: ask with intercept=True, "
                 "or state rows= when fitting"
             )
-        return float(sum(count for count in rows if count is not None))
+        return float(sum((site.rows or 0.0) / site.overlap for site in self.sites))
 
     @cached_property
     def solution(self) -> FloatArray:
@@ -206,8 +214,12 @@ class Equations:
         return solution
 
     def sampling_covariance(self, variances: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_k w_k^2 s_k^2\kappa_k A_k`, positive semidefinite, of shape (D, D)."""
-        shares = self.weights**2 * variances * [site.weight_share for site in self.sites]
+        r"""Return :math:`\sum_k w_k^2 m_ks_k^2\kappa_k A_k`, positive semidefinite, of shape (D, D).
+
+        Releases of one population share rows, so their sampling errors do not average out: of m of them the sum has at
+        most m times the covariance that independent ones would have, and just that where all rows are the same.
+        """
+        shares = self.weights**2 * variances * [site.sampling_share for site in self.sites]
         return _nearest_semidefinite(_weighted_sum(shares, [site.xtx for site in self.sites]))
 
     def noise_covariance(self, theta: FloatArray) -> FloatArray:
@@ -280,7 +292,7 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
         return ResidualScale(scale, scale, noise_sd, dof)
     noise = [site.noise_covariance(theta) for site in sites]
     known = _weighted_sum(weights**2, noise) + _weighted_sum(weights**2 * scale, [site.xtx for site in sites])
-    shares = weights**2 * [site.weight_share if site.variance is None else 0.0 for site in sites]
+    shares = weights**2 * [site.sampling_share if site.variance is None else 0.0 for site in sites]
     unknown = _weighted_sum(shares, [site.xtx for site in sites])
     sums, variances, rows = np.zeros(len(hospitals)), np.zeros(len(hospitals)), np.zeros(len(hospitals))
     for i, k in enumerate(hospitals):

@@ -46,6 +46,8 @@ def pool(
 
     Public rows are anchored to the hospitals' coefficients before anything is borrowed from them, see `borrowing`.
 
+    Releases of one population share rows: their noise averages out, their sampling errors are counted in full.
+
     Weights: with true :math:`A_k = n_kS` and score covariances :math:`\Omega_k`, the covariance of the solution,
     measured in the diagonal of S, is :math:`\sum w_k^2\,\mathrm{tr}(S^{-1}\Omega_k)/(\sum w_kn_k)^2`, least for
     :math:`w_k = n_k/\mathrm{tr}(S^{-1}\Omega_k)`. Without noise that is one over the residual variance, the plain sum;
@@ -55,6 +57,9 @@ def pool(
     listed = [releases] if isinstance(releases, Release) else list(releases)
     if not listed:
         raise ValueError("a fit needs at least one release")
+    bought = [release.id for release in listed if release.receipt is not None]
+    if len(set(bought)) < len(bought):
+        raise ValueError("the same release is in the list twice: it tells nothing new the second time")
     counts = _row_counts(rows, len(listed))
     for release in listed:
         if release.xtx is None or release.xty is None or not release.targets:
@@ -74,7 +79,7 @@ def own_equations(equations: Equations) -> Equations:
         _site(site.release, _target(site.release, equations.target.name), equations.terms, equations.target, count)
         for site, count in zip(equations.sites, rows, strict=True)
     ]
-    return replace(equations, sites=tuple(own))
+    return replace(equations, sites=_with_overlaps(tuple(own)))
 
 
 def without_site(equations: Equations, k: int) -> Equations:
@@ -94,8 +99,15 @@ def _equations(
     return _pooled(Equations(sites, np.ones(len(sites)), columns, terms, common))
 
 
+def _with_overlaps(sites: tuple[Site, ...]) -> tuple[Site, ...]:
+    """Count how many sites are of the same people: of one population at the curator that signs with one key."""
+    people = [site.release.people or (str(k), "") for k, site in enumerate(sites)]
+    return tuple(replace(site, overlap=people.count(name)) for site, name in zip(sites, people, strict=True))
+
+
 def _pooled(equations: Equations) -> Equations:
-    sites = equations.sites
+    sites = _with_overlaps(equations.sites)
+    equations = replace(equations, sites=sites)
     if len(sites) == 1:
         return equations
     hospitals = tuple(site for site in sites if site.variance is None)
@@ -125,7 +137,7 @@ def noise_weighted(equations: Equations) -> Equations:
         shape = np.maximum(plain, 1e-3 * np.max(plain)) / (weights[private] @ counts)
         for k, count in zip(private, counts, strict=True):
             noise = np.diag(sites[k].noise_covariance(theta))
-            weights[k] = count / np.sum(count * sites[k].weight_share * variance + noise / shape)
+            weights[k] = count / np.sum(count * sites[k].sampling_share * variance + noise / shape)
         equations = equations.reweighted(weights)
         try:
             found, scale = equations.solution, equations.scale

@@ -1,5 +1,6 @@
 """Several releases in one fit: common units, weights by noise, anchored public rows, agreement."""
 
+import json
 import math
 from typing import Any
 
@@ -340,3 +341,47 @@ def test_no_release_is_refused() -> None:
         OLS().fit([])
     with pytest.raises(ValueError, match="one number for each of the 1"):
         OLS().fit(hospital(1), rows=[1.0, 2.0])
+
+
+class TestTheSamePeople:
+    """Two releases of one population: their noise averages out, what rows were drawn does not."""
+
+    @staticmethod
+    def bought(seed: int, noise: Noise, *, population: str = "town", rows: int = 1) -> Release:
+        """Return a release with the receipt of a population."""
+        made = hospital(rows, 2000)
+        assert made.xtx is not None
+        assert made.xty is not None
+        xtx, xty = NoiseLaw.of(noise, 4).draw(np.random.default_rng(seed), 1)
+        noisy = Release.from_arrays(
+            made.xtx + xtx[0], made.xty[:, 0] + xty[0], made.yty, features=columns(), targets=target(), noise=noise
+        )
+        body = json.loads(noisy.text) | {"id": f"rel_{seed}", "receipt": {"population": population, "key_id": "k"}}
+        return Release.from_text(json.dumps(body))
+
+    def test_the_same_rows_twice_are_no_more_rows(self) -> None:
+        tiny = Noise(0.02, 0.014, 0.01, 0.01, distribution="discrete_gaussian")
+        one, both = OLS().fit(self.bought(1, tiny)), OLS().fit([self.bought(1, tiny), self.bought(2, tiny)])
+        assert both.bse == pytest.approx(one.bse, rel=1e-3)
+        assert both.results_[0].dof == pytest.approx(one.results_[0].dof, rel=1e-3)
+        apart = OLS().fit([self.bought(1, tiny), self.bought(2, tiny, population="village")])
+        assert apart.bse == pytest.approx(one.bse / math.sqrt(2.0), rel=1e-2)
+
+    def test_noise_drawn_afresh_averages_out(self) -> None:
+        one = OLS().fit(self.bought(1, QUIET))
+        both = OLS().fit([self.bought(1, QUIET), self.bought(2, QUIET)])
+        noise = [fit.results_[0].privacy_share * fit.bse**2 for fit in (one, both)]
+        assert noise[1] == pytest.approx(noise[0] / 2.0, rel=0.05)
+
+    def test_intervals_cover(self) -> None:
+        found = []
+        for seed in range(200):
+            pair = [self.bought(10 * seed + k, QUIET, rows=seed) for k in range(2)]
+            low, high = OLS().fit(pair).conf_int().T
+            truth = np.concatenate([[0.2], BETA])
+            found.append(np.mean((low <= truth) & (high >= truth)))
+        assert 0.93 <= np.mean(found) <= 0.98
+
+    def test_one_release_twice_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="twice"):
+            OLS().fit([self.bought(1, QUIET), self.bought(1, QUIET)])
