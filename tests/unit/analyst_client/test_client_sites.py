@@ -94,9 +94,14 @@ def test_noise_in_other_units_is_brought_to_common_units_too() -> None:
     """Scores of a shifted and scaled site have the stated covariance: found again by drawing."""
     noise = Noise(3.0, 2.0, 1.5, 1.0, distribution="discrete_gaussian")
     X, y = rows_of(6, 200)
-    own: list[str | Column] = [Column.numeric("x0", -2, 5), Column.numeric("x1", -1, 3), Column.numeric("x2", -4, 1)]
-    centers, scales = np.array([1.5, 1.0, -1.5]), np.array([3.5, 2.0, 2.5])
-    exact = release_of_rows((X - centers) / scales, (y - 1.0) / 4.0, features=own, targets=[Column.numeric("y", -3, 5)])
+    own: list[str | Column] = [
+        Column.numeric("x0", -0.5, 0.9),
+        Column.numeric("x1", 0, 1),
+        Column.numeric("x2", -1, 0.2),
+    ]
+    centers, scales = np.array([0.2, 0.5, -0.4]), np.array([0.7, 0.5, 0.6])
+    kappa: list[str | Column] = [Column.numeric("y", -1, 2)]
+    exact = release_of_rows((X - centers) / scales, (y - 0.5) / 1.5, features=own, targets=kappa)
     assert exact.xtx is not None
     assert exact.xty is not None
     assert exact.yty is not None
@@ -110,13 +115,14 @@ def test_noise_in_other_units_is_brought_to_common_units_too() -> None:
             exact.xty[:, 0] + xty,
             exact.yty + f,
             features=own,
-            targets=[Column.numeric("y", -3, 5)],
+            targets=kappa,
             noise=noise,
         )
         (equations,) = pool([hospital(5, noise=QUIET), noisy])
         site = equations.sites[1]
         scores.append(site.xty - site.xtx @ theta)
         sums.append(site.residual_sum(theta))
+    assert (site.target_scale, site.target_shift) == (0.75, 0.25)
     expected = site.noise_covariance(theta)
     drawn = np.cov(np.array(scores).T)
     deviation = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 3000)
