@@ -106,7 +106,7 @@ def test_noise_in_other_units_is_brought_to_common_units_too() -> None:
     assert exact.xty is not None
     assert exact.yty is not None
     generator = np.random.default_rng(7)
-    draws = zip(*NoiseLaw.of(noise, 4).draw(generator, 3000), strict=True)
+    draws = zip(*NoiseLaw.of(noise, 4).draw(generator, 600), strict=True)
     theta, scores, sums = np.array([0.1, 0.2, -0.3, 0.05]), [], []
     for xtx, xty in draws:
         f = generator.normal(0.0, 1.0)
@@ -125,10 +125,10 @@ def test_noise_in_other_units_is_brought_to_common_units_too() -> None:
     assert (site.target_scale, site.target_shift) == (0.75, 0.25)
     expected = site.noise_covariance(theta)
     drawn = np.cov(np.array(scores).T)
-    deviation = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 3000)
+    deviation = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 600)
     assert np.all(np.abs(drawn - expected) < 5.0 * deviation)
     variance = site.residual_sum_covariance(theta, theta)
-    assert np.var(sums) == pytest.approx(variance, rel=5.0 * math.sqrt(2.0 / 3000))
+    assert np.var(sums) == pytest.approx(variance, rel=5.0 * math.sqrt(2.0 / 600))
     Z = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.3
     N, linear = site.noise_form(Z)
     other = np.array([0.5, -0.1, 0.2, 0.4])
