@@ -1,0 +1,240 @@
+"""The posterior given noisy statistics: its density by finite differences and simulation, its draws by quadrature."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from analyst_client.inference.noise_model import NoiseModel, NoisyMoments, Prior
+from analyst_client.inference.posterior import closed_form_posterior, sample_plugin_posterior, sample_posterior
+from analyst_client.inference.sampling import compute_ess, compute_rhat
+
+FloatArray = NDArray[np.float64]
+
+BETA, SD = np.array([0.1, 0.5, -0.3]), 0.2
+ROWS = 500
+
+
+def exact_moments(rng: np.random.Generator, beta: FloatArray = BETA, constant: bool = True) -> NoisyMoments:
+    X = rng.uniform(-1.0, 1.0, (ROWS, len(beta)))
+    if constant:
+        X[:, 0] = 1.0
+    y = X @ beta + rng.normal(0.0, SD, ROWS)
+    d, rows = len(beta), None if constant else float(ROWS)
+    return NoisyMoments(X.T @ X, X.T @ y, float(y @ y), np.zeros((d, d)), np.zeros(d), 0.0, constant, rows)
+
+
+def noisy_moments(rng: np.random.Generator, sd: float = 10.0, constant: bool = True) -> NoisyMoments:
+    exact = exact_moments(rng, constant=constant)
+    d = len(exact.xty)
+    variance = sd**2 * (0.5 + 0.5 * np.eye(d))
+    noise = np.triu(np.sqrt(variance) * rng.normal(size=(d, d)))
+    return replace(
+        exact,
+        xtx=exact.xtx + noise + np.triu(noise, 1).T,
+        xty=exact.xty + sd * rng.normal(size=d),
+        yty=exact.yty + 2.0 * sd * rng.normal(),
+        xtx_variance=variance,
+        xty_variance=np.full(d, sd**2),
+        yty_variance=4.0 * sd**2,
+    )
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("yty_known", [True, False])
+def test_gradient_is_that_of_the_density(constant: bool, yty_known: bool) -> None:
+    rng = np.random.default_rng(1)
+    moments = noisy_moments(rng, constant=constant)
+    model = NoiseModel(moments if yty_known else replace(moments, yty=0.0, yty_variance=math.inf), Prior())
+    position = np.append(BETA, 3.0) + 0.1 * rng.normal(size=(5, 4))
+    _, gradient = model.log_density(position)
+    for j, step in enumerate(1e-5 * np.eye(4)):
+        difference = (model.log_density(position + step)[0] - model.log_density(position - step)[0]) / 2e-5
+        assert difference == pytest.approx(gradient[:, j], rel=1e-5, abs=1e-4)
+
+
+def test_density_is_nothing_where_numbers_are_absurd() -> None:
+    model = NoiseModel(noisy_moments(np.random.default_rng(2)), Prior())
+    value, gradient = model.log_density(
+        np.array([[0.1, 0.5, 1e5, 3.0], [0.1, 0.5, 0.3, np.nan], [0.1, 0.5, 0.3, 99.0]])
+    )
+    assert np.all(value == -np.inf)
+    assert np.all(np.isfinite(gradient))
+
+
+def test_residuals_have_the_stated_mean_and_covariance() -> None:
+    rng, count = np.random.default_rng(3), 4000
+    tau = np.array([SD**-2])
+    models = [NoiseModel(noisy_moments(rng), Prior()) for _ in range(count)]
+    z = np.concatenate([model.residual(BETA[np.newaxis], tau) for model in models])
+    omega = np.mean([model.covariance(BETA[np.newaxis], tau)[0] for model in models], axis=0)
+    whitened = np.linalg.solve(np.linalg.cholesky(omega), z.T)
+    assert np.abs(whitened.mean(axis=1)).max() * math.sqrt(count) < 4.0
+    assert np.cov(whitened) == pytest.approx(np.eye(4), abs=4.5 * math.sqrt(2.0 / count))
+
+
+def test_drawn_exact_statistics_leave_noise_of_the_stated_law() -> None:
+    rng, count = np.random.default_rng(4), 1500
+    upper = np.triu_indices(3)
+    noise = []
+    for _ in range(count):
+        moments = noisy_moments(rng)
+        (xtx,), (xty,), (yty,) = NoiseModel(moments, Prior()).sample_exact(BETA[np.newaxis], np.array([SD**-2]), rng)
+        assert np.array_equal(xtx, xtx.T)
+        entries = (moments.xtx - xtx)[upper], moments.xty - xty, [moments.yty - yty]
+        noise.append(np.concatenate(entries))
+    sd = np.sqrt(np.concatenate([moments.xtx_variance[upper], moments.xty_variance, [moments.yty_variance]]))
+    assert np.cov(np.array(noise).T / sd[:, np.newaxis]) == pytest.approx(np.eye(10), abs=4.5 * math.sqrt(2.0 / count))
+
+
+def test_what_was_released_without_noise_stays_as_it_is() -> None:
+    moments = exact_moments(np.random.default_rng(5))
+    posterior = sample_posterior(replace(moments, yty_variance=100.0), draws=100, seed=1)
+    assert np.all(posterior.xtx == moments.xtx)
+    assert np.all(posterior.xty == moments.xty)
+    assert posterior.yty.std() > 0.0
+    assert posterior.definite_share == 1.0
+
+
+def test_without_noise_every_posterior_is_the_ordinary_one() -> None:
+    moments = exact_moments(np.random.default_rng(6))
+    aware, plugin = sample_posterior(moments, seed=1), sample_plugin_posterior(moments, Prior(), seed=1)
+    for of in (lambda p: p.beta, lambda p: np.log(p.residual_precision), lambda p: p.yty):
+        assert of(aware).mean(axis=(0, 1)) == pytest.approx(of(plugin).mean(axis=(0, 1)), abs=0.005)
+        assert of(aware).std(axis=(0, 1)) == pytest.approx(of(plugin).std(axis=(0, 1)), rel=0.1, abs=1e-6)
+    ordinary = closed_form_posterior(moments, SD**-2, 4.0)
+    naive = closed_form_posterior(moments, SD**-2, 4.0, noise_aware=False)
+    assert ordinary.mean == pytest.approx(naive.mean, rel=1e-9)
+    assert ordinary.covariance == pytest.approx(naive.covariance, rel=1e-9)
+    precision = SD**-2 * moments.xtx + np.diag([0.25, 4.0, 4.0])
+    assert naive.mean == pytest.approx(np.linalg.solve(precision, SD**-2 * moments.xty), rel=1e-9)
+    assert naive.covariance == pytest.approx(np.linalg.inv(precision), rel=1e-9)
+    assert np.sqrt(np.diag(naive.covariance)) == pytest.approx(aware.beta.std(axis=(0, 1)), rel=0.15)
+
+
+def test_draws_agree_with_quadrature() -> None:
+    moments = NoisyMoments(
+        np.array([[120.0]]), np.array([60.0]), 55.0, np.full((1, 1), 900.0), np.full(1, 400.0), 900.0, False, 400.0
+    )
+    beta, log_tau = np.linspace(-3.0, 6.0, 241), np.linspace(-4.0, 8.0, 161)
+    grid = np.stack(np.meshgrid(beta, log_tau, indexing="ij"), axis=-1)
+    value, _ = NoiseModel(moments, Prior()).log_density(grid.reshape(-1, 2))
+    weight = np.exp(value - value.max()).reshape(grid.shape[:2])
+    weight /= weight.sum()
+    posterior = sample_posterior(moments, draws=2000, seed=2)
+    for axis, drawn in ((0, posterior.beta[..., 0]), (1, np.log(posterior.residual_precision))):
+        density = weight.sum(axis=1 - axis)
+        levels = np.cumsum(density) - density / 2.0
+        places = np.interp([0.025, 0.25, 0.5, 0.75, 0.975], levels, (beta, log_tau)[axis])
+        below = [(drawn < place).mean() for place in places]
+        assert below == pytest.approx([0.025, 0.25, 0.5, 0.75, 0.975], abs=0.03)
+
+
+def test_noise_that_outweighs_the_data_leaves_the_prior_and_says_so() -> None:
+    moments = noisy_moments(np.random.default_rng(7), sd=1e4)
+    posterior = sample_posterior(replace(moments, xtx=np.diag([500.0, 170.0, 170.0])), draws=250, seed=3)
+    assert posterior.prior_dominated.all()
+    assert posterior.definite_share < 0.5
+    assert not sample_posterior(noisy_moments(np.random.default_rng(7)), draws=250, seed=3).prior_dominated.any()
+
+
+def test_credible_intervals_widen_with_noise() -> None:
+    sds = [
+        sample_posterior(noisy_moments(np.random.default_rng(8), sd), draws=250, seed=4).beta.std(axis=(0, 1))
+        for sd in (0.1, 10.0, 30.0)
+    ]
+    assert np.all(np.diff(sds, axis=0) > 0.0)
+
+
+def test_gaussian_approximation_is_near_the_draws() -> None:
+    moments = noisy_moments(np.random.default_rng(9), sd=5.0)
+    drawn, closed = sample_posterior(moments, seed=5), closed_form_posterior(moments, SD**-2, 4.0)
+    assert closed.mean == pytest.approx(drawn.beta.mean(axis=(0, 1)), abs=0.02)
+    assert np.sqrt(np.diag(closed.covariance)) == pytest.approx(drawn.beta.std(axis=(0, 1)), rel=0.2)
+
+
+def test_a_seed_repeats_the_draws() -> None:
+    moments = noisy_moments(np.random.default_rng(10))
+    first, second, other = (sample_posterior(moments, draws=20, chains=2, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first.beta, second.beta)
+    assert not np.array_equal(first.beta, other.beta)
+    shapes = {name: value.shape for name, value in vars(first).items() if isinstance(value, np.ndarray)}
+    assert shapes == {
+        "beta": (2, 20, 3),
+        "residual_precision": (2, 20),
+        "coefficient_precision": (2, 20),
+        "xtx": (2, 20, 3, 3),
+        "xty": (2, 20, 3),
+        "yty": (2, 20),
+        "rhat": (3,),
+        "ess": (3,),
+        "sd_ratio": (3,),
+    }
+
+
+def test_plugin_posterior_survives_indefinite_statistics() -> None:
+    moments = noisy_moments(np.random.default_rng(11), sd=1000.0)
+    assert np.linalg.eigvalsh(moments.xtx)[0] < 0.0
+    posterior = sample_plugin_posterior(moments, draws=100, seed=6)
+    assert np.all(np.isfinite(posterior.beta))
+    assert np.linalg.eigvalsh(posterior.xtx[0, 0])[0] > -1e-9
+
+
+def test_plugin_posterior_needs_yty() -> None:
+    moments = replace(noisy_moments(np.random.default_rng(12)), yty_variance=math.inf)
+    with pytest.raises(ValueError, match="needs yᵀy"):
+        sample_plugin_posterior(moments)
+    assert np.all(sample_posterior(moments, draws=250, seed=7).rhat < 1.1)
+
+
+def ar1(rng: np.random.Generator, phi: float, chains: int, n: int, shift: float = 0.0) -> FloatArray:
+    x = np.zeros((chains, n))
+    x[:, 0] = rng.normal(size=chains)
+    for t in range(1, n):
+        x[:, t] = phi * x[:, t - 1] + math.sqrt(1.0 - phi**2) * rng.normal(size=chains)
+    return x + shift * np.arange(chains)[:, np.newaxis]
+
+
+def test_diagnostics_equal_those_of_arviz() -> None:
+    rng = np.random.default_rng(20)
+    for arguments, ess, rhat in (  # the numbers are those of arviz 0.23: `az.ess`, `az.rhat`
+        ((0.0, 4, 250), 1063.239, 0.998755),
+        ((0.9, 4, 1000), 250.0234, 1.015314),
+        ((-0.5, 4, 500), 6602.060, 1.004898),
+        ((0.5, 3, 333), 383.1226, 1.007990),
+        ((0.5, 4, 200, 0.3), 52.39443, 1.077519),
+    ):
+        draws = ar1(rng, *arguments)  # type: ignore[arg-type]
+        assert compute_ess(draws) == pytest.approx(ess, rel=0.025)
+        assert compute_rhat(draws) == pytest.approx(rhat, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"xtx_variance": np.full((3, 3), -1.0)}, "variances"),
+        ({"yty_variance": math.nan}, "variances"),
+        ({"xty_variance": np.zeros(2)}, "shape"),
+        ({"constant": False}, "rows"),
+        ({"rows": 0.0}, "rows"),
+    ],
+)
+def test_moments_are_refused_when_they_make_no_sense(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(exact_moments(np.random.default_rng(13)), **changes)
+
+
+def test_priors_and_counts_are_refused_out_of_range() -> None:
+    moments = exact_moments(np.random.default_rng(14))
+    for changes in ({"constant_sd": 0.0}, {"residual_rate": math.inf}, {"coefficient_shape": 1.0}):
+        with pytest.raises(ValueError, match=next(iter(changes))):
+            Prior(**changes)
+    with pytest.raises(ValueError, match="2 chains"):
+        sample_posterior(moments, chains=1)
+    with pytest.raises(ValueError, match="4 draws"):
+        sample_plugin_posterior(moments, draws=3)
+    with pytest.raises(ValueError, match="precisions"):
+        closed_form_posterior(moments, 0.0, 1.0)
