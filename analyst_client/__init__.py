@@ -37,7 +37,18 @@ from analyst_client.errors import (
     ServiceUnavailableError,
     TransportError,
 )
-from analyst_client.estimators import OLS, SSP, AdaSSP, EmpiricalBayes, Ridge, RidgePath, ridge_path
+from analyst_client.estimators import (
+    OLS,
+    SSP,
+    AdaSSP,
+    BayesianRegression,
+    EmpiricalBayes,
+    Ridge,
+    RidgePath,
+    RobustPrivateRegression,
+    ridge_path,
+)
+from analyst_client.inference.noise_model import Prior
 from analyst_client.jobs import Job
 from analyst_client.release import Release
 from analyst_client.values import (
@@ -60,6 +71,7 @@ __all__ = [
     "AdaSSP",
     "Amount",
     "AuthenticationError",
+    "BayesianRegression",
     "Budget",
     "BudgetExceededError",
     "Checkpoint",
@@ -89,6 +101,7 @@ __all__ = [
     "Noise",
     "Offer",
     "PermissionDeniedError",
+    "Prior",
     "PurchasePlan",
     "Quote",
     "Receipt",
@@ -102,6 +115,7 @@ __all__ = [
     "ReservationNotFoundError",
     "Ridge",
     "RidgePath",
+    "RobustPrivateRegression",
     "ServiceError",
     "ServiceUnavailableError",
     "Term",

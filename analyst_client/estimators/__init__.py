@@ -2,7 +2,19 @@
 
 from analyst_client.estimators.adassp import AdaSSP
 from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.bayes import BayesianRegression, RobustPrivateRegression
 from analyst_client.estimators.empirical_bayes import EmpiricalBayes
 from analyst_client.estimators.ridge import OLS, SSP, Ridge, RidgePath, ridge_path
 
-__all__ = ["OLS", "SSP", "AdaSSP", "EmpiricalBayes", "LinearFit", "Ridge", "RidgePath", "ridge_path"]
+__all__ = [
+    "OLS",
+    "SSP",
+    "AdaSSP",
+    "BayesianRegression",
+    "EmpiricalBayes",
+    "LinearFit",
+    "Ridge",
+    "RidgePath",
+    "RobustPrivateRegression",
+    "ridge_path",
+]

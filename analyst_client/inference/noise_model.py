@@ -37,6 +37,8 @@ class NoisyMoments:
     rows : float or None
         The number of rows; too small a number errs on the safe side. None: it is the constant's own noisy diagonal
         entry, under row weights the sum of their squares.
+    weight_share : float
+        How much smaller than A/τ the covariance of Xᵀu is, because rows were weighted: see `Site.weight_share`.
 
     Raises
     ------
@@ -52,6 +54,7 @@ class NoisyMoments:
     yty_variance: float
     constant: bool = True
     rows: float | None = None
+    weight_share: float = 1.0
 
     def __post_init__(self) -> None:
         """Check shapes and signs."""
@@ -169,6 +172,7 @@ class NoiseModel:
         eigenvalues, vectors = np.linalg.eigh(moments.xtx)
         floor = max(math.sqrt(moments.xtx_variance.max()), 1e-9 * abs(eigenvalues[-1]))
         self.xtx = (vectors * np.maximum(eigenvalues, floor)) @ vectors.T
+        self.sampling = moments.weight_share * self.xtx
         self.counted = moments.rows is None  # by the constant's own diagonal entry
         self.rows = float(moments.xtx[0, 0]) if moments.rows is None else moments.rows
         self.rows_variance = float(moments.xtx_variance[0, 0]) if self.counted else 0.0
@@ -185,10 +189,10 @@ class NoiseModel:
         d, gamma, i = self.size, with_one(-beta), np.arange(self.size + 1)
         omega: FloatArray = self.offdiagonal * gamma[:, :, np.newaxis] * gamma[:, np.newaxis, :]
         omega[:, i, i] += gamma**2 @ self.variance
-        fitted = beta @ self.xtx / tau[:, np.newaxis]
+        fitted = beta @ self.sampling / tau[:, np.newaxis]
         cross = fitted.copy()
         cross[:, 0] += beta[:, 0] * self.rows_variance / tau
-        omega[:, :d, :d] += self.xtx / tau[:, np.newaxis, np.newaxis]
+        omega[:, :d, :d] += self.sampling / tau[:, np.newaxis, np.newaxis]
         omega[:, :d, d] += cross
         omega[:, d, :d] += cross
         omega[:, d, d] += np.sum(fitted * beta, axis=1) + (2.0 * self.rows_positive + self.rows_variance) / tau**2
@@ -223,14 +227,14 @@ class NoiseModel:
         q = np.einsum("kij,kj->ki", inverse, z)
         value = -0.5 * np.linalg.slogdet(omega)[1] - 0.5 * np.sum(z * q, axis=1)
         weight = 0.5 * (q[:, :, np.newaxis] * q[:, np.newaxis, :] - inverse)  # the derivative by Ω
-        gamma, fitted = with_one(-beta), beta @ self.xtx
+        gamma, fitted = with_one(-beta), beta @ self.sampling
         cross, corner = weight[:, :d, d], weight[:, d, d, np.newaxis]
         by_gamma = 2.0 * gamma * (weight[:, i, i] @ self.variance) - q @ self.noisy
         by_gamma += 2.0 * np.einsum("kij,kj->ki", weight * self.offdiagonal, gamma)
-        by_beta = 2.0 * (cross @ self.xtx + corner * fitted)
+        by_beta = 2.0 * (cross @ self.sampling + corner * fitted)
         by_beta[:, 0] += 2.0 * cross[:, 0] * self.rows_variance
         by_beta = by_beta / tau[:, np.newaxis] - by_gamma[:, :d]
-        by_tau = np.sum(weight[:, :d, :d] * self.xtx, axis=(1, 2))
+        by_tau = np.sum(weight[:, :d, :d] * self.sampling, axis=(1, 2))
         by_tau += np.sum((2.0 * cross + corner * beta) * fitted, axis=1)
         by_tau += 2.0 * cross[:, 0] * beta[:, 0] * self.rows_variance + q[:, d] * self.rows
         by_tau += corner[:, 0] * (4.0 * self.rows_positive + 2.0 * self.rows_variance) / tau
@@ -313,7 +317,7 @@ class NoiseModel:
         d, k, gamma, i = self.size, len(beta), with_one(-beta), np.arange(self.size + 1)
         noise = np.triu(np.sqrt(self.variance) * rng.normal(size=(k, d + 1, d + 1)))
         noise += np.triu(noise, 1).swapaxes(1, 2)
-        moment = rng.normal(size=(k, d)) @ np.linalg.cholesky(self.xtx).T / np.sqrt(tau)[:, np.newaxis]
+        moment = rng.normal(size=(k, d)) @ np.linalg.cholesky(self.sampling).T / np.sqrt(tau)[:, np.newaxis]
         square_variance = 2.0 * self.rows_positive / tau**2
         square = np.sqrt(square_variance) * rng.normal(size=k)  # of the residuals, less its mean n/τ
         drawn = np.einsum("kij,kj->ki", noise, gamma)

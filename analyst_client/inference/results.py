@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.moments import moments_of
+from analyst_client.inference.posterior import sample_posterior
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import ConfidenceSet, critical_value, p_value
 from analyst_client.inference.units import raw_units
 
 FloatArray = NDArray[np.float64]
-IntervalMethod = Literal["fieller", "delta", "bootstrap"]
-INTERVAL_METHODS = ("fieller", "delta", "bootstrap")
+IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior"]
+INTERVAL_METHODS = get_args(IntervalMethod)
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,14 @@ class Solution:
     theta : ndarray of shape (D,)
         Scaled coefficients.
     inverse : ndarray of shape (D, D)
-        What Xᵀy was multiplied with.
+        What Xᵀy was multiplied with, or would be in a linear method near this one.
+    covariance : ndarray of shape (D, D) or None
+        Of `theta`, where the estimator knows it by itself; else that of ``inverse`` times the score.
     """
 
     theta: FloatArray
     inverse: FloatArray
+    covariance: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +120,11 @@ class TargetResults:
         return self._units[0]
 
     @property
+    def offsets(self) -> FloatArray:
+        """What is added to them, of shape (P,)."""
+        return self._units[1]
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the P parameters: the constant, if there is one, and the terms."""
         return tuple(term.name for term in self.equations.terms)
@@ -122,7 +132,7 @@ class TargetResults:
     @property
     def params(self) -> FloatArray:
         """The P parameters in raw units."""
-        params: FloatArray = self.contrasts @ self.solution.theta + self._units[1]
+        params: FloatArray = self.contrasts @ self.solution.theta + self.offsets
         return params
 
     @property
@@ -140,9 +150,11 @@ class TargetResults:
 
         :math:`H\Omega H^\top` with the estimator's own inverse H; what a penalty pulls away is not in it.
         """
-        spread = self.contrasts @ self.solution.inverse
-        covariance: FloatArray = spread @ self.equations.covariance @ spread.T
-        return covariance
+        covariance = self.solution.covariance
+        if covariance is None:
+            covariance = self.solution.inverse @ self.equations.covariance @ self.solution.inverse.T
+        found: FloatArray = self.contrasts @ covariance @ self.contrasts.T
+        return found
 
     @property
     def bse(self) -> FloatArray:
@@ -154,7 +166,7 @@ class TargetResults:
         """Share of each estimate's variance that is privacy noise, 0 to 1, of shape (P,)."""
         spread = self.contrasts @ self.solution.inverse
         noise = np.sum((spread @ self.equations.noise_covariance(self.equations.solution)) * spread, axis=1)
-        share: FloatArray = noise / np.diag(self.cov_params())
+        share: FloatArray = noise / np.sum((spread @ self.equations.covariance) * spread, axis=1)
         return share
 
     @cached_property
@@ -164,7 +176,7 @@ class TargetResults:
 
     def confidence_sets(self, alpha: float = 0.05) -> list[ConfidenceSet]:
         """Return the P score-test confidence sets, in raw units; a set may be unbounded."""
-        return self.contrast_sets(self.contrasts, self._units[1], alpha, self.excess_kurtosis)
+        return self.contrast_sets(self.contrasts, self.offsets, alpha, self.excess_kurtosis)
 
     def contrast_sets(
         self, contrasts: FloatArray, offsets: FloatArray, alpha: float, excess_kurtosis: FloatArray | None = None
@@ -185,11 +197,16 @@ class TargetResults:
         if method == "delta":
             half = student_quantile(check_alpha(alpha) / 2.0, self.dof) * self.bse
             return np.column_stack([self.params - half, self.params + half])
+        if method == "posterior":
+            levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
+            draws = sample_posterior(moments_of(self.equations), seed=0).beta.reshape(-1, len(self.names))
+            drawn: FloatArray = np.quantile(draws @ self.contrasts.T + self.offsets, levels, axis=0).T
+            return drawn
         if method == "bootstrap":
             centre = self.contrasts @ self.equations.solution
             off = bootstrap_solutions(self.equations) @ self.contrasts.T - centre
             low, high = np.quantile(off, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
-            centre = centre + self._units[1]
+            centre = centre + self.offsets
             return np.column_stack([centre - high, centre - low])
         raise ValueError(f"method must be one of {', '.join(INTERVAL_METHODS)}, not {method!r}")
 
@@ -197,7 +214,7 @@ class TargetResults:
     def pvalues(self) -> FloatArray:
         """P-values of each parameter being 0, from the statistic that `confidence_sets` invert, of shape (P,)."""
         found = []
-        for contrast, offset, kurtosis in zip(self.contrasts, self._units[1], self.excess_kurtosis, strict=True):
+        for contrast, offset, kurtosis in zip(self.contrasts, self.offsets, self.excess_kurtosis, strict=True):
             statistic = self.equations.region.statistic(contrast[np.newaxis], np.array([-offset]))
             found.append(p_value(statistic, self.dof, float(kurtosis)))
         return np.array(found)

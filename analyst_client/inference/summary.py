@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from analyst_client._html import element, facts, table, view
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
-from analyst_client.inference.results import TargetResults
+from analyst_client.inference.posterior import PosteriorDraws
+from analyst_client.inference.results import TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Rows = list[tuple[str, ...]]
-HEADS = ("term", "coef", "std err", "p", "privacy", "lower", "upper")
+FloatArray = NDArray[np.float64]
+CLIPPED_SHARE = 0.01
+RHAT_MAX, ESS_MIN = 1.01, 400.0
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,54 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
             results.names, results.params, results.bse, results.pvalues, results.privacy_share, sets, strict=True
         )
     ]
-    percent = f"{1 - alpha:.0%}" if (1 - alpha) * 100 % 1 == 0 else f"{1 - alpha:.1%}"
-    heads = (*HEADS[:5], f"{percent} from", "to")
+    heads = ("term", "coef", "std err", "p", "privacy", f"{percent_of(alpha)} from", "to")
     return Summary(title, tuple(stated), heads, tuple(rows), tuple(notes(results, sets, alpha)))
+
+
+def summarise_posterior(
+    estimator: str, results: TargetResults, drawn: PosteriorDraws, draws: FloatArray, alpha: float = 0.05
+) -> Summary:
+    """Summarise one target's posterior, of which `draws` are the parameters in raw units."""
+    target = results.equations.target
+    unit = f" ({target.unit})" if target.unit else ""
+    flat = draws.reshape(-1, draws.shape[-1])
+    low, high = np.quantile(flat, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
+    residual = target.scale / np.sqrt(drawn.residual_precision)
+    stated = [
+        ("rows, weighted and noisy", f"{results.equations.rows:,.0f}"),
+        ("draws", f"{draws.shape[1]:,} in each of {draws.shape[0]} chains"),
+        ("residual sd", f"{number(float(np.mean(residual)))} ± {number(float(np.std(residual)))}"),
+        ("definite draws", f"{drawn.definite_share:.0%} of the latent XᵀX"),
+    ]
+    columns = (flat.mean(axis=0), flat.std(axis=0), low, high, drawn.sd_ratio, drawn.ess, drawn.rhat)
+    rows = [
+        (name, *map(number, values[:4]), f"{values[4]:.2f}", f"{values[5]:.0f}", f"{values[6]:.3f}")
+        for name, *values in zip(results.names, *(map(float, column) for column in columns), strict=True)
+    ]
+    found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
+    dominated = [name for name, is_so in zip(results.names, drawn.prior_dominated, strict=True) if is_so]
+    if dominated:
+        found.append(
+            f"Warning: the posterior of {', '.join(dominated)} is mostly the prior's: the release says little."
+        )
+    if np.max(drawn.rhat) > RHAT_MAX or np.min(drawn.ess) < ESS_MIN:
+        found.append("Warning: the chains have not mixed: draw more, or look at their traces.")
+    outside = beyond_bounds(results)
+    if outside > CLIPPED_SHARE:
+        found.append(f"Warning: {clipping_warning(results, outside)}")
+    heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
+    return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
+
+
+def percent_of(alpha: float) -> str:
+    """Return the coverage of intervals as a percentage.
+
+    Examples
+    --------
+    >>> percent_of(0.05), percent_of(0.001)
+    ('95%', '99.9%')
+    """
+    return f"{100.0 * (1.0 - alpha):.6g}%"
 
 
 def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -> list[str]:
@@ -151,12 +200,17 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
                 "what is fitted is an average of theirs, and the intervals do not hold their differences."
             )
     outside = beyond_bounds(results)
-    if outside > 0.01:
-        found.append(
-            f"about {outside:.0%} of {results.equations.target.name} would lie beyond its declared bounds if it were "
-            "normal, and was clipped there: coefficients are then those of the clipped values, drawn towards 0."
-        )
+    if outside > CLIPPED_SHARE:
+        found.append(clipping_warning(results, outside))
     return found
+
+
+def clipping_warning(results: TargetResults, outside: float) -> str:
+    """Return what to say when a share of the target seems to be beyond its bounds."""
+    return (
+        f"about {outside:.0%} of {results.equations.target.name} would lie beyond its declared bounds if it were "
+        "normal, and was clipped there: coefficients are then those of the clipped values, drawn towards 0."
+    )
 
 
 def beyond_bounds(results: TargetResults) -> float:

@@ -1,0 +1,192 @@
+"""Bayesian linear regressions: one that knows the noise, and the published one that does not."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.errors import EstimationError
+from analyst_client.estimators.base import LinearFit
+from analyst_client.inference.equations import Equations
+from analyst_client.inference.moments import moments_of
+from analyst_client.inference.noise_model import Prior
+from analyst_client.inference.posterior import PosteriorDraws, sample_plugin_posterior, sample_posterior
+from analyst_client.inference.prior import fit_prior
+from analyst_client.inference.results import IntervalMethod, Solution, check_alpha
+from analyst_client.inference.summary import Summary, summarise_posterior
+from analyst_client.release import Release
+
+FloatArray = NDArray[np.float64]
+
+
+class PosteriorFit(LinearFit):
+    """What Bayesian regressions share: draws in raw units, credible intervals, diagnostics.
+
+    Attributes
+    ----------
+    posteriors_ : tuple of PosteriorDraws
+        One for each target, in scaled units, with the latent exact statistics.
+    """
+
+    posteriors_: tuple[PosteriorDraws, ...]
+
+    def __init__(self, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: int | None = None) -> None:
+        self.prior = prior
+        self.draws = draws
+        self.chains = chains
+        self.seed = seed
+
+    @abstractmethod
+    def _sample(self, equations: Equations) -> PosteriorDraws:
+        """Draw from the posterior of one target."""
+
+    def _solve(self, equations: Equations) -> Solution:
+        drawn = self._sample(equations)
+        self._drawn.append(drawn)
+        self.penalty_ = 0.0
+        flat = drawn.beta.reshape(-1, drawn.beta.shape[-1])
+        covariance = np.atleast_2d(np.cov(flat.T))
+        return Solution(flat.mean(axis=0), fit_prior(equations).inverse, covariance)
+
+    def fit(
+        self,
+        releases: Release | Sequence[Release],
+        target: str | None = None,
+        *,
+        rows: float | Sequence[float] | None = None,
+    ) -> Self:
+        """Draw from the posterior; see `LinearFit.fit`."""
+        self._drawn: list[PosteriorDraws] = []
+        super().fit(releases, target, rows=rows)
+        self.posteriors_ = tuple(self._drawn)
+        del self._drawn
+        return self
+
+    def posterior_draws(self, target: str | None = None) -> FloatArray:
+        """Return draws of the parameters in raw units, of shape (chains, draws, P)."""
+        results = self._results_of(target)
+        drawn = self.posteriors_[self.results_.index(results)]
+        raw: FloatArray = drawn.beta @ results.contrasts.T + results.offsets
+        return raw
+
+    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "posterior") -> FloatArray:
+        """Return credible intervals, or with another `method` confidence intervals; see `LinearFit.conf_int`.
+
+        ``"posterior"`` are equal-tailed intervals of the draws.
+        """
+        if method != "posterior":
+            return super().conf_int(alpha, method)
+        levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
+        self._check_fitted()
+        found = [
+            np.quantile(self.posterior_draws(name).reshape(-1, len(self.param_names_)), levels, axis=0).T
+            for name in self.target_names_
+        ]
+        return found[0] if len(found) == 1 else np.array(found)
+
+    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
+        """Return a table of posterior means, deviations and intervals, with what the draws are worth."""
+        results = self._results_of(target)
+        drawn = self.posteriors_[self.results_.index(results)]
+        return summarise_posterior(repr(self), results, drawn, self.posterior_draws(target), alpha)
+
+    def to_inference_data(self, target: str | None = None) -> Any:
+        """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.
+
+        Groups: ``posterior`` with ``coefficients`` (raw units, dimension ``term``), ``residual_sd`` (raw units) and
+        ``coefficient_precision`` (scaled units); ``constant_data`` with the released statistics.
+        """
+        results = self._results_of(target)
+        drawn = self.posteriors_[self.results_.index(results)]
+        equations = results.equations
+        posterior = {
+            "coefficients": self.posterior_draws(target),
+            "residual_sd": equations.target.scale / np.sqrt(drawn.residual_precision),
+            "coefficient_precision": drawn.coefficient_precision,
+        }
+        released = {"noisy_xtx": equations.xtx, "noisy_xty": equations.xty}
+        dims = {"coefficients": ["term"], "noisy_xtx": ["term", "other_term"], "noisy_xty": ["term"]}
+        coords = {"term": list(results.names), "other_term": list(results.names)}
+        return as_inference_data(posterior, released, coords, dims)
+
+
+class BayesianRegression(PosteriorFit):
+    r"""Bayesian linear regression that knows the privacy noise.
+
+    The exact statistics are latent: integrated out while the coefficients are drawn, and drawn given them; see
+    `analyst_client.inference.posterior.sample_posterior`. Where the release says little the posterior is the prior's,
+    and the fit says so.
+
+    Parameters
+    ----------
+    prior : Prior, optional
+        Gamma priors on the precisions of residuals and of coefficients, in scaled units.
+    draws, chains : int
+        Draws of each chain, and chains.
+    seed : int, optional
+        Of the local sampling; no privacy depends on it.
+
+    Examples
+    --------
+    >>> from analyst_client import BayesianRegression, Release
+    >>> release = Release.from_arrays(
+    ...     [[900.0, 0.0], [0.0, 300.0]], [90.0, 150.0], 120.0, features=["age"], noise=5.0)
+    >>> fit = BayesianRegression(seed=1).fit(release)
+    >>> fit.coef_.round(1).tolist(), fit.posterior_draws().shape
+    ([0.5], (4, 1000, 2))
+    """
+
+    def _sample(self, equations: Equations) -> PosteriorDraws:
+        return sample_posterior(moments_of(equations), self.prior, self.draws, self.chains, self.seed)
+
+
+class RobustPrivateRegression(PosteriorFit):
+    """Robust private linear regression: a Bayesian fit that takes the noisy statistics for exact.
+
+    The published method [1]_, [2]_, to reproduce results: buy its release with ``rows="box", mechanism="laplace"``
+    (and ``calibration="nieminen2017"`` for its own noise). Its intervals are too narrow, as nothing in it knows of the
+    noise; `BayesianRegression` does. See `analyst_client.inference.posterior.sample_plugin_posterior`.
+
+    Parameters
+    ----------
+    prior : Prior, optional
+        Default the published one, ``Prior(2, 2, 2, 2)``.
+    draws, chains : int
+    seed : int, optional
+
+    References
+    ----------
+    .. [1] A. Nieminen, "Differentially private robust linear regression", 2017.
+    .. [2] A. Honkela, M. Das, A. Nieminen, O. Dikmen, S. Kaski, "Efficient differentially private learning improves
+       drug sensitivity prediction", Biology Direct 13, 2018.
+
+    Examples
+    --------
+    >>> from analyst_client import Release, RobustPrivateRegression
+    >>> release = Release.from_arrays(
+    ...     [[900.0, 0.0], [0.0, 300.0]], [90.0, 150.0], 120.0, features=["age"], noise=5.0)
+    >>> RobustPrivateRegression(seed=1).fit(release).coef_.round(1).tolist()
+    [0.5]
+    """
+
+    def _sample(self, equations: Equations) -> PosteriorDraws:
+        return sample_plugin_posterior(moments_of(equations), self.prior, self.draws, self.chains, self.seed)
+
+
+def as_inference_data(
+    posterior: dict[str, FloatArray],
+    released: dict[str, FloatArray],
+    coords: dict[str, list[str]],
+    dims: dict[str, list[str]],
+) -> Any:
+    """Return ArviZ's container, by whichever of its interfaces is installed."""
+    try:
+        import arviz  # noqa: PLC0415 -- not in the base install
+    except ImportError:
+        raise EstimationError("this needs ArviZ: pip install arviz") from None
+    groups = {"posterior": posterior, "constant_data": released}
+    if int(arviz.__version__.split(".")[0]) >= 1:  # one mapping of groups
+        return arviz.from_dict(groups, coords=coords, dims=dims)
+    return arviz.from_dict(**groups, coords=coords, dims=dims)

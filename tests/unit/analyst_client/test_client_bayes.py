@@ -1,0 +1,111 @@
+"""Bayesian fits: near the score intervals where data speak, the prior's where they do not, and said so."""
+
+import pickle
+
+import numpy as np
+import pytest
+from client_examples import release_of_rows
+from sklearn.base import clone
+
+from analyst_client import (
+    OLS,
+    BayesianRegression,
+    Column,
+    EstimationError,
+    Noise,
+    Prior,
+    Release,
+    RobustPrivateRegression,
+)
+from analyst_client.inference.noise import NoiseLaw
+
+NOISE = Noise(8.0, 6.0, 5.0, 4.0, distribution="discrete_gaussian")
+
+
+def release(noise: Noise = NOISE, targets: int = 1) -> Release:
+    """Return a noisy release of 2,000 rows in units of their own."""
+    generator = np.random.default_rng(8)
+    X = generator.uniform(-1.0, 1.0, (2000, 2))
+    y = np.column_stack([0.2 + X @ [0.4, -0.2] + generator.normal(0.0, 0.2, 2000) for _ in range(targets)])
+    names = ["y", "z"][:targets]
+    exact = release_of_rows(X, y)
+    law = NoiseLaw.of(noise, 3)
+    xtx, xty = law.draw(generator, targets)
+    assert exact.xtx is not None
+    assert exact.xty is not None
+    return Release.from_arrays(
+        exact.xtx + xtx[0],
+        exact.xty + xty.T,
+        exact.yty,
+        features=[Column.numeric("age", 50, 100), Column.numeric("dose", 0, 10)],
+        targets=[Column.numeric(name, 0, 6) for name in names],
+        noise=noise,
+    )
+
+
+def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> None:
+    fit = BayesianRegression(seed=1).fit(release())
+    score = fit.conf_int(method="fieller")
+    width = score[:, 1] - score[:, 0]
+    assert fit.conf_int() == pytest.approx(score, abs=0.15 * float(np.max(width)))
+    assert np.all(np.abs(np.ptp(fit.conf_int(), axis=1) / width - 1.0) < 0.2)
+    assert fit.bse == pytest.approx(OLS().fit(release()).bse, rel=0.2)
+    assert OLS().fit(release()).conf_int(method="posterior") == pytest.approx(
+        fit.conf_int(), abs=0.15 * float(np.max(width))
+    )
+
+
+def test_the_plugin_posterior_is_too_narrow() -> None:
+    known, unknown = (kind(seed=1).fit(release()) for kind in (BayesianRegression, RobustPrivateRegression))
+    assert np.all(np.ptp(unknown.conf_int(), axis=1) < 0.7 * np.ptp(known.conf_int(), axis=1))
+
+
+def test_draws_are_in_raw_units() -> None:
+    fit = BayesianRegression(seed=1, draws=200).fit(release())
+    draws = fit.posterior_draws()
+    assert draws.shape == (4, 200, 3)
+    assert draws.reshape(-1, 3).mean(axis=0) == pytest.approx(np.concatenate([[fit.intercept_], fit.coef_]), rel=1e-9)
+    scaled = fit.posteriors_[0].beta[..., 1].ravel()
+    assert draws[..., 1].ravel() == pytest.approx(scaled * 3.0 / 25.0, rel=1e-12)
+
+
+def test_where_the_release_says_little_the_posterior_is_the_priors_and_says_so() -> None:
+    fit = BayesianRegression(seed=1).fit(
+        release(Noise(4000.0, 3000.0, 4000.0, 4000.0, distribution="discrete_gaussian"))
+    )
+    assert fit.posteriors_[0].prior_dominated.all()
+    assert "mostly the prior's" in str(fit.summary())
+    assert "mostly the prior's" not in str(BayesianRegression(seed=1).fit(release()).summary())
+
+
+def test_several_targets_have_a_posterior_each() -> None:
+    fit = BayesianRegression(seed=1, draws=100).fit(release(targets=2))
+    assert len(fit.posteriors_) == 2
+    assert fit.conf_int().shape == (2, 3, 2)
+    assert fit.posterior_draws("z").shape == (4, 100, 3)
+    with pytest.raises(ValueError, match="say which of y, z"):
+        fit.posterior_draws()
+
+
+def test_the_same_seed_gives_the_same_draws_and_pickles() -> None:
+    first, second = (BayesianRegression(seed=3, draws=50).fit(release()) for _ in range(2))
+    assert np.array_equal(first.posterior_draws(), second.posterior_draws())
+    assert np.array_equal(pickle.loads(pickle.dumps(first)).conf_int(), first.conf_int())
+    assert repr(clone(first)) == repr(first)
+
+
+def test_a_strong_prior_pulls() -> None:
+    strong = Prior(coefficient_shape=1e6, coefficient_rate=1.0)
+    assert np.all(np.abs(BayesianRegression(strong, seed=1).fit(release()).scaled_coef_[1:]) < 0.01)
+
+
+def test_several_releases_are_refused_with_a_way_out() -> None:
+    with pytest.raises(EstimationError, match="one release"):
+        BayesianRegression().fit([release(), release()])
+
+
+def test_without_a_constant_rows_must_be_stated() -> None:
+    made = release_of_rows(np.random.default_rng(1).uniform(-1, 1, (50, 2)), np.ones(50), constant=False, noise=1.0)
+    with pytest.raises(EstimationError, match="rows="):
+        BayesianRegression().fit(made)
+    assert BayesianRegression(seed=1, draws=50).fit(made, rows=50).coef_.shape == (2,)
