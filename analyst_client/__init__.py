@@ -6,6 +6,8 @@
 """
 
 from analyst_client._ledger import Checkpoint, LedgerPosition
+from analyst_client.accuracy import Accuracy, expected_accuracy
+from analyst_client.assumptions import Assumptions
 from analyst_client.client import CuratorClient
 from analyst_client.columns import Column, Term
 from analyst_client.curators import Curators, PurchasePlan
@@ -50,7 +52,11 @@ from analyst_client.estimators import (
 )
 from analyst_client.inference.noise_model import Prior
 from analyst_client.jobs import Job
+from analyst_client.planning import AccuracyPlan, epsilon_for, rows_for
+from analyst_client.power import PowerTable, power_table, sample_size_table
+from analyst_client.rehearsal import rehearse
 from analyst_client.release import Release
+from analyst_client.twin import dummy_twin
 from analyst_client.values import (
     Amount,
     Budget,
@@ -68,8 +74,11 @@ from analyst_client.verify import Verification
 __all__ = [
     "OLS",
     "SSP",
+    "Accuracy",
+    "AccuracyPlan",
     "AdaSSP",
     "Amount",
+    "Assumptions",
     "AuthenticationError",
     "BayesianRegression",
     "Budget",
@@ -101,6 +110,7 @@ __all__ = [
     "Noise",
     "Offer",
     "PermissionDeniedError",
+    "PowerTable",
     "Prior",
     "PurchasePlan",
     "Quote",
@@ -121,5 +131,12 @@ __all__ = [
     "Term",
     "TransportError",
     "Verification",
+    "dummy_twin",
+    "epsilon_for",
+    "expected_accuracy",
+    "power_table",
+    "rehearse",
     "ridge_path",
+    "rows_for",
+    "sample_size_table",
 ]

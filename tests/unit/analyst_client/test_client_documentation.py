@@ -24,6 +24,8 @@ def test_examples_run_as_written(module: ModuleType) -> None:
 def test_public_names_are_exactly_those_imported() -> None:
     public = {name for name in vars(analyst_client) if not name.startswith("_")}
     modules = {
+        "accuracy",
+        "assumptions",
         "client",
         "columns",
         "curators",
@@ -32,7 +34,11 @@ def test_public_names_are_exactly_those_imported() -> None:
         "estimators",
         "inference",
         "jobs",
+        "planning",
+        "power",
+        "rehearsal",
         "release",
+        "twin",
         "values",
         "verify",
     }
