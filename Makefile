@@ -50,6 +50,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/conversions.py
 	$(BIN)/python bench/timing.py
 	$(BIN)/python -m bench.ledger
+	$(BIN)/python -m bench.planning
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

@@ -57,6 +57,25 @@ def assumed_gaps(quote: Quote, missing: Mapping[str, float] | None) -> tuple[dic
     return gaps, notes
 
 
+def target_means_of(quote: Quote, means: Mapping[str, float], shares: Mapping[str, Any]) -> dict[str, float]:
+    """Return the stated means of targets; that of a boolean is its share of true."""
+    found: dict[str, float] = {}
+    for target in quote.targets:
+        low, high = (
+            (0.0, 1.0) if target.kind == "boolean" else (target.center - target.scale, target.center + target.scale)
+        )
+        bounded = (target.center, target.scale) != (0.0, 1.0) or target.kind == "boolean"
+        stated = shares if target.kind == "boolean" else means
+        other, word = (means, "shares") if target.kind == "boolean" else (shares, "means")
+        if target.name in other:
+            raise ValueError(f"target {target.name!r} is {target.kind}: state {word}={{{target.name!r}: …}}")
+        if target.name in stated:
+            found[target.name] = float(stated[target.name])
+            if bounded and not low <= found[target.name] <= high:
+                raise ValueError(f"the mean of {target.name!r} must lie within its bounds, {low:g} to {high:g}")
+    return found
+
+
 def assumed_target(
     quote: Quote,
     target: Term,
@@ -104,10 +123,11 @@ def assumed_target(
         )
     if quote.terms[0].kind == "constant" and CONSTANT not in coefficients:
         # The intercept that gives the target its mean.
-        mean = (means.get(target.name, target.center) - target.center) / target.scale
+        middle = 0.5 if target.kind == "boolean" else target.center
+        mean = (means.get(target.name, middle) - target.center) / target.scale
         slopes[0] = mean - float(X.mean(axis=0)[1:] @ slopes[1:])
         if target.name not in means:
-            notes.append(f"the mean of {target.name} taken as {target.center:g}, the middle of its bounds")
+            notes.append(f"the mean of {target.name} taken as {middle:g}, the middle of its bounds")
     return slopes, (residual_sd / target.scale) ** 2
 
 

@@ -19,6 +19,7 @@ from analyst_client._guesses import (
     row_weights,
     same_terms,
     scaled_rows,
+    target_means_of,
 )
 from analyst_client.columns import CONSTANT, Term
 from analyst_client.design import code_target
@@ -126,7 +127,7 @@ class Assumptions:
             Of numeric columns and targets, raw units. A column with either is normal, clipped to its bounds; one with
             neither is uniform within its bounds, which is optimistic: real columns vary less.
         shares : mapping, optional
-            Of categories a mapping of level to share, of booleans the share of true. Default all alike.
+            Of categories a mapping of level to share, of booleans (targets too) the share of true. Default all alike.
         missing : mapping of str to float, optional
             Share of missing values of a column that is not left out for it. Default 0.1 where an indicator is a term.
         correlation : float or array-like of shape (d, d)
@@ -143,6 +144,7 @@ class Assumptions:
         same every time.
         """
         target_names = {term.name for term in quote.targets}
+        target_means = target_means_of(quote, means or {}, shares or {})
         of_features = [
             {name: value for name, value in (stated or {}).items() if name not in target_names}
             for stated in (means, sds, shares)
@@ -170,7 +172,7 @@ class Assumptions:
             )
         X = scaled_rows(quote, frame)
         found = [
-            assumed_target(quote, target, X, (residual_sd, rsquared, coefficients), (means or {}, sds or {}), notes)
+            assumed_target(quote, target, X, (residual_sd, rsquared, coefficients), (target_means, sds or {}), notes)
             for target in quote.targets
         ]
         beta = np.array([each[0] for each in found]).reshape(len(found), len(quote.terms)).T
@@ -239,7 +241,7 @@ class Assumptions:
         release : Release
             With at least the quote's terms and targets; bounds may differ.
         rows : float, optional
-            Number of complete rows. Default as far as the release tells.
+            Number of complete rows, where it is not the release's own. Default as far as the release tells.
         residual_sd : float or mapping of target to float, optional
             Raw units. Default as far as the release tells.
 

@@ -2,8 +2,8 @@
 
 Rows are drawn anew for each repeat (`simulation.Truth`): uniform features that fill their bounds, or correlated normal
 ones with three deviations to the bound. The plan knows their law, coefficients and residual deviation, as a good guess
-would have them; "from a pilot" it knows another release of such rows, at a third of ε. Half lengths: expected over the
-observed median, in the median over slopes. Power: of the test of one slope against a value so far off that the plan
+would have them; "from a pilot" it knows another release of the same rows, at a third of ε. Half lengths: expected over
+the observed median, in the median over slopes. Power: of the test of one slope against a value so far off that the plan
 expects 0.5 and 0.8. Prints Markdown.
 
     python -m bench.planning [--repeats 300] [--rows 2000 20000] [--terms 3 10] [--noise gaussian laplace]
@@ -66,10 +66,10 @@ def intervals_of(release: Release) -> Floats:
         return np.tile([-np.inf, np.inf], (len(release.terms), 1))
 
 
-def from_pilot(quote: Quote, pilot: Release, n: int) -> Floats:
+def from_pilot(quote: Quote, pilot: Release) -> Floats:
     """Return the half lengths that a pilot lets expect; NaN where it tells too little."""
     try:
-        return expected_accuracy(quote, Assumptions.from_release(quote, pilot, rows=n)).half_lengths
+        return expected_accuracy(quote, Assumptions.from_release(quote, pilot)).half_lengths
     except ValueError:
         return np.full(len(quote.terms), np.nan)
 
@@ -83,7 +83,7 @@ def run_repeat(case: tuple[int, int, int, bool, str]) -> list[tuple[Floats, Floa
     for epsilon in EPSILONS:
         release = hospital.release(epsilon, Mechanism(mechanism))
         pilot = hospital.release(epsilon / 3.0, Mechanism(mechanism))
-        found.append((intervals_of(release), from_pilot(quote_of(release, epsilon, mechanism), pilot, n)))
+        found.append((intervals_of(release), from_pilot(quote_of(release, epsilon, mechanism), pilot)))
     return found
 
 

@@ -1,7 +1,9 @@
 """Plans: inversion, monotonicity, identity with what estimators say, agreement with simulation, and refusals."""
 
+import doctest
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ from curator_service.privacy.accountant import GDP, ZCDP, Price
 from curator_service.privacy.conversions import exact, mu_squared_of_pure
 from curator_service.privacy.conversions import gdp_delta as exact_gdp_delta
 
+PAGE = Path(__file__).parents[3] / "docs" / "planning.md"
 COEFFICIENTS = {"age": 0.01, "creatinine": 0.3, "lambda": 0.6}
 EVEN_NOISE = Noise(3.0, 3.0, 3.0, 3.0, None, "discrete_gaussian")
 COST = Cost(0.2, 0.02, 0.84, 1e-6, None, None, 0.1)
@@ -229,6 +232,15 @@ class TestAssumptions:
         with pytest.raises(ValueError, match="no target 'w'"):
             expected_accuracy(quote, assumptions, target="w")
 
+    def test_a_boolean_target_has_a_share_of_true(self) -> None:
+        plain = quote_of([Column.numeric("a", -1, 1)])
+        quote = replace(plain, targets=(plain_term(Column.boolean("ill")),))
+        for shares, mean in (({}, 0.5), ({"ill": 0.2}, 0.2)):
+            assumptions = Assumptions.of(quote, rows=100, residual_sd=0.4, shares=shares)
+            assert assumptions.moments[0] @ assumptions.coefficients[:, 0] == pytest.approx(mean)
+        with pytest.raises(ValueError, match="target 'ill' is boolean: state shares="):
+            Assumptions.of(quote, rows=100, residual_sd=0.4, means={"ill": 0.2})
+
     def test_an_indicator_needs_missing_values(self) -> None:
         quote = quote_of([Column.numeric("a", -1, 1, missing="indicator")])
         assumptions = Assumptions.of(quote, rows=100, residual_sd=1.0)
@@ -295,6 +307,8 @@ class TestAssumptions:
             ({"correlation": 1.0}, "correlation must be positive definite"),
             ({"correlation": -0.5}, "must be above -0.33"),
             ({"correlation": [1.0, 2.0]}, "of shape"),
+            ({"means": {"kappa": 9.0}}, "the mean of 'kappa' must lie within its bounds, 0 to 6"),
+            ({"shares": {"kappa": 0.5}}, "target 'kappa' is numeric: state means="),
             ({"missing": {"creatinine": 0.1}}, "count the complete ones in rows="),
             ({"missing": {"age": 0.1}}, "declared complete"),
         ],
@@ -645,3 +659,10 @@ class TestTwin:
     def test_nonsense_is_refused(self, arguments: dict[str, Any]) -> None:
         with pytest.raises(ValueError, match="must be a"):
             dummy_twin(self.COLUMNS, **arguments)
+
+
+def test_the_examples_of_the_page_are_what_comes_out() -> None:
+    options = doctest.NORMALIZE_WHITESPACE
+    found = doctest.testfile(str(PAGE), module_relative=False, globs={"quote": QUOTE}, optionflags=options)
+    assert found.attempted > 5
+    assert found.failed == 0
