@@ -35,5 +35,8 @@ QUOTE = Quote(
     cost=Cost(0.23670438066288507, 0.0280144819125, 1.0, 1e-6, 56028963825, None, 0.13354548783944337),
     affordable=True,
     pass_over_rows=True,
+    duration_s=0.018439999999999998,
     stored_release=None,
+    derivable_from=None,
+    offers=(),
 )

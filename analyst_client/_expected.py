@@ -32,7 +32,8 @@ class AssumedEquations(Equations):
     def scale(self) -> ResidualScale:
         """The assumed residual variance, as uncertain as an estimate would be."""
         estimated = residual_scale(self, self.solution)
-        return ResidualScale(np.array([self.variance]), estimated.noise_sd, estimated.dof)
+        assumed = np.array([self.variance])
+        return replace(estimated, variances=assumed, unbiased=assumed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client._expected import Expectation
-from analyst_client._wording import figures, frame, percent, price_text
+from analyst_client._wording import as_html, figures, frame, percent, price_text
 from analyst_client.assumptions import Assumptions
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
@@ -145,7 +145,7 @@ class Accuracy:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return self.summary().as_html()
+        return as_html(self.summary(), "Parameters")
 
     def _index(self, parameter: str) -> int:
         if parameter not in self.names:

@@ -18,7 +18,7 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class AccuracyPlan:
     """What a wanted accuracy takes; printed, it is a sentence.
 
     Attributes
@@ -82,7 +82,7 @@ def epsilon_for(
     *,
     alpha: float = 0.05,
     target: str | None = None,
-) -> Plan:
+) -> AccuracyPlan:
     """Find the smallest price at which an interval is expected to be as short as wanted.
 
     Parameters
@@ -103,7 +103,7 @@ def epsilon_for(
 
     Returns
     -------
-    Plan
+    AccuracyPlan
         Without a cost when sampling error alone is larger than wanted; its text then says how many rows would do.
 
     Raises
@@ -141,7 +141,7 @@ def epsilon_for(
             f"{assumptions.rows:,.0f} rows. {rounded_up(least)} rows would do without privacy noise, "
             f"{rounded_up(rows)} at the quoted {price_text(quote.cost)}."
         )
-        return Plan(parameter, half_length, expected, assumptions.rows, None, prices.is_laplace, text)
+        return AccuracyPlan(parameter, half_length, expected, assumptions.rows, None, prices.is_laplace, text)
     strength = bisect(lambda s: at(s) > half_length, STRENGTH_MIN, STRENGTH_MAX, TOLERANCE)
     cost = prices.cost(strength * (1.0 + TOLERANCE), delta)
     share = cost.share_of_budget
@@ -154,7 +154,7 @@ def epsilon_for(
             f"{percent(float(now.privacy_shares[j]))} of its variance privacy noise"
         )
     text = f"{wanted} needs {price_text(cost, in_full=True)}, {budget}; {quoted}."
-    return Plan(parameter, half_length, expected, assumptions.rows, cost, prices.is_laplace, text)
+    return AccuracyPlan(parameter, half_length, expected, assumptions.rows, cost, prices.is_laplace, text)
 
 
 def rows_for(
@@ -165,7 +165,7 @@ def rows_for(
     *,
     alpha: float = 0.05,
     target: str | None = None,
-) -> Plan:
+) -> AccuracyPlan:
     """Find how many rows it takes, at the quoted price, for an interval to be as short as wanted.
 
     The arguments are those of `epsilon_for`. Sampling error falls as one over the root of the number of rows, privacy
@@ -173,7 +173,7 @@ def rows_for(
 
     Returns
     -------
-    Plan
+    AccuracyPlan
         Its `rows` are those needed.
 
     Examples
@@ -192,7 +192,7 @@ def rows_for(
         f"±{figures(half_length)} on {parameter} needs {rounded_up(rows)} rows at the quoted {price_text(quote.cost)}; "
         f"with the assumed {assumptions.rows:,.0f} expect {found}."
     )
-    return Plan(
+    return AccuracyPlan(
         parameter,
         half_length,
         expected,

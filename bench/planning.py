@@ -46,7 +46,10 @@ def quote_of(release: Release, epsilon: float, mechanism: str) -> Quote:
         cost,
         affordable=True,
         pass_over_rows=True,
+        duration_s=0.0,
         stored_release=None,
+        derivable_from=None,
+        offers=(),
     )
 
 

@@ -398,7 +398,7 @@ class TestExpectedAccuracy:
     def test_it_reads_as_a_table(self) -> None:
         expected = expected_accuracy(QUOTE, assume())
         assert str(expected).startswith("kappa (mg/dL) of flchain: the accuracy to expect")
-        assert expected._repr_html_().startswith("<div>")
+        assert "<caption>Parameters</caption>" in expected._repr_html_()
         assert expected.to_frame()["half_length"].tolist() == expected.half_lengths.tolist()
         assert expected.half_length("age") == expected.half_lengths[1]
 
@@ -550,7 +550,7 @@ class TestPower:
         assert len(table.records()) == 4
         assert table.to_frame().columns.tolist() == ["epsilon", "share_of_budget", "half_length", "effect", "power"]
         assert str(table).startswith("power to find an effect of age, two-sided at 0.05")
-        assert table._repr_html_().startswith("<div>")
+        assert "<caption>Power by true effect</caption>" in table._repr_html_()
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
