@@ -37,6 +37,7 @@ def test_public_names_are_exactly_those_imported() -> None:
         "planning",
         "power",
         "rehearsal",
+        "plots",
         "release",
         "twin",
         "values",
@@ -54,7 +55,7 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
     assert getattr(analyst_client, name).__doc__
 
 
-@pytest.mark.parametrize("heavy", ["scipy", "pandas", "sklearn", "curator_service"])
+@pytest.mark.parametrize("heavy", ["scipy", "pandas", "matplotlib", "sklearn", "curator_service"])
 def test_import_is_light(heavy: str) -> None:
     code = f"import sys, analyst_client; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,198 @@
+"""A forest of coefficients: points and intervals, also those that have no end."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyst_client.columns import Term
+from analyst_client.estimators.base import LinearFit
+from analyst_client.inference.results import IntervalMethod, TargetResults
+from analyst_client.inference.score import ConfidenceSet
+from analyst_client.plots.style import (
+    LEGEND_WIDTH,
+    Axes,
+    Line2D,
+    add_legend,
+    add_line,
+    axes_or_new,
+    color_of,
+    mark_zero,
+    marker_of,
+    name_rows,
+    percent,
+    plain,
+    with_unit,
+)
+
+METHOD_NAMES = {"fieller": "Fieller", "delta": "delta method", "bootstrap": "bootstrap"}
+REACH = 1e3
+"""By how many widths of the Axes an unbounded interval is drawn beyond their edge: it stays so when one zooms out."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A coefficient and what a method says of it."""
+
+    value: float
+    found: ConfidenceSet
+
+    def times(self, factor: float) -> "Estimate":
+        """Return it in units of which one holds `factor` (positive) of these."""
+        found = ConfidenceSet(self.found.kind, factor * self.found.lower, factor * self.found.upper)
+        return Estimate(factor * self.value, found)
+
+    @property
+    def numbers(self) -> list[float]:
+        """What has to be seen: the point, and the ends that there are."""
+        ends = (self.value, self.found.lower, self.found.upper)
+        return [number for number in ends if np.isfinite(number)]
+
+
+def coefficient_forest(
+    fits: LinearFit | Mapping[str, LinearFit],
+    terms: Sequence[str] | None = None,
+    alpha: float = 0.05,
+    method: IntervalMethod = "fieller",
+    ax: Axes | None = None,
+    *,
+    target: str | None = None,
+    scaled: bool = False,
+) -> Axes:
+    """Draw coefficients and their confidence intervals, privacy noise included.
+
+    Parameters
+    ----------
+    fits : LinearFit or mapping of str to LinearFit
+        One fit, or several by name: of several methods, prices or sites. A term that a fit has not is left out there.
+    terms : sequence of str, optional
+        Which terms, from top to bottom. Default all but the constant, whose size says little beside the others'.
+    alpha : float
+        1 less the coverage, in (0, 1).
+    method : str
+        As for `LinearFit.conf_int`. Under ``"fieller"`` an interval may be unbounded: it then runs to the edge of the
+        Axes, and ends there in an arrow. Where the set is all but a gap, two rays leave the gap open.
+    ax : Axes, optional
+        Default those of a new figure.
+    target : str, optional
+        Needed where a fit has several.
+    scaled : bool
+        Multiply each coefficient with half the range of its term (1 for a level or a boolean; the widest range, where
+        fits have different ones), so that they compare.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    EstimationError
+        When a release lacks what intervals need, or a fit is not fitted.
+    ValueError
+        When there is no fit, no such term or no such target.
+    """
+    listed = {"": fits} if isinstance(fits, LinearFit) else dict(fits)
+    if not listed:
+        raise ValueError("a forest needs at least one fit")
+    results = {name: fit._results_of(target) for name, fit in listed.items()}
+    known = known_terms(results)
+    names = [name for name, term in known.items() if term.kind != "constant"] if terms is None else list(terms)
+    if not names or any(name not in known for name in names):
+        absent = ", ".join(repr(name) for name in names if name not in known)
+        raise ValueError(f"no fit has the term(s) {absent}" if absent else "there is no term to draw")
+    factors = {name: known[name].scale if scaled else 1.0 for name in names}
+    series = [
+        {name: one.times(factors[name]) for name, one in estimates(of_one, alpha, method).items() if name in factors}
+        for of_one in results.values()
+    ]
+    ax = axes_or_new(ax, height=1.3 + 0.14 * len(names) * (1 + len(listed)))
+    left, right = limits([one for estimated in series for one in estimated.values()])
+    mark_zero(ax, vertical=True)
+    for i, estimated in enumerate(series):
+        offset = (i - (len(series) - 1) / 2) * min(0.22, 0.7 / len(series))
+        for row, name in enumerate(names):
+            if name in estimated:
+                draw_estimate(ax, estimated[name], row + offset, i, REACH * (right - left))
+    ax.set_xlim(left, right)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    labels = [label_of(known[name], scaled=scaled) for name in names]
+    name_rows(ax, labels)
+    room = LEGEND_WIDTH + 6 - max(map(len, labels))
+    note = f"{percent(1.0 - alpha)} intervals ({METHOD_NAMES[method]})"
+    if any(not one.found.is_bounded for estimated in series for one in estimated.values()):
+        ax.tick_params(axis="y", pad=11.0)  # room for the arrows
+        note += ", arrows: no bound"
+    explained = next(iter(results.values())).equations.target
+    per = "over half of the term's range" if scaled else "for one unit of the term"
+    label = f"change of {with_unit(explained.name, explained.unit)} {per}\n{note}"
+    ax.set_xlabel(label, loc="center" if room > 54 else "right", parse_math=False)
+    if len(listed) > 1:
+        handles = [Line2D([], [], color=color_of(ax, i), marker=marker_of(i), markersize=5) for i in range(len(listed))]
+        add_legend(ax, handles, list(listed), width=room)
+    return ax
+
+
+def known_terms(results: Mapping[str, TargetResults]) -> dict[str, Term]:
+    """Return the terms of all fits by name, with the largest scale among those that the coefficients are of."""
+    found: dict[str, Term] = {}
+    for one in results.values():
+        target_scale = one.equations.target.scale
+        for term, entry in zip(one.equations.terms, np.diag(one.contrasts), strict=True):
+            scale = float(target_scale / entry)  # 1 where rows were divided by their norm: terms stay scaled there
+            if term.name not in found or found[term.name].scale < scale:
+                found[term.name] = Term(term.name, term.kind, term.column, term.center, scale, term.unit, term.level)
+    return found
+
+
+def estimates(results: TargetResults, alpha: float, method: IntervalMethod) -> dict[str, Estimate]:
+    """Return what a fit says of each of its parameters."""
+    if method == "fieller":
+        sets = results.confidence_sets(alpha)
+    else:
+        sets = [ConfidenceSet("interval", low, high) for low, high in results.conf_int(alpha, method).tolist()]
+    return {
+        name: Estimate(float(value), found)
+        for name, value, found in zip(results.names, results.params, sets, strict=True)
+    }
+
+
+def limits(drawn: Sequence[Estimate]) -> tuple[float, float]:
+    """Return limits that hold zero and every number there is."""
+    numbers = [0.0, *(number for one in drawn for number in one.numbers)]
+    low, high = min(numbers), max(numbers)
+    span = high - low if high > low else 1.0
+    return low - 0.06 * span, high + 0.06 * span
+
+
+def draw_estimate(ax: Axes, one: Estimate, y: float, series: int, reach: float) -> None:
+    """Draw a point and its set in the row y."""
+    color = color_of(ax, series)
+    style = {"color": color, "linewidth": 1.6, "solid_capstyle": "butt", "zorder": 2.0}
+    found = one.found
+    if found.kind == "interval":
+        add_line(ax, [found.lower, found.upper], [y, y], **style)
+    elif found.kind == "rays":
+        add_line(ax, [found.lower - reach, found.lower], [y, y], **style)
+        add_line(ax, [found.upper, found.upper + reach], [y, y], **style)
+        add_line(ax, [found.lower, found.upper], [y, y], color=color, linestyle="", marker="|", markersize=7)
+    else:
+        add_line(ax, [-reach, reach], [y, y], **style)
+    if not found.is_bounded:
+        for edge, head in ((0.0, "<"), (1.0, ">")):
+            place = {"transform": ax.get_yaxis_transform(), "clip_on": False}
+            add_line(ax, [edge], [y], color=color, linestyle="", marker=head, markersize=6, **place)
+    add_line(ax, [one.value], [y], color=color, linestyle="", marker=marker_of(series), markersize=5, zorder=3.0)
+
+
+def label_of(term: Term, *, scaled: bool) -> str:
+    """Return what stands beside a row: the term, and by how much it changes where that is not one unit.
+
+    Examples
+    --------
+    >>> age = Term("age", "numeric", "age", 75.0, 25.0, "years")
+    >>> label_of(age, scaled=False), label_of(age, scaled=True)
+    ('age (years)', 'age (+25 years)')
+    """
+    if not scaled or term.scale == 1.0:
+        return with_unit(term.name, term.unit)
+    return f"{plain(term.name)} (+{term.scale:.4g}{' ' + plain(term.unit, 16) if term.unit else ''})"

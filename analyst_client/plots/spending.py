@@ -1,0 +1,190 @@
+"""What privacy costs: a budget and its parts, and accuracy against ε."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analyst_client import _html
+from analyst_client._notebook_receipts import ratio
+from analyst_client.plots.style import (
+    NEUTRAL,
+    Axes,
+    add_legend,
+    add_line,
+    axes_or_new,
+    color_of,
+    foreground,
+    plain,
+    plain_ticks,
+)
+from analyst_client.values import Amount, Budget
+
+UNITS = {"gdp": "µ²", "zcdp": "ρ", "pure": "ε"}
+SMALL_WIDTH = 90
+"""Characters beside each other in small print."""
+
+
+def budget_bar(budget: Budget, ax: Axes | None = None) -> Axes:
+    """Draw a budget as one bar: what is spent, held and left, as shares of the account's own unit.
+
+    Parameters
+    ----------
+    budget : Budget
+    ax : Axes, optional
+        Default those of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    ax = axes_or_new(ax, height=1.4)
+    colors = {"spent": color_of(ax, 0), "pending": "#E69F00", "remaining": NEUTRAL}
+    handles, names, start = [], [], 0.0
+    for name, (amount, share) in budget_parts(budget).items():
+        alpha = 0.35 if name == "remaining" else 1.0
+        (bar,) = ax.barh(0.0, share, left=start, height=1.0, color=colors[name], alpha=alpha, linewidth=0.0)
+        handles.append(bar)
+        names.append(f"{name} {_html.percent(share)}" + (f" (ε {write_epsilon(amount)})" if amount.units else ""))
+        start += share
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(-0.5, 0.5)
+    ax.set_yticks([])
+    ax.spines["left"].set_visible(False)
+    ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    unit = UNITS.get(budget.accountant, "the account's unit")
+    whole = f"ε = {write_epsilon(budget.limit)}, δ = {budget.limit.delta:g}"
+    views = "" if budget.accountant == "pure" else "; shares add up, ε does not"
+    ax.set_xlabel(f"{unit} of {plain(budget.population)}, of a limit of {whole}{views}", parse_math=False)
+    add_legend(ax, handles, names, width=SMALL_WIDTH, small=True)
+    return ax
+
+
+def budget_parts(budget: Budget) -> dict[str, tuple[Amount, float]]:
+    """Return each part of a budget with its share of the limit."""
+    amounts = {"spent": budget.posted, "pending": budget.pending, "remaining": budget.remaining}
+    shares = {name: ratio(amount.units, budget.limit.units) for name, amount in amounts.items()}
+    stated = {name: share for name, share in shares.items() if share is not None}
+    if len(stated) < len(shares):
+        stated = {"spent": budget.share_spent, "pending": 0.0, "remaining": 1.0 - budget.share_spent}
+    return {name: (amounts[name], share) for name, share in stated.items()}
+
+
+def write_epsilon(amount: Amount) -> str:
+    """Write ε, or that it is too large to be stated."""
+    return f"{amount.epsilon:.4g}" if math.isfinite(amount.epsilon) else "not stated"
+
+
+def privacy_accuracy_curve(
+    epsilons: ArrayLike,
+    half_lengths: ArrayLike | Mapping[str, ArrayLike],
+    *,
+    reference: float | None = None,
+    quoted: tuple[float, float] | None = None,
+    label: str = "half length of the interval",
+    unit: str | None = None,
+    delta: float | None = None,
+    log: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how accuracy follows from the price.
+
+    Parameters
+    ----------
+    epsilons : array-like of shape (n,)
+        Positive.
+    half_lengths : array-like of shape (n,), or mapping of str to such
+        Expected half length of an interval, or another accuracy, at each ε; of several coefficients, by name.
+        Infinite where nothing is bounded: a curve begins there with an arrow, and where none is finite the Axes are
+        shaded.
+    reference : float, optional
+        What it would be without privacy.
+    quoted : (float, float), optional
+        ε and accuracy of one request, such as one for which there is a quote.
+    label : str
+        What the accuracy is.
+    unit : str, optional
+        Its unit.
+    delta : float, optional
+        The δ beside every ε.
+    log : bool
+        Draw the accuracy on a logarithmic axis too; False for one that may be 0 or negative, such as R².
+    ax : Axes, optional
+        Default those of a new figure.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        When lengths do not agree, or a number cannot stand on its axis.
+    """
+    named = dict(half_lengths) if isinstance(half_lengths, Mapping) else {"": half_lengths}
+    x = np.asarray(epsilons, dtype=np.float64)
+    curves = {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
+    if x.ndim != 1 or not len(x) or not np.all(np.isfinite(x) & (x > 0.0)):
+        raise ValueError("epsilons must be positive numbers")
+    if not curves or any(values.shape != x.shape for values in curves.values()):
+        raise ValueError(f"there must be one half length for each of the {len(x)} epsilons")
+    if any(np.isnan(values).any() or (log and np.any(values <= 0.0)) for values in curves.values()):
+        raise ValueError("on a logarithmic axis all numbers must be positive, and none may be missing")
+    if quoted is not None and not (0.0 < quoted[0] < math.inf and math.isfinite(quoted[1])):
+        raise ValueError("both numbers of a quoted point must be finite, and its ε positive")
+    order = np.argsort(x)
+    ax = axes_or_new(ax)
+    ax.set_xscale("log")
+    if log:
+        ax.set_yscale("log")
+    handles = []
+    for i, values in enumerate(curves.values()):
+        finite = np.isfinite(values[order])
+        found, drawn = x[order][finite], values[order][finite]
+        handles += ax.plot(found, drawn, color=color_of(ax, i), linewidth=1.8)
+        if len(found) and not finite[0]:
+            add_line(ax, found[:1], drawn[:1], color=color_of(ax, i), marker="^", markersize=6)
+    handles, names = handles if len(curves) > 1 else [], list(named) if len(curves) > 1 else []
+    if reference is not None:
+        handles.append(ax.axhline(reference, color=NEUTRAL, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1.0))
+        names.append("without privacy")
+    shade_unbounded(ax, x[order], np.array(list(curves.values()))[:, order])
+    if quoted is not None:
+        draw_quoted(ax, quoted)
+    plain_ticks(ax.xaxis, *ax.get_xlim())
+    if log:
+        plain_ticks(ax.yaxis, *ax.get_ylim())
+    ax.set_xlabel("ε" if delta is None else f"ε, at δ = {delta:g}")
+    ax.set_ylabel(f"{plain(label, 60)} ({plain(unit, 16)})" if unit else plain(label, 60), parse_math=False)
+    if handles:
+        add_legend(ax, handles, names)
+    return ax
+
+
+def shade_unbounded(ax: Axes, x: NDArray[np.float64], curves: NDArray[np.float64]) -> None:
+    """Shade the small ε at which no curve, of shape (k, n), is finite."""
+    nothing = ~np.isfinite(curves).any(axis=0)
+    count = len(x) if nothing.all() else int(np.argmin(nothing))
+    left, right = x[0] / 1.15, x[-1] * 1.15
+    ax.set_xlim(left, right)
+    if count:
+        ax.axvspan(left, x[count - 1], color=NEUTRAL, alpha=0.18, linewidth=0.0, zorder=0.0)
+        style: dict[str, Any] = {
+            "rotation": "vertical",
+            "va": "center",
+            "ha": "center",
+            "fontsize": "small",
+            "clip_on": True,
+        }
+        middle = math.sqrt(left * x[count - 1])
+        ax.text(middle, 0.5, "unbounded", transform=ax.get_xaxis_transform(), color=foreground(ax), **style)
+
+
+def draw_quoted(ax: Axes, quoted: tuple[float, float]) -> None:
+    """Mark one request, and write its numbers beside it."""
+    epsilon, accuracy = quoted
+    ax.plot([epsilon], [accuracy], color=color_of(ax, 1), linestyle="", marker="o", markersize=7, zorder=3.0)
+    words = f"ε = {epsilon:.4g}: {accuracy:.3g}"
+    ax.annotate(words, quoted, (7.0, 6.0), textcoords="offset points", color=foreground(ax), fontsize="small")
