@@ -6,7 +6,7 @@ export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help demo test lint types audit lock bench clean
+.PHONY: help demo test lint types audit notebooks lock bench clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -34,6 +34,9 @@ types: $(VENV)/.installed ## mypy, strict
 
 audit: $(VENV)/.installed ## the guarantee from outside, and flaws on purpose; writes docs/audit.md (AUDIT=--check: does not)
 	$(BIN)/python -m audit.run $(AUDIT)
+
+notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store what they show
+	for notebook in docs/notebooks/*.ipynb; do $(BIN)/python docs/notebooks/execute.py "$$notebook" || exit 1; done
 
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \

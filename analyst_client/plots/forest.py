@@ -10,7 +10,6 @@ from analyst_client.estimators.base import LinearFit
 from analyst_client.inference.results import IntervalMethod, TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.plots.style import (
-    LEGEND_WIDTH,
     Axes,
     Line2D,
     add_legend,
@@ -117,7 +116,7 @@ def coefficient_forest(
     ax.set_ylim(len(names) - 0.4, -0.6)
     labels = [label_of(known[name], scaled=scaled) for name in names]
     name_rows(ax, labels)
-    room = LEGEND_WIDTH + 6 - max(map(len, labels))
+    beside = max(max(map(len, labels)) - 8, 0)
     note = f"{percent(1.0 - alpha)} intervals ({METHOD_NAMES[method]})"
     if any(not one.found.is_bounded for estimated in series for one in estimated.values()):
         ax.tick_params(axis="y", pad=11.0)  # room for the arrows
@@ -125,10 +124,10 @@ def coefficient_forest(
     explained = next(iter(results.values())).equations.target
     per = "over half of the term's range" if scaled else "for one unit of the term"
     label = f"change of {with_unit(explained.name, explained.unit)} {per}\n{note}"
-    ax.set_xlabel(label, loc="center" if room > 54 else "right", parse_math=False)
+    ax.set_xlabel(label, loc="center" if beside < 8 else "right", parse_math=False)
     if len(listed) > 1:
         handles = [Line2D([], [], color=color_of(ax, i), marker=marker_of(i), markersize=5) for i in range(len(listed))]
-        add_legend(ax, handles, list(listed), width=room)
+        add_legend(ax, handles, list(listed), beside=beside)
     return ax
 
 

@@ -101,7 +101,7 @@ def noisy_spectrum(source: Release | LinearFit, ax: Axes | None = None, *, failu
     ax.set_xlim(0.4, d + 0.6)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.set_xlabel("rank")
-    ax.set_ylabel(f"eigenvalue of {'the noisy ' if sigma > 0.0 else ''}XᵀX (scaled units)")
+    ax.set_ylabel(f"eigenvalue of {'noisy ' if sigma > 0.0 else ''}XᵀX (rows)")
     add_legend(ax, handles, names)
     return ax
 

@@ -23,8 +23,6 @@ from analyst_client.plots.style import (
 from analyst_client.values import Amount, Budget
 
 UNITS = {"gdp": "µ²", "zcdp": "ρ", "pure": "ε"}
-SMALL_WIDTH = 90
-"""Characters beside each other in small print."""
 
 
 def budget_bar(budget: Budget, ax: Axes | None = None) -> Axes:
@@ -58,7 +56,7 @@ def budget_bar(budget: Budget, ax: Axes | None = None) -> Axes:
     whole = f"ε = {write_epsilon(budget.limit)}, δ = {budget.limit.delta:g}"
     views = "" if budget.accountant == "pure" else "; shares add up, ε does not"
     ax.set_xlabel(f"{unit} of {plain(budget.population)}, of a limit of {whole}{views}", parse_math=False)
-    add_legend(ax, handles, names, width=SMALL_WIDTH, small=True)
+    add_legend(ax, handles, names, small=True)
     return ax
 
 

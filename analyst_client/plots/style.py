@@ -29,9 +29,9 @@ ON_DARK = ("#56B4E9", "#E69F00", "#00B98A", "#CC79A7", "#F0E442", "#D55E00")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 NEUTRAL = "#808080"
 LONGEST_NAME = 36
-LEGEND_WIDTH = 64
-"""Characters beside each other in the Axes of a figure of six inches; a mark in a legend takes `LEGEND_MARK`."""
+CHARACTERS_PER_INCH = 12.0
 LEGEND_MARK = 7
+"""Characters that a mark in a legend takes."""
 
 
 def axes_or_new(ax: Axes | None, width: float = 6.0, height: float = 4.0) -> Axes:
@@ -135,11 +135,30 @@ def name_rows(ax: Axes, names: Sequence[str]) -> None:
     ax.spines["left"].set_visible(False)
 
 
+def width_of(ax: Axes) -> int:
+    """Return how many characters stand beside each other in an Axes, roughly: a layout may still change it."""
+    figure = ax.get_figure(root=True)
+    inches = figure.get_figwidth() if figure is not None else 6.0
+    return int(CHARACTERS_PER_INCH * inches * min(1.15 * ax.get_position().width, 1.0))
+
+
 def add_legend(
-    ax: Axes, handles: Sequence[Artist], names: Sequence[str], *, width: int = LEGEND_WIDTH, small: bool = False
+    ax: Axes, handles: Sequence[Artist], names: Sequence[str], *, beside: int = 0, small: bool = False
 ) -> None:
-    """Put a legend above the Axes, where it covers nothing; a name is never a formula."""
+    """Put a legend above the Axes, where it covers nothing; a name is never a formula.
+
+    Parameters
+    ----------
+    ax : Axes
+    handles : sequence of Artist
+    names : sequence of str
+    beside : int
+        Characters of the width that something else takes.
+    small : bool
+        Small print.
+    """
     shown = [plain(name, 56) for name in names]
+    width = int(1.4 * width_of(ax)) if small else width_of(ax) - beside
     legend = ax.legend(
         handles,
         ["…"] * len(shown),  # matplotlib leaves out names that begin with an underscore

@@ -500,7 +500,7 @@ class TestSpectrum:
         noisy_spectrum(release(0.0), ax=ax)
         assert not ax.patches
         assert ax.get_yscale() == "log"
-        assert ax.get_ylabel() == "eigenvalue of XᵀX (scaled units)"
+        assert ax.get_ylabel() == "eigenvalue of XᵀX (rows)"
 
     @pytest.mark.parametrize("matrix", [[[0.0]], [[-2.0]], np.diag([3.0, -3.0])])
     @pytest.mark.parametrize("noise", [0.0, 1.0])
