@@ -160,7 +160,8 @@ def limits(drawn: Sequence[Estimate]) -> tuple[float, float]:
     numbers = [0.0, *(number for one in drawn for number in one.numbers)]
     low, high = min(numbers), max(numbers)
     span = high - low if high > low else 1.0
-    return low - 0.06 * span, high + 0.06 * span
+    margin = (0.06 if all(one.found.is_bounded for one in drawn) else 0.12) * span  # rays need room to be seen
+    return low - margin, high + margin
 
 
 def draw_estimate(ax: Axes, one: Estimate, y: float, series: int, reach: float) -> None:

@@ -147,13 +147,20 @@ def matrix_of(source: Release | LinearFit) -> tuple[FloatArray, float]:
     if isinstance(source, LinearFit):
         source._check_fitted()
         equations = source.results_[0].equations
+        for site in equations.sites:
+            noise_scale(site.release)
         return equations.xtx, xtx_scale(equations)
     if source.xtx is None:
         raise EstimationError("a spectrum needs XᵀX: ask for the statistic 'xtx'")
-    noise = source.noise
+    return source.xtx, noise_scale(source)
+
+
+def noise_scale(release: Release) -> float:
+    """Return the σ that sets the norm of a release's noise. Raise `EstimationError` where it is not stated."""
+    noise = release.noise
     if noise.xtx_diagonal is None or noise.xtx_offdiagonal is None:
         raise EstimationError("a spectrum needs the noise of XᵀX, which this release does not state")
-    return source.xtx, spectral_scale(noise.xtx_diagonal, noise.xtx_offdiagonal)
+    return spectral_scale(noise.xtx_diagonal, noise.xtx_offdiagonal)
 
 
 def ridge_path_plot(path: RidgePath, ax: Axes | None = None, *, terms: Sequence[Term] = ()) -> Axes:

@@ -510,8 +510,9 @@ class TestSpectrum:
 
     def test_what_cannot_be_drawn(self, ax: Axes) -> None:
         unstated = release().text.replace('"xtx_offdiagonal":3.0', '"xtx_offdiagonal":null')
-        with pytest.raises(EstimationError, match="noise"):
-            noisy_spectrum(Release.from_text(unstated), ax=ax)
+        for source in (Release.from_text(unstated), OLS().fit(Release.from_text(unstated))):
+            with pytest.raises(EstimationError, match="a spectrum needs the noise"):
+                noisy_spectrum(source, ax=ax)
         with pytest.raises(ValueError, match="failure_probability"):
             noisy_spectrum(release(), ax=ax, failure_probability=0.0)
 
