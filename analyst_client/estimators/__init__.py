@@ -4,6 +4,7 @@ from analyst_client.estimators.adassp import AdaSSP
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.bayes import BayesianRegression, RobustPrivateRegression
 from analyst_client.estimators.empirical_bayes import EmpiricalBayes
+from analyst_client.estimators.logistic import LogisticRegression
 from analyst_client.estimators.ridge import OLS, SSP, Ridge, RidgePath, ridge_path
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "BayesianRegression",
     "EmpiricalBayes",
     "LinearFit",
+    "LogisticRegression",
     "Ridge",
     "RidgePath",
     "RobustPrivateRegression",

@@ -1,0 +1,345 @@
+"""Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analyst_client.columns import Column, Term
+from analyst_client.design import code
+from analyst_client.errors import EstimationError
+from analyst_client.estimators.base import Estimator, LinearFit
+from analyst_client.estimators.linalg import invert_symmetric
+from analyst_client.inference.equations import Equations
+from analyst_client.inference.results import Solution
+from analyst_client.release import Release
+
+FloatArray = NDArray[np.float64]
+# Normal expectations by the trapezoidal rule: for an integrand that is analytic near the real line its error falls
+# like exp(−2πd/h), with h = 0.05 the step and d = π/spread how near the poles of the logistic function are.
+NODES = np.linspace(-8.5, 8.5, 341)
+NODE_WEIGHTS = np.exp(-(NODES**2) / 2.0) / np.sum(np.exp(-(NODES**2) / 2.0))
+SPREAD_MAX = 5.0
+PRIOR_VARIANCES = np.exp(np.linspace(-8.0, 5.0, 60))
+
+
+class ShrunkProjection(LinearFit):
+    r"""The linear projection of a target, each direction shrunk by how far the data stand out of the noise there.
+
+    Attributes
+    ----------
+    gram_ : ndarray of shape (D, D)
+        The pooled noisy XᵀX with its negative eigenvalues set to 0.
+    base_rate_ : float
+        Share of the target's rows that are true, as the noise tells.
+
+    Notes
+    -----
+    The noisy equations are :math:`\tilde b = \tilde A\theta + g` with privacy noise g of known covariance Ω(θ). Under
+    the prior :math:`\theta \sim N(\theta_0, \tau^2 I)`, :math:`\theta_0 = (\bar y, 0, \dots, 0)`, the posterior mean is
+
+    .. math:: \theta_0 + V\,\mathrm{diag}\Big(\frac{\tau^2 s_i}{1 + \tau^2 s_i^2}\Big)\,U^\top\,\Omega^{-1/2}
+       (\tilde b - \tilde A\theta_0), \qquad \Omega^{-1/2}\tilde A = USV^\top,
+
+    averaged over τ² by its marginal likelihood, on a grid even in its logarithm. Ω is that at θ₀: taken at the
+    estimate, again and again, it gained nothing on real data. Without noise nothing is shrunk: this is least squares.
+    """
+
+    gram_: FloatArray
+    base_rate_: float
+
+    def _solve(self, equations: Equations) -> Solution:
+        check_boolean(equations)
+        eigenvalues, vectors = np.linalg.eigh(equations.xtx)
+        self.gram_ = A = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+        self.base_rate_ = base_rate(float(A[0, 0]), float(equations.xty[0]))
+        centre = np.zeros(len(A))
+        centre[0] = self.base_rate_
+        score = equations.xty - A @ centre
+        inverse = shrunk_inverse(A, equations.noise_covariance(centre), score)
+        return Solution(centre + inverse @ score, inverse)
+
+
+class LogisticRegression(Estimator):
+    r"""Logistic regression of a boolean target, from XᵀX and Xᵀy alone.
+
+    It needs a constant among the terms. yᵀy is not needed: a release without it has less noise in the others.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (D',)
+        Log odds for one raw unit of each term beside the constant.
+    intercept_ : float
+        Log odds where all terms are 0.
+    classes_ : ndarray of bool, of shape (2,)
+        False and true: a release does not hold the labels of its target, `CuratorClient.dataset` does.
+    base_rate_ : float
+        Share of true values, which the mean of the fitted probabilities equals under the normal law of the index.
+    scale_ : float
+        c, what the coefficients of the linear projection are multiplied with.
+    linear_ : LinearFit
+        The linear projection. Its ``pvalues`` test whether a term adds to a linear prediction by the others; its
+        intervals are of probabilities, not of log odds.
+    feature_names_in_ : ndarray of str
+        Raw columns, in the order in which `predict` takes those of an array.
+    n_features_in_ : int
+    term_names_ : ndarray of str, of shape (D',)
+        Names of the coefficients.
+
+    Notes
+    -----
+    For normal features the coefficients of a logistic regression are a multiple of those of least squares (Stein's
+    identity) [1]_. Let :math:`\eta = x^\top\beta` with the slopes β of the linear projection, and m and v the mean and
+    the variance of η, which XᵀX tells. Then :math:`\mathrm{cov}(\eta, y) = v`, and c and a solve the equations of
+    maximum likelihood along η under its normal law:
+
+    .. math:: E\,\sigma(a + c\eta) = \bar y, \qquad
+       \mathrm{cov}(\eta, \sigma(a + c\eta)) = v, \quad\text{that is}\quad c\,E\,\sigma'(a + c\eta) = 1.
+
+    Features far from normal bias c: fitted probabilities are then too sure or not sure enough, while their order
+    stays that of the linear projection. See docs/logistic.md, also for why PASS-GLM, the quadratic approximation of the
+    likelihood [2]_, is this with c fixed beforehand.
+
+    The standard deviation of cη is at most 5: beyond, no variance of η is large enough for a normal law (the classes
+    are separated), or the noise made it so. Any release with a constant and a boolean target can be fitted.
+
+    References
+    ----------
+    .. [1] M. Erdogdu, M. Bayati, L. Dicker, "Scaled least squares estimator for GLMs in large-scale problems", 2016.
+    .. [2] J. Huggins, R. Adams, T. Broderick, "PASS-GLM: polynomial approximate sufficient statistics for scalable
+       Bayesian GLM inference", 2017.
+
+    Examples
+    --------
+    >>> from analyst_client import Column, LogisticRegression, Release
+    >>> xtx, xty = [[100.0, 0.0], [0.0, 25.0]], [50.0, 5.0]
+    >>> release = Release.from_arrays(xtx, xty, features=["age"], targets=[Column.boolean("ill")])
+    >>> fit = LogisticRegression().fit(release)
+    >>> fit.coef_.round(3).tolist(), round(fit.intercept_, 6)
+    ([0.833], 0.0)
+    >>> fit.predict([[-1.0], [1.0]]).tolist(), fit.predict_proba([[1.0]]).round(3).tolist()
+    ([False, True], [[0.303, 0.697]])
+    """
+
+    coef_: FloatArray
+    intercept_: float
+    classes_: NDArray[np.bool_]
+    base_rate_: float
+    scale_: float
+    linear_: ShrunkProjection
+    feature_names_in_: NDArray[np.object_]
+    n_features_in_: int
+    term_names_: NDArray[np.object_]
+
+    def fit(self, releases: Release | Sequence[Release], target: str | None = None) -> Self:
+        """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
+
+        Parameters
+        ----------
+        releases : Release or sequence of Release
+            One for each hospital. See `analyst_client.inference.pooling.pool`.
+        target : str, optional
+            A boolean target. Needed where releases have several.
+
+        Returns
+        -------
+        Self
+
+        Raises
+        ------
+        EstimationError
+            When the target is not boolean, the terms have no constant, rows were mapped by `unit_xy`, or a release
+            holds no XᵀX or no Xᵀy.
+        ValueError
+            When there is no such target, it is not said which, or releases do not fit together.
+        """
+        first = releases if isinstance(releases, Release) else next(iter(releases), None)
+        if target is None and first is not None and len(first.targets) > 1:
+            raise ValueError(f"the release has several targets: say which of {', '.join(first.target_names)}")
+        linear = ShrunkProjection().fit(releases, target)
+        theta = linear.scaled_coef_
+        mean, variance = index_moments(linear.gram_, theta)
+        offset, scale = solve_link(linear.base_rate_, variance)
+        offset -= scale * mean
+        self.linear_, self.base_rate_, self.scale_ = linear, linear.base_rate_, scale
+        self._offset = offset
+        self.coef_ = scale * linear.coef_
+        self.intercept_ = float(offset + scale * linear.intercept_)
+        self.classes_ = np.array([False, True])
+        self.feature_names_in_, self.n_features_in_ = linear.feature_names_in_, linear.n_features_in_
+        self.term_names_ = linear.term_names_
+        return self
+
+    def decision_function(self, X: Any, clip: bool = True) -> FloatArray:
+        """Return log odds of true, of shape (n,).
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the
+            order of `feature_names_in_`.
+        clip : bool
+            Clip numeric values to their public bounds, as the curator did.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            NaN for a row that misses a column declared `omit` or `complete`.
+
+        Raises
+        ------
+        EstimationError
+            Before `fit`.
+        ValueError
+            When a column is absent, a level unknown or a value no number.
+        """
+        if not hasattr(self, "linear_"):
+            raise EstimationError("this LogisticRegression is not fitted yet: call fit(release) first")
+        odds: FloatArray = self._offset + self.scale_ * self.linear_.predict(X, clip)
+        return odds
+
+    def predict_proba(self, X: Any, clip: bool = True) -> FloatArray:
+        """Return the probabilities of false and of true, of shape (n, 2); arguments as for `decision_function`."""
+        odds = self.decision_function(X, clip)
+        return np.column_stack([sigmoid(-odds), sigmoid(odds)])
+
+    def predict(self, X: Any, clip: bool = True) -> NDArray[np.bool_]:
+        """Return the likelier class of each row, of shape (n,); arguments as for `decision_function`.
+
+        Raises
+        ------
+        ValueError
+            Also when a row misses a value that a prediction needs: `predict_proba` is NaN there.
+        """
+        odds = self.decision_function(X, clip)
+        if np.isnan(odds).any():
+            raise ValueError("a row misses a value that a prediction needs: predict_proba gives NaN there")
+        return odds > 0.0
+
+    def score(self, X: Any, y: ArrayLike) -> float:
+        """Return the accuracy; rows without a prediction or without y are left out, as at the curator.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+        y : array-like of shape (n,)
+            False or true, 0 or 1.
+        """
+        odds = self.decision_function(X)
+        observed = code(Column.boolean("y"), np.asarray(y, dtype=object), clip=False)
+        if len(observed) != len(odds):
+            raise ValueError(f"X has {len(odds)} rows and y {len(observed)}")
+        known = ~np.isnan(odds + observed)
+        if not known.any():
+            raise ValueError("no row has both a prediction and y")
+        return float(np.mean((odds[known] > 0.0) == (observed[known] == 1.0)))
+
+
+def check_boolean(equations: Equations) -> None:
+    """Raise `EstimationError` where equations do not tell of a boolean target and its mean."""
+    target: Term = equations.target
+    if target.kind != "boolean":
+        raise EstimationError(
+            f"a logistic regression needs a target that is declared boolean, and {target.name!r} is {target.kind}: "
+            "ask the curator to declare it, or fit a linear regression"
+        )
+    if not equations.has_constant:
+        raise EstimationError("without a constant the release does not tell the base rate: ask with intercept=True")
+    if any(site.release.row_map == "unit_xy" for site in equations.sites):
+        raise EstimationError("rows mapped by 'unit_xy' have their target divided, so it is not boolean any more")
+
+
+def base_rate(rows: float, positives: float) -> float:
+    """Return the share of true values, kept off 0 and 1 by a row where noise or rarity takes it there."""
+    rows = max(rows, 1.0)
+    least = 1.0 / (rows + 2.0)
+    return min(max(positives / rows, least), 1.0 - least)
+
+
+def shrunk_inverse(A: FloatArray, noise: FloatArray, score: FloatArray) -> FloatArray:
+    """Return what the score is multiplied with, of shape (D, D); see the notes of `ShrunkProjection`.
+
+    Examples
+    --------
+    >>> shrunk_inverse(np.diag([4.0, 2.0]), np.zeros((2, 2)), np.ones(2)).tolist()
+    [[0.25, 0.0], [0.0, 0.5]]
+    """
+    level = float(np.trace(noise))
+    if level <= 0.0:
+        return invert_symmetric(A)
+    root = np.linalg.cholesky(noise + np.eye(len(A)) * (1e-12 * level))
+    U, s, Vt = np.linalg.svd(np.linalg.solve(root, A))
+    z = U.T @ np.linalg.solve(root, score)
+    grown = np.multiply.outer(PRIOR_VARIANCES, s**2)
+    log_likelihood = 0.5 * np.sum(z**2 * grown / (1.0 + grown) - np.log1p(grown), axis=1)
+    weights = np.exp(log_likelihood - np.max(log_likelihood))
+    factors = (weights / np.sum(weights)) @ (PRIOR_VARIANCES[:, np.newaxis] * s / (1.0 + grown))
+    inverse: FloatArray = (Vt.T * factors) @ np.linalg.solve(root.T, U).T
+    return inverse
+
+
+def index_moments(A: FloatArray, theta: FloatArray) -> tuple[float, float]:
+    r"""Return mean and variance of :math:`x^\top\theta`, the constant included, from a semidefinite XᵀX."""
+    rows = max(float(A[0, 0]), 1.0)
+    mean = float(A[0] @ theta) / rows
+    return mean, max(float(theta @ A @ theta) / rows - mean**2, 0.0)
+
+
+def sigmoid(values: FloatArray) -> FloatArray:
+    """Return 1/(1 + exp(−x)), without overflow."""
+    result: FloatArray = 0.5 * (1.0 + np.tanh(0.5 * values))
+    return result
+
+
+def calibrate(rate: float, spread: float) -> float:
+    r"""Return a with :math:`E\,\sigma(a + sZ) = \bar y` for a standard normal Z.
+
+    Examples
+    --------
+    >>> round(calibrate(0.2, 0.0), 4), round(calibrate(0.2, 2.0), 4)
+    (-1.3863, -2.2285)
+    """
+    logit = math.log(rate / (1.0 - rate))
+    reach = spread * float(NODES[-1]) + 1e-3  # beyond it every node is on one side of the logit
+    return crossing(lambda a: float(NODE_WEIGHTS @ sigmoid(a + spread * NODES)) - rate, logit - reach, logit + reach)
+
+
+def solve_link(rate: float, variance: float) -> tuple[float, float]:
+    r"""Return a and c with :math:`E\,\sigma(a + c\eta) = \bar y` and :math:`\mathrm{cov}(\eta, \sigma(a + c\eta)) = v`.
+
+    Parameters
+    ----------
+    rate : float
+        :math:`\bar y`, in (0, 1).
+    variance : float
+        v of a centred normal η, not negative.
+
+    Notes
+    -----
+    With s = c√v the second equation is :math:`E\,Z\sigma(a(s) + sZ) = \sqrt v`, whose left side grows with s from 0 to
+    the normal density at the quantile of the rate. Where it does not reach √v before s = 5, s is 5.
+
+    Examples
+    --------
+    >>> a, c = solve_link(0.5, 0.01)
+    >>> round(a, 6), round(c, 3)
+    (0.0, 4.167)
+    """
+    sd = math.sqrt(variance)
+    if sd < 1e-6:  # σ' is even to the first order
+        return calibrate(rate, 0.0), 1.0 / (rate * (1.0 - rate))
+
+    def excess(spread: float) -> float:
+        return float(NODE_WEIGHTS @ (NODES * sigmoid(calibrate(rate, spread) + spread * NODES))) - sd
+
+    spread = SPREAD_MAX if excess(SPREAD_MAX) <= 0.0 else crossing(excess, 0.0, SPREAD_MAX)
+    return calibrate(rate, spread), spread / sd
+
+
+def crossing(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function crosses 0 between two points at which its signs differ."""
+    from scipy import optimize  # noqa: PLC0415 -- importing the client stays quick
+
+    return float(optimize.brentq(function, low, high, xtol=1e-13, rtol=1e-13))
