@@ -187,11 +187,16 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
             else "this release does not show how much more would bound them: the data are lost in the noise"
         )
         found.append(
-            f"intervals are unbounded, because the noise hides how {' and '.join(weakest)} vary; {way_out}. "
+            f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {way_out}. "
             "Fewer terms, or bounds that fit more closely, help as well."
         )
     elif strength.ratio < 3.0:
         found.append("weak identification: intervals are wide and lopsided, and estimates far from sure.")
+    if results.equations.scale.unbiased[results.main_site] <= 0.0:
+        found.append(
+            "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual sd "
+            "say nothing. Prediction intervals allow for it."
+        )
     if len(results.equations.sites) > 1:
         agreement = heterogeneity_test(results.equations)
         if agreement.pvalue < 0.05:
