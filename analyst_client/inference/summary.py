@@ -194,8 +194,8 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
         found.append("weak identification: intervals are wide and lopsided, and estimates far from sure.")
     if results.equations.scale.unbiased[results.main_site] <= 0.0:
         found.append(
-            "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual sd "
-            "say nothing. Prediction intervals allow for it."
+            "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
+            "sd say nothing. Prediction intervals allow for it."
         )
     if len(results.equations.sites) > 1:
         agreement = heterogeneity_test(results.equations)
