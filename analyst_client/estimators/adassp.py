@@ -36,8 +36,8 @@ class AdaSSP(LinearFit):
     Notes
     -----
     Let :math:`\sigma` be the deviation of an off-diagonal entry of the noise in the D × D matrix XᵀX, the one that sets
-    its spectral norm. Wang's penalty is [1]_ (Algorithm 2; Kalaja's Algorithm 3 [2]_ differs in σ alone, which the
-    release states)
+    its spectral norm. Wang's penalty is [1]_ (Algorithm 2; Kalaja's Algorithm 3 [2]_ differs in σ, which the
+    release states, and subtracts a little more for the noise in λ_min)
 
     .. math:: \lambda = \max\{0,\ \sigma\sqrt{D\ln(2D^2/\rho)} - \tilde\lambda_{\min}\},
 
@@ -62,7 +62,8 @@ class AdaSSP(LinearFit):
     References
     ----------
     .. [1] Y.-X. Wang, "Revisiting differentially private linear regression", arXiv:1803.02596.
-    .. [2] I. Kalaja, "AdaSSP and pre-processing", 2020.
+    .. [2] E. Kalaja, "Adaptive algorithm in differential privacy: comparative analysis of pre-processing methods",
+       2020.
 
     Examples
     --------
