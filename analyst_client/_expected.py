@@ -122,7 +122,7 @@ class Expectation:
             plain.columns,
             plain.terms,
             plain.target,
-            float(assumptions.residual_variances[self.t]),
+            variance=float(assumptions.residual_variances[self.t]),
         )
         results = TargetResults(
             equations, Solution(equations.solution, np.asarray(np.linalg.inv(equations.xtx), dtype=np.float64))

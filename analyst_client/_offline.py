@@ -1,6 +1,7 @@
 """The text of a release made of one's own arrays, as a curator would have written it."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,7 @@ def write_public(
         responses = (target,) if isinstance(target, Column) else tuple(target)
         terms, row_map = terms_of(columns, constant), None
         targets = tuple(plain_term(column) for column in responses)
+        clipped = [column.lower is not None for column in responses]
     else:
         columns, terms, row_map, constant = features.features, features.terms, features.row_map, features.has_constant
         if not isinstance(target, str | None):
@@ -94,8 +96,13 @@ def write_public(
         targets = tuple(term for term in features.targets if target in {None, term.name})
         if not targets:
             raise ValueError(f"the release has no target {target!r}; it has {', '.join(features.target_names)}")
+        # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
+        clipped = [features.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets]
+    twice = {term.name for term in targets} & {column.name for column in columns}
+    if twice:
+        raise ValueError(f"{', '.join(sorted(twice))} stands among the features and the targets")
     rows = map_rows(design_matrix(frame, columns, terms, clip=True), terms, row_map)
-    values = np.column_stack([code_target(frame, term) for term in targets])
+    values = np.column_stack([code_target(frame, term, clip) for term, clip in zip(targets, clipped, strict=True)])
     if row_map == "unit_xy":
         raise ValueError("rows mapped by 'unit_xy' are not made here: the target would have to be divided too")
     known = ~np.isnan(np.column_stack([rows, values])).any(axis=1)
@@ -118,6 +125,8 @@ def write_public(
             public=True,
         )
     )
+    if row_map == "unit":
+        body["request"]["rows"] = {"map": row_map}
     body |= {"terms": [term_json(term) for term in terms], "targets": [term_json(term) for term in targets]}
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
@@ -126,6 +135,8 @@ def request_of(features: list[str], norm: float | None, public: bool) -> dict[st
     """Return what a curator would have been asked."""
     request: dict[str, Any] = {"kind": "gram", "features": features}
     if norm is not None:
+        if not (math.isfinite(norm) and norm > 0.0):
+            raise ValueError(f"norm must be finite and positive, not {norm!r}")
         request["rows"] = {"map": "ball", "norm": float(norm)}
     return request | ({"public": True} if public else {})
 

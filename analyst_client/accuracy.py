@@ -190,7 +190,7 @@ def expected_accuracy(
     -----
     The formula is the delta method at the assumed moments, :math:`A^{-1}\Omega A^{-1}` with
     :math:`\Omega = s^2\kappa A + C(\beta)`: sampling, with the weights' share κ that the estimators assume
-    (`Site.weight_share`), and privacy noise. Half lengths are those of the score test's intervals. Both are corrected
+    (`Site.weight_shares`), and privacy noise. Half lengths are those of the score test's intervals. Both are corrected
     for what noise in XᵀX adds to them, to second order; the share of releases with bounded intervals is counted over
     draws of it. Where that share is 1 the formula agrees with releases to within some percent (docs/benchmarks.md).
 

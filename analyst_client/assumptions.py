@@ -205,7 +205,9 @@ class Assumptions:
             When a column is absent, or there are too few complete rows to fit.
         """
         X = scaled_rows(quote, frame)
-        Y = np.column_stack([code_target(frame, target) for target in quote.targets] or [np.zeros((len(X), 0))])
+        Y = np.column_stack(
+            [code_target(frame, target, clip=True) for target in quote.targets] or [np.zeros((len(X), 0))]
+        )
         known = ~np.isnan(np.column_stack([X, Y])).any(axis=1)
         X, Y = X[known], Y[known]
         if len(X) <= len(quote.terms):

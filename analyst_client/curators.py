@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from analyst_client._request import ReleaseOptions
 from analyst_client.client import CuratorClient, choose_key
-from analyst_client.errors import CuratorError, RequestInvalidError
+from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, TransportError
 from analyst_client.release import Release
 from analyst_client.values import Quote, Reservation
 
@@ -93,6 +93,9 @@ class Curators:
                 )
         if not datasets:
             raise ValueError("a plan needs a dataset at one curator at least")
+        asked_of = [(id(self.clients[name]), datasets[name]) for name in datasets]
+        if len(set(asked_of)) < len(asked_of):
+            raise ValueError("one curator's dataset stands under two names: it would be the same release twice")
         orders = []
         for name in (name for name in self.clients if name in datasets):
             asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
@@ -115,6 +118,10 @@ class _Order:
     key: str = field(default_factory=lambda: choose_key(None))
     reservation_key: str = field(default_factory=lambda: choose_key(None))
     reservation: Reservation | None = None
+    held_for_s: int | None = None
+    is_holding: bool = False
+    was_asked: bool = False
+    pays: str | None = None
     release: Release | None = None
 
     @property
@@ -124,8 +131,11 @@ class _Order:
         return stored and not self.options.get("fresh", False)
 
     def reserve(self, expires_in_s: int) -> None:
-        """Hold the price, where it costs something, where nothing is held, and where the curator offers it."""
-        if self.release is not None or self.reservation is not None or self.is_free:
+        """Hold the price, where it costs something, where nothing is held, and where the curator offers it.
+
+        Once a purchase was sent nothing is held any more: its answer tells whether it was paid.
+        """
+        if self.was_asked or self.reservation is not None or self.is_free:
             return
         if self.options.get("reservation") is not None:
             return  # the analyst's own pays
@@ -134,34 +144,64 @@ class _Order:
             for name in ("epsilon", "delta", "mu", "rho", "project")
             if self.options.get(name) is not None
         }
+        self.held_for_s = self.held_for_s or expires_in_s  # a key goes with one request
+        self.is_holding = True
         try:
             self.reservation = self.client.reserve(
-                self.dataset, expires_in_s=expires_in_s, idempotency_key=self.reservation_key, **price
+                self.dataset, expires_in_s=self.held_for_s, idempotency_key=self.reservation_key, **price
             )
+        except TransportError:
+            raise  # perhaps held: asked again with the same key
         except RequestInvalidError as refusal:
+            self.is_holding = False
             if refusal.slug not in {"not-found", "method-not-allowed"}:  # else it takes none: the purchase will tell
                 raise
+        except CuratorError:
+            self.is_holding = False
+            raise
 
     def give_back(self) -> None:
-        """Close the reservation, so that what is left of it goes back to the budget."""
+        """Close what is held, or may be, so that it goes back to the budget."""
+        if self.is_holding and self.reservation is None:
+            self.reserve(self.held_for_s or RESERVED_FOR_S)  # its answer was lost
         if self.reservation is not None:
-            self.client.close_reservation(self.reservation.id)
-            self.reservation, self.reservation_key = None, choose_key(None)
+            with suppress(ReservationEndedError):
+                self.client.close_reservation(self.reservation.id)
+        self._hold_anew()
 
-    def buy(self) -> Release:
+    def buy(self, expires_in_s: int) -> Release:
         """Buy, or fetch what an earlier attempt bought."""
         if self.release is None:
-            options = dict(self.options)
-            if self.reservation is not None:
-                options["reservation"] = self.reservation.id
-                options.pop("project", None)  # the reservation's counts
-            self.release = self.client.release(
-                self.dataset,
-                self.features,
-                idempotency_key=self.key,
-                **options,  # type: ignore[arg-type]
-            )
+            try:
+                self.release = self._ask()
+            except ReservationEndedError:
+                if self.options.get("reservation") is not None:
+                    raise
+                # Nothing was paid with this key, or the answer would have come.
+                self._hold_anew()
+                self.key, self.was_asked, self.pays = choose_key(None), False, None
+                self.reserve(expires_in_s)
+                self.release = self._ask()
         return self.release
+
+    def _ask(self) -> Release:
+        """Send the purchase: the same request each time, as its key goes with no other."""
+        if not self.was_asked:
+            self.was_asked, self.pays = True, None if self.reservation is None else self.reservation.id
+        options = dict(self.options)
+        if self.pays is not None:
+            options["reservation"] = self.pays
+            options.pop("project", None)  # the reservation's counts
+        return self.client.release(
+            self.dataset,
+            self.features,
+            idempotency_key=self.key,
+            **options,  # type: ignore[arg-type]
+        )
+
+    def _hold_anew(self) -> None:
+        self.reservation, self.reservation_key = None, choose_key(None)
+        self.held_for_s, self.is_holding = None, False
 
 
 class PurchasePlan:
@@ -213,17 +253,16 @@ class PurchasePlan:
         CuratorError
             As `CuratorClient.reserve` and `CuratorClient.release` raise it. Its note names the curator.
         """
-        for order in self._orders:
-            try:
+        try:
+            for order in self._orders:
                 with _named(order.name):
                     order.reserve(expires_in_s)
-            except CuratorError:
-                if not self.bought:
-                    self.cancel()
-                raise
+        except BaseException:
+            self.cancel()
+            raise
         for order in self._orders:
             with _named(order.name):
-                order.buy()
+                order.buy(expires_in_s)
         self.cancel()
         return self.bought
 
@@ -235,7 +274,7 @@ class PurchasePlan:
     def cancel(self) -> None:
         """Give back what is still reserved; releases that were bought stay bought.
 
-        A reservation that cannot be closed now, or whose answer was lost, goes back by itself when it expires.
+        A reservation that cannot be closed now goes back by itself when it expires.
         """
         for order in self._orders:
             with suppress(CuratorError):

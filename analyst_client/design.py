@@ -55,19 +55,20 @@ def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip
     return matrix
 
 
-def code_target(X: Any, term: Term) -> FloatArray:
-    """Return a target's values in scaled units, clipped to its bounds, of shape (n,); NaN where one is missing.
+def code_target(X: Any, term: Term, clip: bool) -> FloatArray:
+    """Return a target's values in scaled units, of shape (n,); NaN where one is missing.
 
     Parameters
     ----------
     X : data frame, or mapping of str to array-like
     term : Term
+    clip : bool
+        Whether it has bounds, one scale from its center, to which values are clipped.
     """
     (values,) = raw_columns(X, [term.name])
     if term.kind == "boolean":
         return code(Column.boolean(term.name), values, clip=False)
-    bounded = (term.center, term.scale) != (0.0, 1.0)
-    low, high = (term.center - term.scale, term.center + term.scale) if bounded else (None, None)
+    low, high = (term.center - term.scale, term.center + term.scale) if clip else (None, None)
     numbers = code(Column.numeric(term.name, low, high), values, clip=True)
     return (numbers - term.center) / term.scale
 

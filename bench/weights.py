@@ -2,7 +2,7 @@
 
 Under the row map `ball` the score's sampling covariance is s²Σw⁴xxᵀ, and a release holds Σw²xxᵀ alone. For the default
 norm, and bounds at each column's range ("fitted" to the middle 98 %), the table has the true standard errors of slopes
-and of the constant over those that `Site.weight_share` assumes, and what taking all weights for 1 would overstate the
+and of the constant over those that `Site.weight_shares` assumes, and what taking all weights for 1 would overstate the
 median slope by. No noise is drawn. Prints Markdown.
 
     python -m bench.weights --data DIR
@@ -43,7 +43,7 @@ def ratios(features: Floats) -> tuple[float, Floats, float] | None:
     (equations,) = pool(Release.from_arrays((A + A.T) / 2, A[0], A[0, 0], norm=norm))
     inverse = np.linalg.inv(A)
     true = np.diag(inverse @ ((design * squares[:, None] ** 2).T @ design) @ inverse) / np.diag(inverse)
-    found: Floats = np.sqrt(true / equations.sites[0].weight_share)
+    found: Floats = np.sqrt(true / equations.sites[0].weight_shares)
     return float(squares.mean()), found, float(1.0 / np.sqrt(np.median(true[1:])))
 
 

@@ -3,7 +3,7 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,7 +62,7 @@ class LinearFit(Estimator, ABC):
     intercept_ : float or ndarray of shape (T,)
     scaled_coef_ : ndarray of shape (D,) or (T, D)
         The solution itself, in scaled units, the constant included.
-    penalty_ : float
+    penalty_ : float or ndarray of shape (T,)
         λ, in units of the scaled XᵀX.
     feature_names_in_ : ndarray of str
         Raw columns, in the order in which `predict` takes those of an array.
@@ -77,10 +77,12 @@ class LinearFit(Estimator, ABC):
         the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides.
     """
 
+    _target_attributes: ClassVar[tuple[str, ...]] = ("penalty_",)  # one for each target where there are several
+
     coef_: FloatArray
     intercept_: "float | FloatArray"
     scaled_coef_: FloatArray
-    penalty_: float
+    penalty_: "float | FloatArray"
     feature_names_in_: NDArray[np.object_]
     n_features_in_: int
     term_names_: NDArray[np.object_]
@@ -90,6 +92,7 @@ class LinearFit(Estimator, ABC):
     targets_: tuple[Term, ...]
     row_map_: str | None
     results_: tuple[TargetResults, ...]
+    fitted_params_: dict[str, Any]
 
     @abstractmethod
     def _solve(self, equations: Equations) -> Solution:
@@ -126,7 +129,14 @@ class LinearFit(Estimator, ABC):
         """
         pooled = pool(releases, target, rows)
         first = pooled[0]
-        self.results_ = tuple(TargetResults(equations, self._solve(equations)) for equations in pooled)
+        results, found = [], []
+        for equations in pooled:
+            results.append(TargetResults(equations, self._solve(equations)))
+            found.append([getattr(self, name) for name in self._target_attributes])
+        self.results_, self.fitted_params_ = tuple(results), self.get_params()
+        if len(pooled) > 1:
+            for name, values in zip(self._target_attributes, zip(*found, strict=True), strict=True):
+                setattr(self, name, np.array(values))
         self.columns_, self.terms_ = first.columns, first.terms
         self.targets_ = tuple(equations.target for equations in pooled)
         self.feature_names_in_ = np.array([column.name for column in first.columns], dtype=object)
@@ -348,11 +358,15 @@ class LinearFit(Estimator, ABC):
         equations = self._results_of(target).equations
         if len(equations.sites) < 2:
             raise EstimationError("leaving one site out needs several releases: fit on a list of them")
-        other = type(self)(**self.get_params())
+        other = type(self)(**self.fitted_params_ | self._settled())
         return tuple(
             site_error(site, other._solve(without_site(equations, k)).theta, equations.target.scale)
             for k, site in enumerate(own_equations(equations).sites)
         )
+
+    def _settled(self) -> dict[str, Any]:
+        """Return hyper-parameters that were chosen by rule as they were chosen, where the rule needs all sites."""
+        return {}
 
     def identification(self, alpha: float = 0.05, target: str | None = None) -> Identification:
         """Say how far the data outweigh the noise, and what would bound the intervals."""

@@ -1,5 +1,7 @@
 """Shrinkage that knows the noise: a prior fitted to the release, and the posterior mean under it."""
 
+from typing import ClassVar
+
 from analyst_client.estimators.base import LinearFit
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.prior import fit_prior
@@ -26,6 +28,8 @@ class EmpiricalBayes(LinearFit):
     >>> fit.coef_.round(2).tolist(), round(fit.intercept_, 2)
     ([0.2], 0.5)
     """
+
+    _target_attributes: ClassVar[tuple[str, ...]] = ("penalty_", "prior_variance_")
 
     prior_variance_: float
 

@@ -52,6 +52,7 @@ class ShrunkProjection(LinearFit):
 
     def _solve(self, equations: Equations) -> Solution:
         check_boolean(equations)
+        self.penalty_ = 0.0
         eigenvalues, vectors = np.linalg.eigh(equations.xtx)
         self.gram_ = A = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
         self.base_rate_ = base_rate(float(A[0, 0]), float(equations.xty[0]))

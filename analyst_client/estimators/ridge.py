@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,8 +103,13 @@ class Ridge(LinearFit):
         self.penalty = penalty
 
     def _solve(self, equations: Equations) -> Solution:
-        self.penalty_ = choose_penalty(self.penalty, equations)
-        return solve_definite(equations, self.penalty_ * equations.penalised)
+        penalty = choose_penalty(self.penalty, equations)
+        self.penalty_ = penalty
+        return solve_definite(equations, penalty * equations.penalised)
+
+    def _settled(self) -> dict[str, Any]:
+        by_sites = self.fitted_params_["penalty"] == "leave-one-site-out" and isinstance(self.penalty_, float)
+        return {"penalty": self.penalty_} if by_sites else {}
 
 
 @dataclass(frozen=True)

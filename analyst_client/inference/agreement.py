@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.pooling import own_equations
-from analyst_client.inference.quantiles import chi2_tail
+from analyst_client.inference.score import p_value
 
 FloatArray = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ class HeterogeneityTest:
     Attributes
     ----------
     statistic : float
-        χ² with `dof` degrees of freedom if they have.
+        χ² with `dof` degrees of freedom if they have; F where few public rows take part.
     dof : int
         (K − 1) · D.
     pvalue : float
@@ -72,18 +72,26 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
         raise EstimationError("heterogeneity needs several releases: fit on a list of them")
     own = own_equations(equations)
     d = len(equations.terms)
-    stacked, values = [], []
+    stacked, values, kurtosis, least = [], [], 0.0, max(equations.scale.dof, 1.0)
     for site in own.sites:
         variance = site.variance if site.variance is not None else equations.scale.variances[_first_hospital(equations)]
         alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
         covariance = alone.sampling_covariance(np.array([variance])) + alone.noise_covariance(equations.solution)
+        if not float(np.max(np.diag(covariance))) > 0.0:
+            raise EstimationError(
+                f"{site.release.dataset!r} leaves no residual and has no noise: it cannot be compared"
+            )
         root = np.linalg.cholesky(covariance + np.diag(np.diag(covariance)) * 1e-12)
+        whitened = np.asarray(site.directions(np.linalg.inv(root)), dtype=np.float64)
+        kurtosis += site.law.joint_fourth_cumulant(whitened, site.own(equations.solution))
+        if site.variance is not None:
+            least = min(least, (site.rows or 0.0) - d)
         stacked.append(np.linalg.solve(root, site.xtx))
         values.append(np.linalg.solve(root, site.xty))
     residual = np.linalg.lstsq(np.concatenate(stacked), np.concatenate(values), rcond=None)
     left = np.concatenate(values) - np.concatenate(stacked) @ residual[0]
     statistic, dof = float(left @ left), (len(own.sites) - 1) * d
-    return HeterogeneityTest(statistic, dof, chi2_tail(statistic, dof))
+    return HeterogeneityTest(statistic, dof, p_value(statistic, least, kurtosis, dof))
 
 
 def site_error(site: Site, theta: FloatArray, target_scale: float) -> SiteError:

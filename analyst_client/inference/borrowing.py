@@ -52,13 +52,14 @@ def anchored(site: Site, hospitals: Equations) -> Site:
 
     Notes
     -----
-    Let the public coefficients be :math:`\theta_U = \theta + \delta`, :math:`\delta \sim N(0, T)` with T diagonal.
+    Let the public coefficients be :math:`\theta_U = \theta + \delta`, :math:`\delta \sim N(0, T)` T its covariance.
     Then the public fit tells of θ with covariance :math:`V_U + T`, :math:`V_U = s_U^2A_U^{-1}`, which equations with
     the matrix :math:`A' = s_U^2(V_U + T)^{-1}` and the right side :math:`A'\hat\theta_U` say.
 
     T is not known, and an estimate that is too small would lend the public rows a voice that they have not earned. So
-    it is an upper bound: :math:`T_j = \tau^2/S_{jj} + d_j^2` with S the mean square of each term, τ² the largest that
-    the hospitals do not reject, and d the difference of the two fits, against single coefficients that differ.
+    it is an upper bound: :math:`T = \mathrm{diag}(\tau^2/S_{jj} + d_j^2) + dd^\top` with S the mean square of each
+    term, τ² the largest that the hospitals do not reject, and d the difference of the two fits: against single
+    coefficients that differ, and against many that differ a little in one direction, which a sum of them adds up.
     The hospitals' score at the public fit, :math:`g = \tilde b - \tilde A\hat\theta_U`, has the covariance
     :math:`\Omega(\hat\theta_U) + A(V_U + T)A`, so :math:`Q(\tau^2) = g^\top(\cdot)^{-1}g` is χ² with D degrees of
     freedom however weakly the hospitals' own fit is identified, and τ² solves Q = its 1 % quantile.
@@ -77,8 +78,9 @@ def anchored(site: Site, hospitals: Equations) -> Site:
     sizes, vectors = np.linalg.eigh(spread @ spread.T)
     squares = (vectors.T @ score) ** 2
     tau = _largest_spread(squares, np.maximum(sizes, 0.0), chi2_quantile(BOUND_FAILS, d))
-    T = tau * shape + (hospitals.solution - theta) ** 2
-    information = site.variance * np.linalg.inv(inverse + np.diag(T))
+    apart = hospitals.solution - theta
+    T = np.diag(tau * shape + apart**2) + np.outer(apart, apart)
+    information = site.variance * np.linalg.inv(inverse + T)
     information = (information + information.T) / 2.0
     return replace(site, xtx=information, xty=information @ theta)
 

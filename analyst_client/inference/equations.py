@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import NoiseLaw
+from analyst_client.inference.quantiles import truncated_normal_points
 from analyst_client.inference.score import ScoreRegion
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
 WEIGHT_MARGIN = 0.15
+SCALE_POINTS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +64,8 @@ class Site:
         return NoiseLaw.of(self.release.noise, len(self.xty))
 
     @cached_property
-    def weight_share(self) -> float:
-        r"""How much smaller than s²A the sampling covariance of the score is, because rows were weighted.
+    def weight_shares(self) -> FloatArray:
+        r"""How much smaller than s²A the sampling covariance is, because rows were weighted: κ of each own term.
 
         Notes
         -----
@@ -71,23 +73,33 @@ class Site:
         :math:`A = \sum w^2xx^\top`, and the release does not hold the former. In the mean over rows
         :math:`\sum w^4xx^\top \approx \kappa A` with κ the mean of w². Every row adds at most R² to tr A, so there are
         at least tr A/R² rows, and κ is at most :math:`A_{00}R^2/\mathrm{tr}A`, with equality where all rows are
-        weighted. A margin of 0.15 (1 − κ) meets that κ varies with direction: with default norms the true standard
-        errors were 0.74 to 1.02 times those assumed on nine real sets, and up to 1.18 times on a tenth
-        (``bench/weights.py``). Taking 1 for κ would overstate them by 15 to 90 %.
+        weighted. A margin of 0.15 (1 − κ) meets that κ varies with direction. For the constant and for 0/1 terms,
+        which rows of little weight may all lack, κ is 1: the safe side. With default norms the true standard errors of
+        slopes were 0.74 to 1.02 times those assumed on nine real sets, and up to 1.18 times on a tenth
+        (``bench/weights.py``); taking 1 throughout would overstate them by 15 to 90 %.
         """
         rows = self.release.request.get("rows")
         norm = rows.get("norm") if isinstance(rows, dict) and rows.get("map") == "ball" else None
-        own = self.release.xtx
+        own, shares = self.release.xtx, np.ones(len(self.xty))
         if norm is None or own is None or not self.release.has_constant:
-            return 1.0
+            return shares
         trace = float(np.trace(own))
         mean = min(max(own[0, 0], 0.0) * norm**2 / trace, 1.0) if trace > 0.0 else 1.0
-        return float(mean + WEIGHT_MARGIN * (1.0 - mean))
+        shares[[term.kind == "numeric" for term in self.release.terms]] = mean + WEIGHT_MARGIN * (1.0 - mean)
+        return shares
 
-    @property
-    def sampling_share(self) -> float:
-        """The sampling covariance of the score within a sum, over s²A: `weight_share` times `overlap`."""
-        return self.weight_share * self.overlap
+    @cached_property
+    def sampling(self) -> FloatArray:
+        """The sampling covariance of the score within a sum of sites, over s², of shape (D, D).
+
+        With the shares of weighted rows, and `overlap` times over where other releases may have the same rows.
+        """
+        own = self.release.xtx
+        if self.variance is not None or own is None:
+            return self.xtx
+        root = np.sqrt(self.weight_shares)
+        covariance: FloatArray = self.overlap * (self.to_common @ (own * np.outer(root, root)) @ self.to_common.T)
+        return covariance
 
     def own(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients in the release's own units."""
@@ -130,13 +142,14 @@ class ResidualScale:
     Attributes
     ----------
     variances : ndarray of shape (K,)
-        s² of each site: one for all hospitals, and each public site's own. Not negative.
+        s² of each site: one for all hospitals, and each public site's own. Not negative: where the noise leaves it
+        uncertain, the mean of a normal law around the estimate that is cut off at 0.
     unbiased : ndarray of shape (K,)
-        The estimates before those below 0 were set to 0.
+        The estimates themselves, which may be below 0.
     noise_sd : ndarray of shape (K,)
         Standard deviation of the privacy noise in each.
     dof : float
-        Rows less coefficients.
+        Rows that s² is estimated from, less coefficients.
     """
 
     variances: FloatArray
@@ -154,6 +167,8 @@ class Equations:
     sites : tuple of Site
     weights : ndarray of shape (K,)
         w, the largest 1.
+    slopes : ndarray of shape (K,)
+        How fast each weight grows with the site's own noisy count, see `xtx`.
     columns : tuple of Column
     terms : tuple of Term
     target : Term
@@ -164,6 +179,7 @@ class Equations:
     columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     target: Term
+    slopes: FloatArray | None = None
 
     @property
     def has_constant(self) -> bool:
@@ -183,8 +199,20 @@ class Equations:
 
     @cached_property
     def xtx(self) -> FloatArray:
-        """The pooled noisy XᵀX, of shape (D, D)."""
-        return _weighted_sum(self.weights, [site.xtx for site in self.sites])
+        r"""The pooled noisy XᵀX, of shape (D, D).
+
+        A weight that grows with the site's noisy count is the larger the larger that count's own noise :math:`E_{00}`
+        was: :math:`E[w(n + E_{00})E_{00}] = v_{00}E[w']` (Stein's lemma), which is taken off again.
+        """
+        pooled = _weighted_sum(self.weights, [site.xtx for site in self.sites])
+        if self.slopes is None or not self.slopes.any():
+            return pooled
+        pooled = pooled.copy()
+        for slope, site in zip(self.slopes, self.sites, strict=True):
+            if slope != 0.0:
+                first = site.to_common[:, 0]
+                pooled -= slope * float(site.law.xtx[0, 0]) * np.outer(first, first)
+        return pooled
 
     @cached_property
     def xty(self) -> FloatArray:
@@ -200,7 +228,7 @@ class Equations:
                 "without a constant the release does not tell how many rows there are: ask with intercept=True, "
                 "or state rows= when fitting"
             )
-        return float(sum((site.rows or 0.0) / site.overlap for site in self.sites))
+        return float(sum(max(site.rows or 0.0, 0.0) / site.overlap for site in self.sites))
 
     @cached_property
     def solution(self) -> FloatArray:
@@ -214,13 +242,12 @@ class Equations:
         return solution
 
     def sampling_covariance(self, variances: FloatArray) -> FloatArray:
-        r"""Return :math:`\sum_k w_k^2 m_ks_k^2\kappa_k A_k`, positive semidefinite, of shape (D, D).
+        r"""Return :math:`\sum_k w_k^2 s_k^2S_k` with each site's `Site.sampling` S, semidefinite, of shape (D, D).
 
         Releases of one population share rows, so their sampling errors do not average out: of m of them the sum has at
         most m times the covariance that independent ones would have, and just that where all rows are the same.
         """
-        shares = self.weights**2 * variances * [site.sampling_share for site in self.sites]
-        return _nearest_semidefinite(_weighted_sum(shares, [site.xtx for site in self.sites]))
+        return _nearest_semidefinite(_weighted_sum(self.weights**2 * variances, [site.sampling for site in self.sites]))
 
     def noise_covariance(self, theta: FloatArray) -> FloatArray:
         """Return the covariance of the privacy noise in the pooled score at θ, of shape (D, D)."""
@@ -255,17 +282,55 @@ class Equations:
 
     def excess_kurtosis(self, contrasts: FloatArray) -> FloatArray:
         r"""Return the excess kurtosis of each :math:`c^\top A^{-1}g` at the solution, of shape (P,)."""
-        directions = np.asarray(np.linalg.solve(self.xtx.T, contrasts.T).T, dtype=np.float64)
+        theta, directions = self.solution, self._directions(contrasts)
         variance = np.sum((directions @ self.covariance) * directions, axis=1)
         cumulants = np.zeros(len(contrasts))
         for weight, site in zip(self.weights, self.sites, strict=True):
-            cumulants += site.law.fourth_cumulant(weight * site.directions(directions), site.own(self.solution))
-        excess: FloatArray = np.minimum(cumulants / variance**2, 3.0)
+            cumulants += site.law.fourth_cumulant(weight * site.directions(directions), site.own(theta))
+        known = np.where(variance > 0.0, variance, 1.0)
+        excess: FloatArray = np.where(variance > 0.0, np.minimum(cumulants / known**2, 3.0), 0.0)
         return excess
 
-    def reweighted(self, weights: FloatArray) -> "Equations":
-        """Return the same sites with other weights."""
-        return replace(self, weights=weights / np.max(weights))
+    def joint_excess_kurtosis(self, contrasts: FloatArray) -> float:
+        r"""Return that of the sum of squares of the standardised :math:`CA^{-1}g`, see `p_value`."""
+        theta, directions = self.solution, self._directions(contrasts)
+        root = np.linalg.cholesky(directions @ self.covariance @ directions.T)
+        whitened = np.asarray(np.linalg.solve(root, directions), dtype=np.float64)
+        return sum(
+            site.law.joint_fourth_cumulant(weight * site.directions(whitened), site.own(theta))
+            for weight, site in zip(self.weights, self.sites, strict=True)
+        )
+
+    def spreads(self, contrasts: FloatArray) -> FloatArray | None:
+        """Return likely variances of each contrast over the assumed one, of shape (P, n); None where s² is known.
+
+        The privacy noise in yᵀy leaves the hospitals' s² uncertain: it is taken as normal around its estimate, given
+        that it is positive, and these are equally likely points of that law.
+        """
+        hospital = next((k for k, site in enumerate(self.sites) if site.variance is None), None)
+        if hospital is None or self.scale.noise_sd[hospital] == 0.0:
+            return None
+        directions = self._directions(contrasts)
+        share = np.array([float(site.variance is None) for site in self.sites])
+        sampled = np.sum((directions @ self.sampling_covariance(share)) * directions, axis=1)
+        whole = np.sum((directions @ self.covariance) * directions, axis=1)
+        assumed = float(self.scale.variances[hospital])
+        points = truncated_normal_points(
+            float(self.scale.unbiased[hospital]), float(self.scale.noise_sd[hospital]), SCALE_POINTS
+        )
+        known = np.where(whole > 0.0, whole, 1.0)
+        spreads: FloatArray = np.maximum(1.0 + np.multiply.outer(sampled / known, points - assumed), 1e-12)
+        return spreads
+
+    def _directions(self, contrasts: FloatArray) -> FloatArray:
+        """Return what the score is multiplied with in each contrast of the solution, of shape (P, D)."""
+        assert len(self.solution)  # which says so where there is none
+        return np.asarray(np.linalg.solve(self.xtx.T, contrasts.T).T, dtype=np.float64)
+
+    def reweighted(self, weights: FloatArray, slopes: FloatArray | None = None) -> "Equations":
+        """Return the same sites with other weights, and how fast these grow with noisy counts."""
+        largest = float(np.max(weights))
+        return replace(self, weights=weights / largest, slopes=None if slopes is None else slopes / largest)
 
 
 def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
@@ -284,22 +349,22 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     """
     sites, weights = equations.sites, equations.weights
     inverse = np.linalg.inv(equations.xtx)
-    dof = equations.rows - len(theta)
     scale = np.array([site.variance if site.variance is not None else 0.0 for site in sites])
     noise_sd = np.zeros(len(sites))
     hospitals = [k for k, site in enumerate(sites) if site.variance is None]
+    total = equations.rows  # says so where it is not known
     if not hospitals:
-        return ResidualScale(scale, scale, noise_sd, dof)
+        return ResidualScale(scale, scale, noise_sd, total - len(theta))
     noise = [site.noise_covariance(theta) for site in sites]
     known = _weighted_sum(weights**2, noise) + _weighted_sum(weights**2 * scale, [site.xtx for site in sites])
-    shares = weights**2 * [site.sampling_share if site.variance is None else 0.0 for site in sites]
-    unknown = _weighted_sum(shares, [site.xtx for site in sites])
-    sums, variances, rows = np.zeros(len(hospitals)), np.zeros(len(hospitals)), np.zeros(len(hospitals))
+    private = np.array([float(site.variance is None) for site in sites])
+    unknown = _weighted_sum(weights**2 * private, [site.sampling for site in sites])
+    sums, variances, rows, counts = (np.zeros(len(hospitals)) for _ in range(4))
     for i, k in enumerate(hospitals):
         site, around = sites[k], inverse @ sites[k].xtx @ inverse
         sums[i] = site.residual_sum(theta) + 2.0 * weights[k] * np.sum(inverse * noise[k]) - np.sum(around * known)
-        taken = 2.0 * weights[k] * site.weight_share * np.sum(inverse * site.xtx) - np.sum(around * unknown)
-        rows[i] = (site.rows or 0.0) - taken
+        taken = 2.0 * weights[k] / site.overlap * np.sum(inverse * site.sampling) - np.sum(around * unknown)
+        rows[i], counts[i] = (site.rows or 0.0) - taken, max(site.rows or 0.0, 0.0) / site.overlap
         variances[i] = site.residual_sum_covariance(theta, theta)
     shares = np.ones(len(hospitals))
     for _ in range(2):  # the second pass weights noisy residual sums by what they are worth
@@ -308,11 +373,12 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
         spread = variances + 2.0 * np.maximum(rows, 1.0) * max(estimate, 0.0) ** 2
         shares = np.maximum(rows, 0.0) / np.where(spread > 0.0, spread, 1.0)
         shares = shares / np.max(shares) if shares.any() else np.ones(len(hospitals))
+    sd = math.sqrt(float(shares**2 @ variances)) / max(float(shares @ rows), 1.0)
     unbiased = scale.copy()
-    unbiased[hospitals] = estimate
-    scale[hospitals] = max(estimate, 0.0)
-    noise_sd[hospitals] = math.sqrt(float(shares**2 @ variances)) / max(float(shares @ rows), 1.0)
-    return ResidualScale(scale, unbiased, noise_sd, dof)
+    unbiased[hospitals], noise_sd[hospitals] = estimate, sd
+    scale[hospitals] = max(estimate, 0.0) if sd == 0.0 else np.mean(truncated_normal_points(estimate, sd, SCALE_POINTS))
+    effective = float(shares @ counts) ** 2 / max(float(shares**2 @ counts), 1e-300)
+    return ResidualScale(scale, unbiased, noise_sd, effective - len(theta))
 
 
 def _weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:

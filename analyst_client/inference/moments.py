@@ -25,5 +25,5 @@ def moments_of(equations: Equations) -> NoisyMoments:
         float(law.yty) if known and law.yty is not None else math.inf,
         constant=equations.has_constant,
         rows=None if equations.has_constant else max(float(site.rows or 0.0), 1.0),
-        weight_share=site.weight_share,
+        weight_shares=site.weight_shares,
     )

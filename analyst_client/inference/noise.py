@@ -105,6 +105,23 @@ class NoiseLaw:
         cumulants: FloatArray = self.excess_kurtosis * fourth
         return cumulants
 
+    def joint_fourth_cumulant(self, directions: FloatArray, beta: FloatArray) -> float:
+        r"""Return :math:`\sum_{ij}\mathrm{cum}(z_i, z_i, z_j, z_j)` of the q numbers :math:`z = U(e - E\beta)`.
+
+        It is what the variance of :math:`|z|^2` has beyond that of a normal z. A draw of variance v that z holds c
+        times, c a vector, adds :math:`\kappa(v|c|^2)^2`.
+        """
+        if self.excess_kurtosis == 0.0:
+            return 0.0
+        rows, columns = np.triu_indices(len(beta), 1)
+        pairs = directions[:, rows] * beta[columns] + directions[:, columns] * beta[rows]
+        sums = (
+            np.sum((np.sum(directions**2, axis=0) * self.xty) ** 2)
+            + np.sum((np.sum((directions * beta) ** 2, axis=0) * np.diag(self.xtx)) ** 2)
+            + np.sum((np.sum(pairs**2, axis=0) * self.xtx[rows, columns]) ** 2)
+        )
+        return float(self.excess_kurtosis * sums)
+
     def draw(self, generator: np.random.Generator, count: int) -> tuple[FloatArray, FloatArray]:
         """Draw noise for XᵀX and Xᵀy, of shapes (count, D, D) and (count, D): local simulation, not privacy."""
         d = len(self.xty)

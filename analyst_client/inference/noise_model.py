@@ -37,8 +37,8 @@ class NoisyMoments:
     rows : float or None
         The number of rows; too small a number errs on the safe side. None: it is the constant's own noisy diagonal
         entry, under row weights the sum of their squares.
-    weight_share : float
-        How much smaller than A/τ the covariance of Xᵀu is, because rows were weighted: see `Site.weight_share`.
+    weight_shares : ndarray of shape (D,) or None
+        How much smaller than A/τ the covariance of Xᵀu is, because rows were weighted: see `Site.weight_shares`.
 
     Raises
     ------
@@ -54,7 +54,7 @@ class NoisyMoments:
     yty_variance: float
     constant: bool = True
     rows: float | None = None
-    weight_share: float = 1.0
+    weight_shares: FloatArray | None = None
 
     def __post_init__(self) -> None:
         """Check shapes and signs."""
@@ -172,7 +172,8 @@ class NoiseModel:
         eigenvalues, vectors = np.linalg.eigh(moments.xtx)
         floor = max(math.sqrt(moments.xtx_variance.max()), 1e-9 * abs(eigenvalues[-1]))
         self.xtx = (vectors * np.maximum(eigenvalues, floor)) @ vectors.T
-        self.sampling = moments.weight_share * self.xtx
+        shares = np.ones(d) if moments.weight_shares is None else moments.weight_shares
+        self.sampling = self.xtx * np.sqrt(np.outer(shares, shares))
         self.counted = moments.rows is None  # by the constant's own diagonal entry
         self.rows = float(moments.xtx[0, 0]) if moments.rows is None else moments.rows
         self.rows_variance = float(moments.xtx_variance[0, 0]) if self.counted else 0.0

@@ -1,7 +1,9 @@
 """From releases to equations: common units for sites with different bounds, and weights by their noise."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +18,15 @@ FloatArray = NDArray[np.float64]
 
 
 def pool(
-    releases: Release | Sequence[Release], target: str | None = None, rows: float | Sequence[float] | None = None
+    releases: Release | Sequence[Release] | Mapping[str, Release],
+    target: str | None = None,
+    rows: float | Sequence[float] | None = None,
 ) -> list[Equations]:
     r"""Return the equations of each target.
 
     Parameters
     ----------
-    releases : Release or sequence of Release
+    releases : Release, or sequence or mapping of Release
         All with the same terms and targets; bounds, scalings, noise and order may differ.
     target : str, optional
         One of the targets. Default all, in the order of the first release.
@@ -52,14 +56,18 @@ def pool(
     measured in the diagonal of S, is :math:`\sum w_k^2\,\mathrm{tr}(S^{-1}\Omega_k)/(\sum w_kn_k)^2`, least for
     :math:`w_k = n_k/\mathrm{tr}(S^{-1}\Omega_k)`. Without noise that is one over the residual variance, the plain sum;
     a site whose noise outweighs its rows counts the less. One weight for a whole site, from row counts and noise
-    levels, keeps the pooled equations linear, symmetric and exactly centred at the true coefficients.
+    levels, keeps the pooled equations linear and symmetric; that a noisy count raises its own weight is corrected for,
+    see `Equations.xtx`.
     """
+    if isinstance(releases, Mapping):
+        releases = list(releases.values())
     listed = [releases] if isinstance(releases, Release) else list(releases)
     if not listed:
         raise ValueError("a fit needs at least one release")
-    bought = [release.id for release in listed if release.receipt is not None]
-    if len(set(bought)) < len(bought):
+    if len({release.text for release in listed}) < len(listed):
         raise ValueError("the same release is in the list twice: it tells nothing new the second time")
+    if rows is not None and any(release.has_constant for release in listed):
+        raise ValueError("rows= is for releases without a constant: one that has it tells of its rows itself")
     counts = _row_counts(rows, len(listed))
     for release in listed:
         if release.xtx is None or release.xty is None or not release.targets:
@@ -85,7 +93,7 @@ def own_equations(equations: Equations) -> Equations:
 def without_site(equations: Equations, k: int) -> Equations:
     """Return the equations of all sites but one, pooled anew."""
     own = own_equations(equations).sites
-    return _pooled(replace(equations, sites=own[:k] + own[k + 1 :], weights=np.ones(len(own) - 1)))
+    return _pooled(replace(equations, sites=own[:k] + own[k + 1 :], weights=np.ones(len(own) - 1), slopes=None))
 
 
 def _equations(
@@ -130,15 +138,21 @@ def noise_weighted(equations: Equations) -> Equations:
     counts = np.maximum(counts.astype(np.float64), 0.0)
     if not counts.any():
         raise EstimationError("no release tells of any row: the noise outweighs the data")
+    weights[private], slopes = np.where(counts > 0.0, 1.0, 0.0), np.zeros(len(sites))
     theta, variance = np.zeros(d), _mean_square([sites[k] for k in private], counts)
     diagonals = np.array([np.diag(sites[k].xtx) for k in private]).T
     for _ in range(2):
-        plain = diagonals @ weights[private]
+        plain = np.abs(diagonals @ weights[private])
         shape = np.maximum(plain, 1e-3 * np.max(plain)) / (weights[private] @ counts)
         for k, count in zip(private, counts, strict=True):
-            noise = np.diag(sites[k].noise_covariance(theta))
-            weights[k] = count / np.sum(count * sites[k].sampling_share * variance + noise / shape)
-        equations = equations.reweighted(weights)
+            # the site's variance for one row, and that of its noise, both over the mean square of each term
+            sampled = variance * sites[k].overlap * float(np.sum(sites[k].weight_shares))
+            noise = float(np.sum(np.diag(sites[k].noise_covariance(theta)) / shape))
+            whole = count * sampled + noise
+            weights[k] = count / whole if whole > 0.0 else 0.0
+            counted = count > 0.0 and sites[k].release.has_constant
+            slopes[k] = noise / whole**2 if counted and whole > 0.0 else 0.0
+        equations = equations.reweighted(weights, slopes)
         try:
             found, scale = equations.solution, equations.scale
         except EstimationError:
@@ -246,7 +260,13 @@ def _target(release: Release, name: str) -> int:
 def _row_counts(rows: float | Sequence[float] | None, count: int) -> list[float | None]:
     if rows is None:
         return [None] * count
-    listed = [float(rows)] if isinstance(rows, int | float) else [float(value) for value in rows]
-    if len(listed) != count:
+    given: list[object] = list(rows) if isinstance(rows, Iterable) else [rows]
+    if len(given) != count:
         raise ValueError(f"rows must have one number for each of the {count} releases")
-    return list(listed)
+    known: list[float | None] = []
+    for value in given:
+        number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        if not (math.isfinite(number) and number > 0.0):
+            raise ValueError(f"rows must be finite and positive, not {value!r}")
+        known.append(number)
+    return known

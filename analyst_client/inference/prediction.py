@@ -13,8 +13,9 @@ POINTS = 24
 
 def mean_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Return centers and half lengths of intervals for the mean at scaled rows, each of shape (n,), scaled units."""
-    kurtosis = results.equations.excess_kurtosis(rows)
-    return results.equations.region.intervals(rows, critical_value(check_alpha(alpha), results.dof, kurtosis))
+    equations = results.equations
+    kurtosis, spreads = equations.excess_kurtosis(rows), equations.spreads(rows)
+    return equations.region.intervals(rows, critical_value(check_alpha(alpha), results.dof, kurtosis, spreads))
 
 
 def value_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -27,6 +28,7 @@ def value_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> t
     uncertain: it is taken as normal around its estimate, given that it is positive, and the half length h solves
     :math:`E\,P(|T| > h/\sqrt{e^2 + s^2}) = \alpha`. Without noise that is the textbook's interval.
     """
+    _ = results.scale  # says so where a release does not tell it
     center, half = mean_intervals(results, rows, alpha)
     dof, scale, main = results.dof, results.equations.scale, results.main_site
     variances = truncated_normal_points(float(scale.unbiased[main]), float(scale.noise_sd[main]), POINTS)

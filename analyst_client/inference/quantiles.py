@@ -19,20 +19,7 @@ def student_quantile(upper_tail: float, dof: float) -> float:
     return float(-special.stdtrit(dof, upper_tail))
 
 
-def student_tail(value: float, dof: float) -> float:
-    """Return the probability that Student's t exceeds a value.
-
-    Examples
-    --------
-    >>> round(student_tail(2.228, 10.0), 4)
-    0.025
-    """
-    from scipy import special  # noqa: PLC0415 -- see the module
-
-    return float(special.stdtr(dof, -value))
-
-
-def f_tail(value: float, constraints: int, dof: float) -> float:
+def f_tail(value: float, constraints: float, dof: float) -> float:
     """Return the probability that F exceeds a value.
 
     Examples
@@ -66,19 +53,6 @@ def chi2_quantile(lower_tail: float, dof: float) -> float:
     return float(special.chdtri(dof, 1.0 - lower_tail))
 
 
-def chi2_tail(value: float, dof: float) -> float:
-    """Return the probability that a χ² variable exceeds a value.
-
-    Examples
-    --------
-    >>> round(chi2_tail(3.841, 1.0), 3)
-    0.05
-    """
-    from scipy import special  # noqa: PLC0415 -- see the module
-
-    return float(special.chdtrc(dof, value))
-
-
 def truncated_normal_points(mean: float, sd: float, count: int) -> FloatArray:
     """Return equally likely points of a normal law that is cut off at 0.
 
@@ -88,12 +62,17 @@ def truncated_normal_points(mean: float, sd: float, count: int) -> FloatArray:
     [1.0, 1.0, 1.0]
     >>> truncated_normal_points(0.0, 1.0, 2).round(3).tolist()
     [0.319, 1.15]
+    >>> truncated_normal_points(-100.0, 1.0, 2).round(4).tolist()
+    [0.0029, 0.0139]
     """
     from scipy import special  # noqa: PLC0415 -- see the module
 
     if sd == 0.0:
         return np.full(count, mean)
+    shares = (np.arange(count) + 0.5) / count
+    if mean < -6.0 * sd:  # so far out the tail is exponential, and its share too small for a float's difference
+        return -np.log1p(-shares) * sd**2 / -mean
     above = special.ndtr(mean / sd)
-    tails = above * (1.0 - (np.arange(count) + 0.5) / count)
+    tails = above * (1.0 - shares)
     points: FloatArray = np.maximum(mean - sd * special.ndtri(tails), 0.0)
     return points

@@ -183,7 +183,7 @@ class TargetResults:
     ) -> list[ConfidenceSet]:
         """Return the confidence sets of other linear functions of the scaled coefficients."""
         kurtosis = self.equations.excess_kurtosis(contrasts) if excess_kurtosis is None else excess_kurtosis
-        critical = critical_value(check_alpha(alpha), self.dof, kurtosis)
+        critical = critical_value(check_alpha(alpha), self.dof, kurtosis, self.equations.spreads(contrasts))
         sets = self.equations.region.project(contrasts, critical)
         return [
             ConfidenceSet(found.kind, found.lower + float(shift), found.upper + float(shift))
@@ -213,18 +213,24 @@ class TargetResults:
     @property
     def pvalues(self) -> FloatArray:
         """P-values of each parameter being 0, from the statistic that `confidence_sets` invert, of shape (P,)."""
-        found = []
-        for contrast, offset, kurtosis in zip(self.contrasts, self.offsets, self.excess_kurtosis, strict=True):
-            statistic = self.equations.region.statistic(contrast[np.newaxis], np.array([-offset]))
-            found.append(p_value(statistic, self.dof, float(kurtosis)))
-        return np.array(found)
+        return np.array(
+            [
+                self.test(contrast[np.newaxis], np.array([-offset])).pvalue
+                for contrast, offset in zip(self.contrasts, self.offsets, strict=True)
+            ]
+        )
 
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
         q, dof = len(contrasts), self.dof
         statistic = self.equations.region.statistic(contrasts, values)
-        kurtosis = float(self.equations.excess_kurtosis(contrasts)[0]) if q == 1 else 0.0
-        return TestResult(statistic / q, q, dof, p_value(statistic, dof, kurtosis, q))
+        equations = self.equations
+        kurtosis = (
+            float(equations.excess_kurtosis(contrasts)[0]) if q == 1 else equations.joint_excess_kurtosis(contrasts)
+        )
+        spreads = equations.spreads(contrasts)
+        spread = None if spreads is None else spreads.mean(axis=0)
+        return TestResult(statistic / q, q, dof, p_value(statistic, dof, kurtosis, q, spread))
 
     def f_test(self) -> TestResult:
         """Test that no term beside the constant matters."""
@@ -236,8 +242,12 @@ class TargetResults:
     @property
     def scale(self) -> float:
         """Residual variance of the private rows (of the public ones if there are no others), raw units squared."""
-        variances = self.equations.scale.variances
-        return float(variances[self.main_site]) * self.equations.target.scale**2
+        if any(
+            site.variance is None and site.release.row_map == "ball" and not site.release.has_constant
+            for site in self.equations.sites
+        ):
+            raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")
+        return max(float(self.equations.scale.unbiased[self.main_site]), 0.0) * self.equations.target.scale**2
 
     @property
     def main_site(self) -> int:
@@ -256,11 +266,18 @@ class TargetResults:
             entries = np.array([(site.xty[0], site.xtx[0, 0]) for site in sites])
             null[0] = (weights @ entries[:, 0]) / (weights @ entries[:, 1])
         rows = float(weights @ [site.rows or 0.0 for site in sites])
-        residual = rows * float(equations.scale.variances[self.main_site]) * equations.scale.dof / equations.rows
+        counted_rows = sum(max(site.rows or 0.0, 0.0) / site.overlap for site in sites)
+        variance = max(float(equations.scale.unbiased[self.main_site]), 0.0)
+        residual = rows * variance * (counted_rows - len(self.names)) / counted_rows
         total = float(weights @ [site.residual_sum(null) for site in sites])
         points = (equations.solution, null)
         noise = [[[site.residual_sum_covariance(a, b) for b in points] for a in points] for site in sites]
-        return residual, total, np.einsum("k,kij->ij", weights**2, np.array(noise))
+        covariance = np.einsum("k,kij->ij", weights**2, np.array(noise))
+        inverse = np.linalg.inv(equations.xtx)  # what fitting takes off the residual sum has noise of its own
+        whole = inverse @ equations.covariance
+        sampled = inverse @ equations.sampling_covariance(equations.scale.variances)
+        covariance[0, 0] += 2.0 * max(float(np.sum(whole * whole.T) - np.sum(sampled * sampled.T)), 0.0)
+        return residual, total, covariance
 
     @property
     def rsquared(self) -> float:
@@ -298,9 +315,9 @@ class TargetResults:
         spread = np.diag(xtx)[first:].copy()
         if first:
             spread -= xtx[0, 1:] ** 2 / xtx[0, 0]
-        factors = spread * np.diag(np.linalg.inv(xtx))[first:]
         if np.linalg.eigvalsh(xtx)[0] <= 0.0:
-            factors[:] = math.nan
+            return np.full(len(spread), math.nan)
+        factors: FloatArray = spread * np.diag(np.linalg.inv(xtx))[first:]
         return factors
 
     def identification(self, alpha: float = 0.05) -> Identification:
@@ -315,7 +332,8 @@ class TargetResults:
         """
         equations = self.equations
         region, d = equations.region, len(self.names)
-        critical = float(np.max(critical_value(check_alpha(alpha), self.dof, self.excess_kurtosis)))
+        spreads = equations.spreads(self.contrasts)
+        critical = float(np.max(critical_value(check_alpha(alpha), self.dof, self.excess_kurtosis, spreads)))
         direction = region.weakest_direction()
         apart = np.diag(np.diag(equations.xtx))
         if equations.has_constant:

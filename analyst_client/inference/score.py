@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.inference.quantiles import f_tail, student_quantile, student_tail
+from analyst_client.inference.quantiles import f_tail, student_quantile, student_tails
 
 FloatArray = NDArray[np.float64]
 
@@ -179,7 +179,9 @@ def _one_set(center: float, radius: float, width: float, negative: int) -> Confi
     return ConfidenceSet("line", -np.inf, np.inf)
 
 
-def critical_value(alpha: float, dof: float, excess_kurtosis: FloatArray) -> FloatArray:
+def critical_value(
+    alpha: float, dof: float, excess_kurtosis: FloatArray, spreads: FloatArray | None = None
+) -> FloatArray:
     r"""Return the critical values of score statistics with one degree of freedom.
 
     Parameters
@@ -190,33 +192,74 @@ def critical_value(alpha: float, dof: float, excess_kurtosis: FloatArray) -> Flo
         Residual degrees of freedom.
     excess_kurtosis : ndarray of shape (P,)
         Of the score in the direction of each contrast.
+    spreads : ndarray of shape (P, n), optional
+        Equally likely values of each statistic's true variance over the assumed one. Default it is known.
 
     Notes
     -----
     The square of Student's quantile z, moved by the Cornish-Fisher term of a symmetric law,
     :math:`z + \kappa(z^3 - 3z)/24`. For a single Laplace variable (κ = 3) at α = 0.05 that is 2.166, and the exact
-    quantile 2.118; the normal one is 1.960.
+    quantile 2.118, the normal one is 1.960. With uncertain variances it is where the mean of `p_value` over them is α.
 
     Examples
     --------
     >>> critical_value(0.05, 1e9, np.array([0.0, 3.0])).round(3).tolist()
     [3.841, 4.692]
+    >>> critical_value(0.05, 1e9, np.zeros(1), np.array([[0.5, 1.5]])).round(2).tolist()
+    [4.15]
     """
     z = student_quantile(alpha / 2.0, dof)
-    moved: FloatArray = (z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0) ** 2
-    return moved
+    known: FloatArray = (z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0) ** 2
+    if spreads is None:
+        return known
+    low, high = known * np.min(spreads, axis=1), known * np.max(spreads, axis=1)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        roots = cornish_fisher_root(np.sqrt(middle[:, np.newaxis] / spreads), excess_kurtosis[:, np.newaxis])
+        above = 2.0 * np.mean(student_tails(roots, dof), axis=1) > alpha
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+        if np.all(high - low <= 1e-10 * high):
+            break
+    found: FloatArray = high
+    return found
 
 
-def p_value(statistic: float, dof: float, excess_kurtosis: float = 0.0, constraints: int = 1) -> float:
-    """Return the size at which `critical_value` equals the statistic; for several constraints, that of an F-test."""
-    if constraints > 1:
-        return f_tail(statistic / constraints, constraints, dof)
+def p_value(
+    statistic: float,
+    dof: float,
+    excess_kurtosis: float = 0.0,
+    constraints: int = 1,
+    spreads: FloatArray | None = None,
+) -> float:
+    r"""Return the size at which `critical_value` equals the statistic; for several constraints, that of an F-test.
+
+    There `excess_kurtosis` is that of the whole sum of squares, :math:`\sum_{ij}\mathrm{cum}(i, i, j, j)`: the law is
+    taken as a multiple of one with fewer degrees of freedom, which has the same mean and variance.
+    """
     if np.isinf(statistic):
         return 0.0
-    root = z = float(np.sqrt(statistic))
-    for _ in range(50):  # Newton; the map is increasing for an excess kurtosis up to 8
-        step = (z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0 - root) / (1.0 + excess_kurtosis * (z**2 - 1.0) / 8.0)
-        z -= step
-        if abs(step) <= 1e-14 * max(z, 1.0):
+    ratios = statistic / (np.ones(1) if spreads is None else spreads)
+    if constraints > 1:
+        fewer = constraints / (1.0 + excess_kurtosis / (2.0 * constraints))
+        return float(np.mean([f_tail(float(ratio) / constraints, fewer, dof) for ratio in ratios]))
+    return float(2.0 * np.mean(student_tails(cornish_fisher_root(np.sqrt(ratios), np.asarray(excess_kurtosis)), dof)))
+
+
+def cornish_fisher_root(moved: FloatArray, excess_kurtosis: FloatArray) -> FloatArray:
+    """Return z ≥ 0 with z + κ(z³ − 3z)/24 = the given values; increasing in z for κ below 8.
+
+    Examples
+    --------
+    >>> cornish_fisher_root(np.array([2.166]), np.array([3.0])).round(2).tolist()
+    [1.96]
+    """
+    z = np.broadcast_to(moved, np.broadcast_shapes(np.shape(moved), np.shape(excess_kurtosis))).astype(np.float64)
+    if not np.any(excess_kurtosis):
+        return z
+    for _ in range(50):
+        slope = 1.0 + excess_kurtosis * (z**2 - 1.0) / 8.0
+        step = (z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0 - moved) / slope
+        z = z - step
+        if np.all(np.abs(step) <= 1e-14 * np.maximum(z, 1.0)):
             break
-    return 2.0 * student_tail(z, dof)
+    return np.maximum(z, 0.0)

@@ -101,7 +101,7 @@ def test_a_strong_prior_pulls() -> None:
 
 def test_several_releases_are_refused_with_a_way_out() -> None:
     with pytest.raises(EstimationError, match="one release"):
-        BayesianRegression().fit([release(), release()])
+        BayesianRegression().fit([release(), release(Noise(9.0, 6.0, 5.0, 4.0))])
 
 
 def test_without_a_constant_rows_must_be_stated() -> None:

@@ -213,8 +213,11 @@ class TestPublicRows:
 
     def test_public_rows_alone_are_an_ordinary_fit(self) -> None:
         X, y = rows_of(99, 20000)
-        fit = OLS().fit([self.public(), self.public()])
-        assert fit.params_ == pytest.approx(sm.OLS(y, sm.add_constant(X)).fit().params, **EXACT)
+        other, z = rows_of(98, 20000)
+        more = Release.from_public({f"x{j}": other[:, j] for j in range(3)} | {"y": z}, self.hospitals[0])
+        fit = OLS().fit([self.public(), more])
+        both = sm.OLS(np.concatenate([y, z]), sm.add_constant(np.concatenate([X, other]))).fit()
+        assert fit.params_ == pytest.approx(both.params, rel=2e-3)
 
     def test_too_few_public_rows_are_refused(self) -> None:
         with pytest.raises(EstimationError, match="more rows than terms"):
@@ -346,7 +349,7 @@ def test_no_release_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one release"):
         OLS().fit([])
     with pytest.raises(ValueError, match="one number for each of the 1"):
-        OLS().fit(hospital(1), rows=[1.0, 2.0])
+        OLS().fit(release_of_rows(*rows_of(1), constant=False), rows=[1.0, 2.0])
 
 
 class TestTheSamePeople:
