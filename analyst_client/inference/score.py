@@ -213,14 +213,24 @@ def critical_value(
     if spreads is None:
         return known
     low, high = known * np.min(spreads, axis=1), known * np.max(spreads, axis=1)
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        roots = cornish_fisher_root(np.sqrt(middle[:, np.newaxis] / spreads), excess_kurtosis[:, np.newaxis])
-        above = 2.0 * np.mean(student_tails(roots, dof), axis=1) > alpha
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-        if np.all(high - low <= 1e-10 * high):
-            break
+
+    def lacking(value: FloatArray) -> FloatArray:
+        roots = cornish_fisher_root(np.sqrt(value[:, np.newaxis] / spreads), excess_kurtosis[:, np.newaxis])
+        over: FloatArray = np.log(np.maximum(2.0 * np.mean(student_tails(roots, dof), axis=1), 1e-300) / alpha)
+        return over
+
+    at_low, at_high = lacking(low), lacking(high)
     found: FloatArray = high
+    for _ in range(50):  # false position on the logarithm, which is nearly straight; an end that stays is halved
+        gap = at_low - at_high
+        found = np.where(gap > 0.0, low + (high - low) * at_low / np.where(gap > 0.0, gap, 1.0), high)
+        at_found = lacking(found)
+        if np.all(np.abs(at_found) <= 1e-10) or np.all(high - low <= 1e-12 * high):
+            break
+        above = at_found > 0.0
+        low, high = np.where(above, found, low), np.where(above, high, found)
+        at_low = np.where(above, at_found, at_low / 2.0)
+        at_high = np.where(above, at_high / 2.0, at_found)
     return found
 
 
