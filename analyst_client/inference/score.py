@@ -221,16 +221,19 @@ def critical_value(
 
     at_low, at_high = lacking(low), lacking(high)
     found: FloatArray = high
-    for _ in range(50):  # false position on the logarithm, which is nearly straight; an end that stays is halved
+    side = np.zeros(len(high))
+    for _ in range(50):  # false position on the logarithm, which is nearly straight; an end that stays twice is halved
         gap = at_low - at_high
         found = np.where(gap > 0.0, low + (high - low) * at_low / np.where(gap > 0.0, gap, 1.0), high)
         at_found = lacking(found)
-        if np.all(np.abs(at_found) <= 1e-10) or np.all(high - low <= 1e-12 * high):
+        if np.all((np.abs(at_found) <= 1e-9) | (high - low <= 1e-12 * high)):
             break
         above = at_found > 0.0
-        low, high = np.where(above, found, low), np.where(above, high, found)
-        at_low = np.where(above, at_found, at_low / 2.0)
-        at_high = np.where(above, at_high / 2.0, at_found)
+        at_high = np.where(above & (side > 0.0), at_high / 2.0, at_high)
+        at_low = np.where(~above & (side < 0.0), at_low / 2.0, at_low)
+        low, at_low = np.where(above, found, low), np.where(above, at_found, at_low)
+        high, at_high = np.where(above, high, found), np.where(above, at_high, at_found)
+        side = np.where(above, 1.0, -1.0)
     return found
 
 
