@@ -169,6 +169,8 @@ class Equations:
         w, the largest 1.
     slopes : ndarray of shape (K,)
         How fast each weight grows with the site's own noisy count, see `xtx`.
+    hospitals : Equations or None
+        Those of the hospitals alone, where public rows take part.
     columns : tuple of Column
     terms : tuple of Term
     target : Term
@@ -180,6 +182,16 @@ class Equations:
     terms: tuple[Term, ...]
     target: Term
     slopes: FloatArray | None = None
+    hospitals: "Equations | None" = None
+
+    def of_contrasts(self, contrasts: FloatArray) -> "Equations":
+        """Return the equations from which contrasts are inferred: of several coefficients, the hospitals' alone.
+
+        What is borrowed from public rows is bounded coefficient by coefficient. In a sum of them small shifts would
+        add up, and so would luck in which ones are borrowed.
+        """
+        several = len(contrasts) > 1 or np.count_nonzero(contrasts) > 1
+        return self.hospitals if several and self.hospitals is not None else self
 
     @property
     def has_constant(self) -> bool:

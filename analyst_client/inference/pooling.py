@@ -93,7 +93,9 @@ def own_equations(equations: Equations) -> Equations:
 def without_site(equations: Equations, k: int) -> Equations:
     """Return the equations of all sites but one, pooled anew."""
     own = own_equations(equations).sites
-    return _pooled(replace(equations, sites=own[:k] + own[k + 1 :], weights=np.ones(len(own) - 1), slopes=None))
+    return _pooled(
+        replace(equations, sites=own[:k] + own[k + 1 :], weights=np.ones(len(own) - 1), slopes=None, hospitals=None)
+    )
 
 
 def _equations(
@@ -122,9 +124,8 @@ def _pooled(equations: Equations) -> Equations:
     if not hospitals or len(hospitals) == len(sites):
         return noise_weighted(equations)
     own = noise_weighted(replace(equations, sites=hospitals, weights=np.ones(len(hospitals))))
-    return noise_weighted(
-        replace(equations, sites=tuple(site if site.variance is None else anchored(site, own) for site in sites))
-    )
+    together = tuple(site if site.variance is None else anchored(site, own) for site in sites)
+    return noise_weighted(replace(equations, sites=together, hospitals=own))
 
 
 def noise_weighted(equations: Equations) -> Equations:

@@ -13,7 +13,7 @@ POINTS = 24
 
 def mean_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Return centers and half lengths of intervals for the mean at scaled rows, each of shape (n,), scaled units."""
-    equations = results.equations
+    equations = results.equations.hospitals or results.equations  # a prediction is a sum of coefficients
     kurtosis, spreads = equations.excess_kurtosis(rows), equations.spreads(rows)
     return equations.region.intervals(rows, critical_value(check_alpha(alpha), results.dof, kurtosis, spreads))
 

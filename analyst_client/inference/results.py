@@ -1,6 +1,7 @@
 """What a fit says of one target, in raw units: standard errors, tests, intervals, and how much of it is noise."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -182,12 +183,26 @@ class TargetResults:
         self, contrasts: FloatArray, offsets: FloatArray, alpha: float, excess_kurtosis: FloatArray | None = None
     ) -> list[ConfidenceSet]:
         """Return the confidence sets of other linear functions of the scaled coefficients."""
-        kurtosis = self.equations.excess_kurtosis(contrasts) if excess_kurtosis is None else excess_kurtosis
-        critical = critical_value(check_alpha(alpha), self.dof, kurtosis, self.equations.spreads(contrasts))
-        sets = self.equations.region.project(contrasts, critical)
+        if self.equations.hospitals is not None:  # one by one, as each has the equations that it may have
+            return [
+                self._sets(self.equations.of_contrasts(contrast[np.newaxis]), contrast[np.newaxis], [shift], alpha)[0]
+                for contrast, shift in zip(contrasts, offsets, strict=True)
+            ]
+        return self._sets(self.equations, contrasts, offsets, alpha, excess_kurtosis)
+
+    def _sets(
+        self,
+        equations: Equations,
+        contrasts: FloatArray,
+        offsets: Iterable[float],
+        alpha: float,
+        excess_kurtosis: FloatArray | None = None,
+    ) -> list[ConfidenceSet]:
+        kurtosis = equations.excess_kurtosis(contrasts) if excess_kurtosis is None else excess_kurtosis
+        critical = critical_value(check_alpha(alpha), self.dof, kurtosis, equations.spreads(contrasts))
         return [
             ConfidenceSet(found.kind, found.lower + float(shift), found.upper + float(shift))
-            for found, shift in zip(sets, offsets, strict=True)
+            for found, shift in zip(equations.region.project(contrasts, critical), offsets, strict=True)
         ]
 
     def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
@@ -223,8 +238,8 @@ class TargetResults:
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
         q, dof = len(contrasts), self.dof
-        statistic = self.equations.region.statistic(contrasts, values)
-        equations = self.equations
+        equations = self.equations.of_contrasts(contrasts)
+        statistic = equations.region.statistic(contrasts, values)
         kurtosis = (
             float(equations.excess_kurtosis(contrasts)[0]) if q == 1 else equations.joint_excess_kurtosis(contrasts)
         )

@@ -118,6 +118,74 @@ def test_a_lost_reservation_is_not_held_twice(towns: tuple[Curators, dict[str, W
     assert spent(curators, "south")[1] == 0.0
 
 
+def test_a_purchase_lost_and_cancelled_is_fetched_all_the_same(towns: tuple[Curators, dict[str, Wire]]) -> None:
+    """What was paid is asked for again by the very same request, although its reservation is closed."""
+    curators, wires = towns
+    plan = curators.plan("cohort", ["age", "sex"], each={"south": {"epsilon": 0.1}}, fresh=True, **ASKED)
+    wires["south"].lose = "/releases"
+    with pytest.raises(TransportError):
+        plan.buy()
+    wires["south"].lose = ""
+    plan.cancel()
+    assert list(plan.buy()) == ["north", "south"]
+    assert spent(curators, "south") == (pytest.approx(plan.quotes["south"].cost.share_of_budget), 0.0)
+
+
+def test_a_purchase_that_never_arrived_is_bought_after_cancelling(towns: tuple[Curators, dict[str, Wire]]) -> None:
+    curators, wires = towns
+    plan = curators.plan("cohort", ["age", "sex"], each={"south": {"epsilon": 0.1}}, **ASKED)
+    real = wires["south"].handle_request
+
+    def down(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/releases"):
+            raise httpx.ConnectError("down")
+        return real(request)
+
+    wires["south"].handle_request = down  # type: ignore[method-assign]
+    with pytest.raises(TransportError):
+        plan.buy()
+    wires["south"].handle_request = real  # type: ignore[method-assign]
+    plan.cancel()
+    assert spent(curators, "south") == (0.0, 0.0)
+    assert list(plan.buy()) == ["north", "south"]
+    assert spent(curators, "south") == (pytest.approx(plan.quotes["south"].cost.share_of_budget), 0.0)
+
+
+def test_a_lost_reservation_is_found_and_given_back(towns: tuple[Curators, dict[str, Wire]]) -> None:
+    curators, wires = towns
+    plan = curators.plan("cohort", ["age", "sex"], each={"south": {"epsilon": 0.1}}, **ASKED)
+    wires["south"].lose = "/reservations"
+    with pytest.raises(TransportError):
+        plan.buy(expires_in_s=600)
+    wires["south"].lose = ""
+    plan.cancel()
+    assert spent(curators, "south")[1] == 0.0
+    assert list(plan.buy()) == ["north", "south"]
+
+
+def test_an_interrupt_gives_back_what_is_held(towns: tuple[Curators, dict[str, Wire]]) -> None:
+    curators, wires = towns
+    plan = curators.plan("cohort", ["age", "sex"], each={"south": {"epsilon": 0.1}}, **ASKED)
+    real = wires["south"].handle_request
+
+    def stop(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST" and request.url.path.endswith("/reservations"):
+            raise KeyboardInterrupt
+        return real(request)
+
+    wires["south"].handle_request = stop  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        plan.buy()
+    wires["south"].handle_request = real  # type: ignore[method-assign]
+    assert spent(curators, "north")[1] == 0.0
+
+
+def test_one_curator_under_two_names_is_refused(towns: tuple[Curators, dict[str, Wire]]) -> None:
+    client = towns[0].clients["north"]
+    with pytest.raises(ValueError, match="under two names"):
+        Curators({"a": client, "b": client}).plan("cohort", ["age"], **ASKED)
+
+
 def test_what_is_stored_needs_no_reservation(towns: tuple[Curators, dict[str, Wire]]) -> None:
     curators, wires = towns
     bought = curators.clients["north"].release("cohort", ["age", "sex"], **ASKED)
