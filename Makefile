@@ -54,6 +54,10 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/conversions.py
 	$(BIN)/python bench/timing.py
 	$(BIN)/python -m bench.ledger
+	$(BIN)/python -m bench.coverage
+	$(BIN)/python -m bench.prediction
+	$(BIN)/python -m bench.sites
+	$(BIN)/python -m bench.posterior
 	$(BIN)/python -m bench.planning
 
 clean: ## remove the environment and every cache
