@@ -1,6 +1,9 @@
 """Bayesian fits: near the score intervals where data speak, the prior's where they do not, and said so."""
 
 import pickle
+import sys
+import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,3 +112,27 @@ def test_without_a_constant_rows_must_be_stated() -> None:
     with pytest.raises(EstimationError, match="rows="):
         BayesianRegression().fit(made)
     assert BayesianRegression(seed=1, draws=50).fit(made, rows=50).coef_.shape == (2,)
+
+
+@pytest.mark.parametrize("version", ["0.23.4", "1.0.0"])
+def test_draws_go_to_arviz_by_either_of_its_interfaces(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before version 1 groups are arguments, from it on one mapping."""
+    calls: list[tuple[Any, ...]] = []
+    arviz: Any = types.ModuleType("arviz")
+    arviz.__version__ = version
+    arviz.from_dict = lambda *args, **kwargs: calls.append((args, kwargs)) or "data"
+    monkeypatch.setitem(sys.modules, "arviz", arviz)
+    fit = BayesianRegression(seed=1, draws=50).fit(release())
+    assert fit.to_inference_data() == "data"
+    ((args, kwargs),) = calls
+    groups = args[0] if version == "1.0.0" else kwargs
+    assert groups["posterior"]["coefficients"].shape == (4, 50, 3)
+    assert groups["posterior"]["residual_sd"].mean() == pytest.approx(3.0 * 0.2, rel=0.2)
+    assert groups["constant_data"]["noisy_xtx"].shape == (3, 3)
+    assert kwargs["coords"]["term"] == ["(constant)", "age", "dose"]
+
+
+def test_without_arviz_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(EstimationError, match="pip install arviz"):
+        BayesianRegression(seed=1, draws=50).fit(release()).to_inference_data()
