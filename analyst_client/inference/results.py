@@ -270,8 +270,9 @@ class TargetResults:
         return next((k for k, site in enumerate(self.equations.sites) if site.variance is None), 0)
 
     @cached_property
-    def _sums(self) -> tuple[float, float, FloatArray]:
-        """Residual and total sum of squares, and the covariance of their noise, of shape (2, 2)."""
+    def _sums(self) -> tuple[float, float, FloatArray, float]:
+        """Residual and total sum of squares, the covariance of their noise, of shape (2, 2), and how many rows."""
+        assert self.dof > 0.0  # which says so where there are too few rows
         equations = self.equations
         null = np.zeros(len(equations.terms))
         kind = equations.sites[self.main_site].variance is None  # of hospitals' rows, if there are any
@@ -292,12 +293,12 @@ class TargetResults:
         whole = inverse @ equations.covariance
         sampled = inverse @ equations.sampling_covariance(equations.scale.variances)
         covariance[0, 0] += 2.0 * max(float(np.sum(whole * whole.T) - np.sum(sampled * sampled.T)), 0.0)
-        return residual, total, covariance
+        return residual, total, covariance, counted_rows
 
     @property
     def rsquared(self) -> float:
         """R², corrected for the privacy noise; about the mean if there is a constant. NaN when y hardly varies."""
-        residual, total, _ = self._sums
+        residual, total, *_ = self._sums
         return 1.0 - residual / total if total > 0.0 else math.nan
 
     def rsquared_interval(self, alpha: float = 0.05) -> tuple[float, float]:
@@ -309,9 +310,9 @@ class TargetResults:
         the mean; Fieller's method inverts the test of it. The sampling variance of φ joins the covariance of the noise:
         :math:`4\varphi^2(1-\varphi)/n` for normal rows.
         """
-        residual, total, noise = self._sums
+        residual, total, noise, rows = self._sums
         ratio = min(max(residual / total, 0.0), 1.0) if total > 0.0 else 1.0
-        sampling = 4.0 * ratio**2 * (1.0 - ratio) / self.equations.rows * total**2
+        sampling = 4.0 * ratio**2 * (1.0 - ratio) / rows * total**2
         k = float(critical_value(check_alpha(alpha), self.dof, np.zeros(1))[0])
         square = total**2 - k * noise[1, 1]
         if square <= 0.0 or total <= 0.0:

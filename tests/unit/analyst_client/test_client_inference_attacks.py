@@ -106,6 +106,25 @@ def test_public_rows_lend_no_degrees_of_freedom() -> None:
     assert fit.results_[0].dof == pytest.approx(7.0, abs=0.1)
 
 
+def test_public_rows_lend_r_squared_no_rows() -> None:
+    """With other coefficients nothing is borrowed, so the interval is the hospital's own."""
+    theta = np.array([0.2, 0.5, -0.4])
+    generator = np.random.default_rng(1)
+    X = generator.uniform(-1.0, 1.0, (50_000, 2))
+    frame = {"x1": X[:, 0], "x2": X[:, 1], "y": 5.0 - X @ theta[1:] + 0.3 * generator.standard_normal(50_000)}
+    hospital = draw(3, 200, theta, even(0.01))
+    alone, beside = OLS().fit(hospital), OLS().fit([hospital, Release.from_public(frame, hospital)])
+    assert beside.rsquared_interval() == pytest.approx(alone.rsquared_interval(), rel=0.02)
+
+
+def test_a_count_below_zero_is_too_few_rows() -> None:
+    lost = Release.from_arrays([[-3.0, 0.0], [0.0, 50.0]], [1.0, 10.0], 20.0, noise=even(5.0))
+    fit = AdaSSP().fit(lost)
+    for ask in (lambda: fit.rsquared, fit.rsquared_interval, fit.conf_int, fit.summary, fit.glance):
+        with pytest.raises(EstimationError, match="too few"):
+            ask()
+
+
 def test_shifts_that_add_up_in_a_contrast_do_not_cost_its_coverage() -> None:
     """Thirty coefficients each off by half a standard error: seen in none, and in their sum at once."""
     d = 30
