@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 
 from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
-from analyst_client.inference.noise import NoiseLaw
+from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS, NoiseLaw
 from analyst_client.inference.quantiles import truncated_normal_points
 from analyst_client.inference.score import ScoreRegion
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
 WEIGHT_MARGIN = 0.15
-SCALE_POINTS = 16
+SCALE_POINTS = 24
+"""Equally likely values that stand for a residual variance which the privacy noise leaves uncertain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +301,7 @@ class Equations:
         for weight, site in zip(self.weights, self.sites, strict=True):
             cumulants += site.law.fourth_cumulant(weight * site.directions(directions), site.own(theta))
         known = np.where(variance > 0.0, variance, 1.0)
-        excess: FloatArray = np.where(variance > 0.0, np.minimum(cumulants / known**2, 3.0), 0.0)
+        excess: FloatArray = np.where(variance > 0.0, np.minimum(cumulants / known**2, LAPLACE_EXCESS_KURTOSIS), 0.0)
         return excess
 
     def joint_excess_kurtosis(self, contrasts: FloatArray) -> float:
