@@ -51,7 +51,7 @@ from analyst_client.estimators import (
     RobustPrivateRegression,
     ridge_path,
 )
-from analyst_client.inference.noise_model import Prior
+from analyst_client.inference.prior import Prior
 from analyst_client.jobs import Job
 from analyst_client.planning import AccuracyPlan, epsilon_for, rows_for
 from analyst_client.power import PowerTable, power_table, sample_size_table

@@ -102,9 +102,8 @@ METHODS: dict[str, Callable[[list[Release]], Floats]] = {
 }
 
 
-def run_repeat(task: tuple[int, Case]) -> list[tuple[float, float]]:
-    """Draw the hospitals once, and see what covers."""
-    seed, case = task
+def draw(seed: int, case: Case) -> tuple[Truth, Floats, list[Release]]:
+    """Draw the hospitals once: the truth, half widths without privacy, and releases, with public rows last."""
     generator = np.random.default_rng(seed)
     truth = Truth.of(10)
     rows = [truth.draw(generator, n) for n in case.rows]
@@ -120,6 +119,12 @@ def run_repeat(task: tuple[int, Case]) -> list[tuple[float, float]]:
         frame = {f"x{j + 1}": values for j, values in enumerate(features.T)} | {"y": target}
         releases.append(Release.from_public(frame, releases[0]))
     without = half_widths(np.concatenate([x for x, _ in rows]), np.concatenate([y for _, y in rows]))
+    return truth, without, releases
+
+
+def run_repeat(task: tuple[int, Case]) -> list[tuple[float, float]]:
+    """Draw the hospitals once, and see what covers."""
+    truth, without, releases = draw(*task)
     found = []
     for method in METHODS.values():
         low, high = method(releases).T

@@ -239,8 +239,8 @@ class LinearFit(Estimator, ABC):
         method : str
             ``"fieller"`` inverts the score test: the stated coverage whatever the noise, unbounded where the data do
             not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
-            refits least squares under fresh noise. ``"posterior"`` are credible intervals of `BayesianRegression` with
-            its default prior and a fixed seed, from one release.
+            refits least squares under fresh noise. ``"posterior"`` are credible intervals: the estimator's own where
+            it has a posterior, else those of `BayesianRegression` with its default prior and a fixed seed.
 
         Returns
         -------

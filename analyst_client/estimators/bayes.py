@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import LinearFit
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.moments import moments_of
-from analyst_client.inference.noise_model import Prior
+from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import PosteriorDraws, sample_plugin_posterior, sample_posterior
-from analyst_client.inference.prior import fit_prior
+from analyst_client.inference.prior import Prior
 from analyst_client.inference.results import IntervalMethod, Solution, check_alpha
+from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.inference.summary import Summary, summarise_posterior
 from analyst_client.release import Release
 
@@ -47,8 +47,10 @@ class PosteriorFit(LinearFit):
         self._drawn.append(drawn)
         self.penalty_ = 0.0
         flat = drawn.beta.reshape(-1, drawn.beta.shape[-1])
-        covariance = np.atleast_2d(np.cov(flat.T))
-        return Solution(flat.mean(axis=0), fit_prior(equations).inverse, covariance)
+        residual_variance = float(np.mean(1.0 / drawn.residual_precision))
+        prior_variance = float(1.0 / np.mean(drawn.coefficient_precision))
+        near = normal_posterior(equations, residual_variance, prior_variance)
+        return Solution(flat.mean(axis=0), near.inverse, np.atleast_2d(np.cov(flat.T)))
 
     def fit(
         self,
@@ -139,7 +141,7 @@ class BayesianRegression(PosteriorFit):
     """
 
     def _sample(self, equations: Equations) -> PosteriorDraws:
-        return sample_posterior(moments_of(equations), self.prior, self.draws, self.chains, self.seed)
+        return sample_posterior(Evidence.of(equations), self.prior, self.draws, self.chains, self.seed)
 
 
 class RobustPrivateRegression(PosteriorFit):
@@ -172,7 +174,7 @@ class RobustPrivateRegression(PosteriorFit):
     """
 
     def _sample(self, equations: Equations) -> PosteriorDraws:
-        return sample_plugin_posterior(moments_of(equations), self.prior, self.draws, self.chains, self.seed)
+        return sample_plugin_posterior(Evidence.of(equations), self.prior, self.draws, self.chains, self.seed)
 
 
 def as_inference_data(

@@ -1,23 +1,43 @@
-"""Shrinkage that knows the noise: a prior fitted to the release, and the posterior mean under it."""
+"""Shrinkage that knows the noise: a normal prior, and the posterior under it in closed form."""
 
+import math
 from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from analyst_client.estimators.base import LinearFit
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.prior import fit_prior
 from analyst_client.inference.results import Solution
+from analyst_client.inference.shrinkage import normal_posterior
+
+FloatArray = NDArray[np.float64]
 
 
 class EmpiricalBayes(LinearFit):
     """Least squares, shrunk direction by direction by how far the data are above the noise: a Wiener filter.
 
-    There is nothing to choose: the prior's variance follows from the release by its marginal likelihood, and the noise
-    from what the curator states; see `analyst_client.inference.prior.fit_prior`. The constant is not shrunk.
+    It is the mean of a posterior that is known in closed form. There is nothing to choose: the prior's variance follows
+    from the release by its marginal likelihood, and the noise from what the curator states; see
+    `analyst_client.inference.shrinkage.normal_posterior`. The constant is not shrunk.
+
+    Credible intervals, ``conf_int(method="posterior")``, take both precisions for known: where the release leaves them
+    uncertain, those of `BayesianRegression` are the better ones.
+
+    Parameters
+    ----------
+    residual_precision, coefficient_precision : float, optional
+        Of a residual, and of the prior of each coefficient beside the constant, in scaled units. Default what the
+        release makes of them.
 
     Attributes
     ----------
-    prior_variance_ : float
-        τ² of a scaled coefficient.
+    prior_variance_ : float or ndarray of shape (T,)
+        τ² of a scaled coefficient: 1 over its precision.
+    residual_variance_ : float or ndarray of shape (T,)
+        Of a scaled target: 1 over its precision.
+    posterior_cov_ : ndarray of shape (D, D) or (T, D, D)
+        Covariance of the scaled coefficients under the posterior.
 
     Examples
     --------
@@ -29,12 +49,38 @@ class EmpiricalBayes(LinearFit):
     ([0.2], 0.5)
     """
 
-    _target_attributes: ClassVar[tuple[str, ...]] = ("penalty_", "prior_variance_")
+    _target_attributes: ClassVar[tuple[str, ...]] = (
+        "penalty_",
+        "prior_variance_",
+        "residual_variance_",
+        "posterior_cov_",
+    )
 
-    prior_variance_: float
+    prior_variance_: "float | FloatArray"
+    residual_variance_: "float | FloatArray"
+    posterior_cov_: FloatArray
+
+    def __init__(self, residual_precision: float | None = None, coefficient_precision: float | None = None) -> None:
+        self.residual_precision = residual_precision
+        self.coefficient_precision = coefficient_precision
 
     def _solve(self, equations: Equations) -> Solution:
-        prior = fit_prior(equations)
-        self.prior_variance_ = prior.variance
+        posterior = normal_posterior(
+            equations,
+            _variance("residual_precision", self.residual_precision),
+            _variance("coefficient_precision", self.coefficient_precision),
+        )
+        self.prior_variance_ = posterior.prior_variance
+        self.residual_variance_ = posterior.residual_variance
+        self.posterior_cov_ = posterior.covariance
         self.penalty_ = 0.0
-        return Solution(prior.theta, prior.inverse)
+        return Solution(posterior.mean, posterior.inverse, posterior_covariance=posterior.covariance)
+
+
+def _variance(name: str, precision: float | None) -> float | None:
+    """Return 1 over a precision. Raise `ValueError` when it is none."""
+    if precision is None:
+        return None
+    if not (math.isfinite(precision) and precision > 0.0):
+        raise ValueError(f"{name} must be finite and positive, not {precision!r}")
+    return 1.0 / precision

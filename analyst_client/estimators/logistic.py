@@ -14,6 +14,7 @@ from analyst_client.estimators.base import Estimator, LinearFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.results import Solution
+from analyst_client.inference.shrinkage import WienerFilter
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
@@ -39,11 +40,8 @@ class ShrunkProjection(LinearFit):
     -----
     The noisy equations are :math:`\tilde b = \tilde A\theta + g` with privacy noise g of known covariance Ω(θ). Under
     the prior :math:`\theta \sim N(\theta_0, \tau^2 I)`, :math:`\theta_0 = (\bar y, 0, \dots, 0)`, the posterior mean is
-
-    .. math:: \theta_0 + V\,\mathrm{diag}\Big(\frac{\tau^2 s_i}{1 + \tau^2 s_i^2}\Big)\,U^\top\,\Omega^{-1/2}
-       (\tilde b - \tilde A\theta_0), \qquad \Omega^{-1/2}\tilde A = USV^\top,
-
-    averaged over τ² by its marginal likelihood, on a grid even in its logarithm. Ω is that at θ₀: taken at the
+    :math:`\theta_0` and what `WienerFilter` makes of :math:`\tilde b - \tilde A\theta_0`, averaged over τ² by its
+    marginal likelihood, on a grid even in its logarithm. Ω is that at θ₀: taken at the
     estimate, again and again, it gained nothing on real data. Without noise nothing is shrunk: this is least squares.
     """
 
@@ -270,15 +268,10 @@ def shrunk_inverse(A: FloatArray, noise: FloatArray, score: FloatArray) -> Float
     level = float(np.trace(noise))
     if level <= 0.0:
         return invert_symmetric(A)
-    root = np.linalg.cholesky(noise + np.eye(len(A)) * (1e-12 * level))
-    U, s, Vt = np.linalg.svd(np.linalg.solve(root, A))
-    z = U.T @ np.linalg.solve(root, score)
-    grown = np.multiply.outer(PRIOR_VARIANCES, s**2)
-    log_likelihood = 0.5 * np.sum(z**2 * grown / (1.0 + grown) - np.log1p(grown), axis=1)
+    wiener = WienerFilter(A, score, noise + np.eye(len(A)) * (1e-12 * level), np.ones(len(A)))
+    log_likelihood = wiener.log_likelihood(PRIOR_VARIANCES)
     weights = np.exp(log_likelihood - np.max(log_likelihood))
-    factors = (weights / np.sum(weights)) @ (PRIOR_VARIANCES[:, np.newaxis] * s / (1.0 + grown))
-    inverse: FloatArray = (Vt.T * factors) @ np.linalg.solve(root.T, U).T
-    return inverse
+    return wiener.inverse(PRIOR_VARIANCES, weights / np.sum(weights))
 
 
 def index_moments(A: FloatArray, theta: FloatArray) -> tuple[float, float]:

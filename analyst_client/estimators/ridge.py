@@ -15,8 +15,8 @@ from analyst_client.estimators.linalg import invert_symmetric, is_positive_defin
 from analyst_client.inference.agreement import average_error, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
-from analyst_client.inference.prior import fit_prior
 from analyst_client.inference.results import Solution
+from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
@@ -167,9 +167,9 @@ def ridge_path(
 def choose_penalty(penalty: float | PenaltyRule, equations: Equations) -> float:
     """Return the penalty, or choose it by rule. Raise `ValueError` for what is neither."""
     if penalty == "marginal-likelihood":
-        prior = fit_prior(equations)
-        noise = float(np.trace(prior.covariance) / max(np.trace(equations.xtx), 1e-300))
-        return noise / prior.variance
+        posterior = normal_posterior(equations)
+        noise = float(np.trace(posterior.score_covariance) / max(np.trace(equations.xtx), 1e-300))
+        return noise / posterior.prior_variance
     if penalty == "leave-one-site-out":
         if len(equations.sites) < 2:
             raise EstimationError("leaving one site out needs several releases: fit on a list of them")

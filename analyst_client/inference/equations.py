@@ -215,22 +215,29 @@ class Equations:
         r"""The pooled noisy XᵀX, of shape (D, D).
 
         A weight that grows with the site's noisy count is the larger the larger that count's own noise :math:`E_{00}`
-        was: :math:`E[w(n + E_{00})E_{00}] = v_{00}E[w']` (Stein's lemma), which is taken off again.
+        was: :math:`E[w(n + E_{00})E_{00}] = v_{00}E[w']` (Stein's lemma), which is taken off again, here and in `xty`.
         """
         pooled = _weighted_sum(self.weights, [site.xtx for site in self.sites])
-        if self.slopes is None or not self.slopes.any():
-            return pooled
-        pooled = pooled.copy()
-        for slope, site in zip(self.slopes, self.sites, strict=True):
-            if slope != 0.0:
-                first = site.to_common[:, 0]
-                pooled -= slope * float(site.law.xtx[0, 0]) * np.outer(first, first)
+        for excess, site in self._excess_counts:
+            first = site.to_common[:, 0]
+            pooled = pooled - excess * np.outer(first, first)
         return pooled
 
     @cached_property
     def xty(self) -> FloatArray:
         """The pooled noisy Xᵀy, of shape (D,)."""
-        return _weighted_sum(self.weights, [site.xty for site in self.sites])
+        pooled = _weighted_sum(self.weights, [site.xty for site in self.sites])
+        for excess, site in self._excess_counts:
+            pooled = pooled - excess * site.target_shift * site.to_common[:, 0]
+        return pooled
+
+    @property
+    def _excess_counts(self) -> list[tuple[float, Site]]:
+        """How many rows each site's noise adds in the mean, by way of its weight."""
+        if self.slopes is None:
+            return []
+        pairs = zip(self.slopes, self.sites, strict=True)
+        return [(float(slope * site.law.xtx[0, 0]), site) for slope, site in pairs if slope != 0.0]
 
     @cached_property
     def rows(self) -> float:

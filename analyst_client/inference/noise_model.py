@@ -4,135 +4,19 @@ The derivation is in ``docs/inference-posterior.md``.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.inference.evidence import Evidence, NoisyMoments
+from analyst_client.inference.prior import Prior
+
 FloatArray = NDArray[np.float64]
 
-UNKNOWN_VARIANCE = 1e30  # of a yᵀy that was not released: so large that it says nothing
 COEFFICIENT_MAX, LOG_PRECISION_MAX = 1e4, 30.0  # the support of the density, far beyond what scaled data know
 FIXED_POINT_STEPS = 20
-
-
-@dataclass(frozen=True)
-class NoisyMoments:
-    """Noisy sufficient statistics of one target, in scaled units, and the variance of their noise.
-
-    Attributes
-    ----------
-    xtx : ndarray of shape (D, D)
-        Symmetric.
-    xty : ndarray of shape (D,)
-    yty : float
-        Anything where `yty_variance` is infinite.
-    xtx_variance : ndarray of shape (D, D)
-        Of one draw per unordered pair; symmetric. Zero where an entry is exact.
-    xty_variance : ndarray of shape (D,)
-    yty_variance : float
-        Infinite where yᵀy was not released.
-    constant : bool
-        Whether the first term is the constant.
-    rows : float or None
-        The number of rows; too small a number errs on the safe side. None: it is the constant's own noisy diagonal
-        entry, under row weights the sum of their squares.
-    weight_shares : ndarray of shape (D,) or None
-        How much smaller than A/τ the covariance of Xᵀu is, because rows were weighted: see `Site.weight_shares`.
-
-    Raises
-    ------
-    ValueError
-        When shapes differ, a variance is negative, or `rows` is not positive, or absent as the constant is.
-    """
-
-    xtx: FloatArray
-    xty: FloatArray
-    yty: float
-    xtx_variance: FloatArray
-    xty_variance: FloatArray
-    yty_variance: float
-    constant: bool = True
-    rows: float | None = None
-    weight_shares: FloatArray | None = None
-
-    def __post_init__(self) -> None:
-        """Check shapes and signs."""
-        d = len(self.xty)
-        if self.xtx.shape != (d, d) or self.xtx_variance.shape != (d, d) or self.xty_variance.shape != (d,):
-            raise ValueError(f"xtx and its variance must have shape {(d, d)}, the variance of xty {(d,)}")
-        if not all(np.all(of >= 0.0) for of in (self.xtx_variance, self.xty_variance, np.array(self.yty_variance))):
-            raise ValueError("variances must not be negative")
-        if self.rows is None and not self.constant:
-            raise ValueError("without a constant term `rows` must say how many rows there are")
-        if self.rows is not None and not (math.isfinite(self.rows) and self.rows > 0.0):
-            raise ValueError(f"rows must be finite and positive, not {self.rows!r}")
-
-
-@dataclass(frozen=True)
-class Prior:
-    r"""Priors on the scale where terms and target lie in [−1, 1].
-
-    Attributes
-    ----------
-    residual_shape, residual_rate : float
-        Of the Gamma law of τ, the precision of a residual. The default, of mean 50, puts 95 % of residual standard
-        deviations between 0.07 and 0.89.
-    coefficient_shape, coefficient_rate : float
-        Of the Gamma law of λ, the precision of every coefficient beside the constant's; the shape is above 1. Then
-        coefficients follow a multivariate t law with twice the shape degrees of freedom, of variance rate/(shape − 1).
-        The default, 4 degrees and standard deviation 0.71, has 95 % of coefficients in ±1.4.
-    constant_sd : float
-        Standard deviation of the constant's coefficient, which λ does not touch: a prediction of a target in [−1, 1]
-        with every other term at 0.
-
-    Raises
-    ------
-    ValueError
-        When a number is not positive and finite, or `coefficient_shape` is not above 1.
-    """
-
-    residual_shape: float = 1.0
-    residual_rate: float = 0.02
-    coefficient_shape: float = 2.0
-    coefficient_rate: float = 0.5
-    constant_sd: float = 2.0
-
-    def __post_init__(self) -> None:
-        """Check ranges."""
-        for name, value in vars(self).items():
-            if not (math.isfinite(value) and value > 0.0):
-                raise ValueError(f"{name} must be finite and positive, not {value!r}")
-        if self.coefficient_shape <= 1.0:
-            raise ValueError(f"coefficient_shape must be above 1, not {self.coefficient_shape!r}")
-
-    def coefficient_sd(self, size: int, constant: bool) -> FloatArray:
-        """Return the prior standard deviation of each coefficient."""
-        sd = np.full(size, math.sqrt(self.coefficient_rate / (self.coefficient_shape - 1.0)))
-        if constant:
-            sd[0] = self.constant_sd
-        return sd
-
-    def precision(self, lam: FloatArray, size: int, constant: bool) -> FloatArray:
-        """Return the prior precision of each coefficient given λ, of shape (..., D)."""
-        precision = np.repeat(lam[..., np.newaxis], size, axis=-1)
-        if constant:
-            precision[..., 0] = self.constant_sd**-2
-        return precision
-
-
-@dataclass(frozen=True)
-class GaussianPosterior:
-    """A Gaussian posterior of the coefficients, in scaled units.
-
-    Attributes
-    ----------
-    mean : ndarray of shape (D,)
-    covariance : ndarray of shape (D, D)
-    """
-
-    mean: FloatArray
-    covariance: FloatArray
 
 
 class NoiseModel:
@@ -154,30 +38,31 @@ class NoiseModel:
     :math:`C_{ii} = \sum_k V_{ik}\gamma_k^2`, :math:`C_{ij} = V_{ij}\gamma_i\gamma_j`. :math:`\tilde n = \tilde A_{00}`
     with variance :math:`v_n = V_{00}` where the constant counts the rows; elsewhere n itself and 0. In Ω alone A and n
     are taken from :math:`\tilde A`, with eigenvalues raised to the noise's standard deviation.
+
+    Of several releases z is the weighted sum, in the units of the fit. With :math:`P_k`, which takes the own (x, y) of
+    release k there, r its last entry and :math:`\gamma_k = P_k^\top\gamma/r`, it is
+    :math:`\sum_kw_kr_kP_kz_k(\gamma_k)`, so :math:`\tilde M = \sum_kw_kP_k\tilde M_kP_k^\top` and
+    :math:`\tilde n = \sum_kw_k\tilde n_k`; in Ω, A is :math:`\sum_kw_k^2o_kT_kA_kT_k^\top`, n is
+    :math:`\sum_kw_k^2o_kn_k`, with :math:`o_k` how many releases are of the same people, and each release adds
+    the rest of its own Ω as :math:`w_k^2r_k^2P_k\cdot P_k^\top`.
     """
 
-    def __init__(self, moments: NoisyMoments, prior: Prior) -> None:
-        self.prior, self.constant = prior, moments.constant
-        self.size = d = len(moments.xty)
-        self.noisy, self.variance = np.empty((d + 1, d + 1)), np.empty((d + 1, d + 1))
-        for matrix, xtx, xty in (
-            (self.noisy, moments.xtx, moments.xty),
-            (self.variance, moments.xtx_variance, moments.xty_variance),
-        ):
-            matrix[:d, :d], matrix[:d, d], matrix[d, :d] = xtx, xty, xty
-        known = math.isfinite(moments.yty_variance)
-        self.noisy[d, d] = moments.yty if known else 0.0
-        self.variance[d, d] = moments.yty_variance if known else UNKNOWN_VARIANCE
-        self.offdiagonal = self.variance - np.diag(np.diag(self.variance))
-        eigenvalues, vectors = np.linalg.eigh(moments.xtx)
-        floor = max(math.sqrt(moments.xtx_variance.max()), 1e-9 * abs(eigenvalues[-1]))
-        self.xtx = (vectors * np.maximum(eigenvalues, floor)) @ vectors.T
-        shares = np.ones(d) if moments.weight_shares is None else moments.weight_shares
-        self.sampling = self.xtx * np.sqrt(np.outer(shares, shares))
-        self.counted = moments.rows is None  # by the constant's own diagonal entry
-        self.rows = float(moments.xtx[0, 0]) if moments.rows is None else moments.rows
-        self.rows_variance = float(moments.xtx_variance[0, 0]) if self.counted else 0.0
-        self.rows_positive = float(self.xtx[0, 0]) if self.counted else self.rows
+    def __init__(self, evidence: Evidence, prior: Prior) -> None:
+        self.prior, self.constant = prior, evidence.constant
+        self.moments = moments = evidence.moments
+        self.size = d = len(moments[0].xty)
+        self.information, self.vector = evidence.public or (np.zeros((d, d)), np.zeros(d))
+        weights = np.array([of.weight for of in moments])
+        pairs = [(of, _corrected(of)) for of in moments]
+        self.noisy = _sum(weights, [of.place @ noisy @ of.place.T for of, (noisy, _) in pairs])
+        self.rows = float(weights @ [rows for _, (_, rows) in pairs])
+        sampled = weights**2 * [of.overlap for of in moments]
+        self.square_rows = float(sampled @ [of.positive_rows for of in moments])
+        self.rows_positive = max(self.rows, math.sqrt(float(weights**2 @ [of.rows_variance for of in moments])), 1e-9)
+        noise_sd = math.sqrt(float(weights**2 @ [_largest_variance(of) for of in moments]))
+        self.xtx = _raised(self.noisy[:d, :d], noise_sd)
+        self.sampling = _raised(_sum(sampled, [_sampling(of) for of in moments]), noise_sd * float(np.max(sampled)))
+        self.noise = _noise_parts(moments)
 
     def residual(self, beta: FloatArray, tau: FloatArray) -> FloatArray:
         """Return z, of shape (chains, D + 1), for chains of β and τ."""
@@ -187,16 +72,13 @@ class NoiseModel:
 
     def covariance(self, beta: FloatArray, tau: FloatArray) -> FloatArray:
         """Return Ω, of shape (chains, D + 1, D + 1)."""
-        d, gamma, i = self.size, with_one(-beta), np.arange(self.size + 1)
-        omega: FloatArray = self.offdiagonal * gamma[:, :, np.newaxis] * gamma[:, np.newaxis, :]
-        omega[:, i, i] += gamma**2 @ self.variance
+        d, gamma = self.size, with_one(-beta)
+        omega: FloatArray = np.sum([part.covariance(gamma, 1.0 / tau) for part in self.noise], axis=0)
         fitted = beta @ self.sampling / tau[:, np.newaxis]
-        cross = fitted.copy()
-        cross[:, 0] += beta[:, 0] * self.rows_variance / tau
         omega[:, :d, :d] += self.sampling / tau[:, np.newaxis, np.newaxis]
-        omega[:, :d, d] += cross
-        omega[:, d, :d] += cross
-        omega[:, d, d] += np.sum(fitted * beta, axis=1) + (2.0 * self.rows_positive + self.rows_variance) / tau**2
+        omega[:, :d, d] += fitted
+        omega[:, d, :d] += fitted
+        omega[:, d, d] += np.sum(fitted * beta, axis=1) + 2.0 * self.square_rows / tau**2
         return omega
 
     def log_density(self, position: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -220,26 +102,29 @@ class NoiseModel:
         return np.where(inside, likelihood + prior, -np.inf), slope + prior_slope
 
     def log_likelihood(self, position: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the log density of z at positions (β, log τ), and its gradient."""
-        d, i = self.size, np.arange(self.size + 1)
+        """Return the log density of z, and of public rows, at positions (β, log τ), and its gradient."""
+        d = self.size
         beta, tau = position[:, :d], np.exp(position[:, d])
         z, omega = self.residual(beta, tau), self.covariance(beta, tau)
         inverse = np.linalg.inv(omega)
         q = np.einsum("kij,kj->ki", inverse, z)
         value = -0.5 * np.linalg.slogdet(omega)[1] - 0.5 * np.sum(z * q, axis=1)
         weight = 0.5 * (q[:, :, np.newaxis] * q[:, np.newaxis, :] - inverse)  # the derivative by Ω
-        gamma, fitted = with_one(-beta), beta @ self.sampling
-        cross, corner = weight[:, :d, d], weight[:, d, d, np.newaxis]
-        by_gamma = 2.0 * gamma * (weight[:, i, i] @ self.variance) - q @ self.noisy
-        by_gamma += 2.0 * np.einsum("kij,kj->ki", weight * self.offdiagonal, gamma)
-        by_beta = 2.0 * (cross @ self.sampling + corner * fitted)
-        by_beta[:, 0] += 2.0 * cross[:, 0] * self.rows_variance
-        by_beta = by_beta / tau[:, np.newaxis] - by_gamma[:, :d]
-        by_tau = np.sum(weight[:, :d, :d] * self.sampling, axis=(1, 2))
-        by_tau += np.sum((2.0 * cross + corner * beta) * fitted, axis=1)
-        by_tau += 2.0 * cross[:, 0] * beta[:, 0] * self.rows_variance + q[:, d] * self.rows
-        by_tau += corner[:, 0] * (4.0 * self.rows_positive + 2.0 * self.rows_variance) / tau
-        return value, np.column_stack([by_beta, -by_tau / tau])
+        fitted = beta @ self.sampling
+        cross, corner = weight[:, :d, d], weight[:, d, d]
+        by_beta = 2.0 * (cross @ self.sampling + corner[:, np.newaxis] * fitted) / tau[:, np.newaxis]
+        by_beta += (q @ self.noisy)[:, :d]
+        by_inverse = np.sum(weight[:, :d, :d] * self.sampling, axis=(1, 2)) + q[:, d] * self.rows
+        by_inverse += np.sum((2.0 * cross + corner[:, np.newaxis] * beta) * fitted, axis=1)
+        by_inverse += 4.0 * corner * self.square_rows / tau
+        for part in self.noise:
+            by_gamma, more = part.gradient(weight, with_one(-beta), 1.0 / tau)
+            by_beta -= by_gamma[:, :d]
+            by_inverse += more
+        informed = beta @ self.information
+        value += np.sum(beta * (self.vector - 0.5 * informed), axis=1)
+        by_beta += self.vector - informed
+        return value, np.column_stack([by_beta, -by_inverse / tau])
 
     def log_prior(self, position: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the log prior density of (β, log τ), λ integrated out, and its gradient."""
@@ -260,18 +145,24 @@ class NoiseModel:
         rate = self.prior.coefficient_rate + 0.5 * np.sum(terms**2, axis=-1)
         return self.prior.coefficient_shape + 0.5 * terms.shape[-1], rate
 
-    def gaussian(self, tau: float, lam: float, noise_aware: bool = True) -> GaussianPosterior:
-        """Return the posterior of β at fixed precisions; see `closed_form_posterior`."""
+    def gaussian(self, tau: float, lam: float) -> tuple[FloatArray, FloatArray]:
+        r"""Return mean and covariance of β at fixed precisions, from Xᵀy alone.
+
+        Notes
+        -----
+        :math:`\Sigma^{-1} = \tilde A\Omega^{-1}\tilde A + \Lambda` and
+        :math:`\mu = \Sigma\,\tilde A\Omega^{-1}\tilde b`, with Ω at the mean itself: a fixed point, in 20 steps.
+        """
         d, noisy_xtx, noisy_xty = self.size, self.noisy[:-1, :-1], self.noisy[:-1, -1]
-        precision = np.diag(self.prior.precision(np.array(lam), d, self.constant))
-        information = tau * self.xtx + precision
-        mean = np.linalg.solve(information, tau * noisy_xty)
-        for _ in range(FIXED_POINT_STEPS if noise_aware else 0):
+        known = np.diag(self.prior.precision(np.array(lam), d, self.constant)) + self.information
+        information = tau * self.xtx + known
+        mean = np.asarray(np.linalg.solve(information, tau * noisy_xty + self.vector), dtype=np.float64)
+        for _ in range(FIXED_POINT_STEPS):
             omega = self.covariance(mean[np.newaxis], np.array([tau]))[0, :d, :d]
             weighted = np.linalg.solve(omega, noisy_xtx).T
-            information = weighted @ noisy_xtx + precision
-            mean = np.linalg.solve(information, weighted @ noisy_xty)
-        return GaussianPosterior(mean, np.linalg.inv((information + information.T) / 2.0))
+            information = weighted @ noisy_xtx + known
+            mean = np.asarray(np.linalg.solve(information, weighted @ noisy_xty + self.vector), dtype=np.float64)
+        return mean, np.asarray(np.linalg.inv((information + information.T) / 2.0), dtype=np.float64)
 
     def rough_posterior(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         r"""Return where to start, how far to step, and a slope.
@@ -290,24 +181,26 @@ class NoiseModel:
         d, prior, columns = self.size, self.prior, self.noisy[:, :-1]
         tau, lam = prior.residual_shape / prior.residual_rate, prior.coefficient_shape / prior.coefficient_rate
         for _ in range(3):
-            guess = self.gaussian(tau, lam)
-            gamma = np.append(-guess.mean, 1.0)
-            omega = self.covariance(guess.mean[np.newaxis], np.array([tau]))[0]
+            mean, covariance = self.gaussian(tau, lam)
+            gamma = np.append(-mean, 1.0)
+            omega = self.covariance(mean[np.newaxis], np.array([tau]))[0]
             squares = max(float(gamma @ self.noisy @ gamma), math.sqrt(omega[d, d]))
             tau = (prior.residual_shape + 0.5 * self.rows_positive) / (prior.residual_rate + 0.5 * squares)
+        spread = omega[d, d] + columns[d] @ covariance @ columns[d]
         weighted = np.linalg.solve(omega, columns)
-        precision = np.diag(prior.precision(np.array(lam), d, self.constant))
-        covariance = np.linalg.inv(columns.T @ weighted + precision)
+        known = np.diag(prior.precision(np.array(lam), d, self.constant)) + self.information
+        covariance = np.asarray(np.linalg.inv(columns.T @ weighted + known), dtype=np.float64)
         slope = -self.rows_positive * covariance @ weighted[d]
-        spread = omega[d, d] + columns[d] @ guess.covariance @ columns[d]
         factor = np.eye(d + 1) / math.sqrt(prior.residual_shape + (self.rows_positive / tau) ** 2 / spread)
         factor[:d, :d] = np.linalg.cholesky((covariance + covariance.T) / 2.0)
-        return np.append(guess.mean, math.log(tau)), factor, slope
+        return np.append(mean, math.log(tau)), factor, slope
 
     def sample_exact(
         self, beta: FloatArray, tau: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        r"""Draw the exact XᵀX, Xᵀy and yᵀy given β and τ, for each of k draws.
+        r"""Draw the exact XᵀX, Xᵀy and yᵀy given β and τ, for each of k draws; of several releases their sums.
+
+        Releases of the same people count once together.
 
         Notes
         -----
@@ -315,29 +208,144 @@ class NoiseModel:
         times what z lacks (Matheron's rule): for noise :math:`E`, of which z holds :math:`E\gamma` less
         :math:`E_{00}/\tau`, by :math:`V_{ij}(q_i\gamma_j + q_j\gamma_i)`, half of it on the diagonal.
         """
-        d, k, gamma, i = self.size, len(beta), with_one(-beta), np.arange(self.size + 1)
-        noise = np.triu(np.sqrt(self.variance) * rng.normal(size=(k, d + 1, d + 1)))
-        noise += np.triu(noise, 1).swapaxes(1, 2)
+        d, k, gamma = self.size, len(beta), with_one(-beta)
         moment = rng.normal(size=(k, d)) @ np.linalg.cholesky(self.sampling).T / np.sqrt(tau)[:, np.newaxis]
-        square_variance = 2.0 * self.rows_positive / tau**2
-        square = np.sqrt(square_variance) * rng.normal(size=k)  # of the residuals, less its mean n/τ
-        drawn = np.einsum("kij,kj->ki", noise, gamma)
-        drawn[:, :d] += moment
-        drawn[:, d] += np.sum(moment * beta, axis=1) + square
-        drawn[:, d] -= self.counted * noise[:, 0, 0] / tau
+        drawn = np.column_stack([moment, np.sum(moment * beta, axis=1)])
+        noise, squares = [], []  # the latter of the residuals, less their mean n/τ
+        for of in self.moments:
+            noise.append(_draw_symmetric(of.variance, k, rng))
+            squares.append(np.sqrt(2.0 * of.positive_rows * of.overlap) / tau * rng.normal(size=k))
+            r = of.place[-1, -1]
+            own = np.einsum("kij,kj->ki", noise[-1], gamma @ of.place / r)
+            own[:, d] -= of.counted * noise[-1][:, 0, 0] / (r**2 * tau)
+            drawn += of.weight * r * own @ of.place.T
+            drawn[:, d] += of.weight * squares[-1]
         lacking = self.residual(beta, tau) - drawn
         q = np.linalg.solve(self.covariance(beta, tau), lacking[..., np.newaxis])[..., 0]
-        move = q[:, :, np.newaxis] * gamma[:, np.newaxis, :]
-        move = move + move.swapaxes(1, 2)
-        move[:, i, i] *= 0.5
-        move[:, 0, 0] -= self.counted * q[:, d] / tau
-        exact = self.noisy - noise - self.variance * move
+        exact, residual = np.zeros((k, d + 1, d + 1)), np.zeros(k)
+        for of, noise_drawn, square in zip(self.moments, noise, squares, strict=True):
+            r = of.place[-1, -1]
+            own_q, own_gamma = of.weight * r * q @ of.place, gamma @ of.place / r
+            move = own_q[:, :, np.newaxis] * own_gamma[:, np.newaxis, :]
+            move = move + move.swapaxes(1, 2)
+            move[:, np.arange(d + 1), np.arange(d + 1)] *= 0.5
+            move[:, 0, 0] -= of.counted * own_q[:, d] / (r**2 * tau)
+            own = of.noisy - noise_drawn - of.variance * move
+            exact += of.place @ own @ of.place.T / of.overlap
+            rows = own[:, 0, 0] if of.counted else of.noisy_rows
+            moved = 2.0 * of.positive_rows * of.overlap / tau**2 * of.weight * q[:, d]
+            residual += (rows / tau + square + moved) / of.overlap
         xtx, xty = exact[:, :d, :d], exact[:, :d, d]
-        square += square_variance * q[:, d]
-        rows = xtx[:, 0, 0] if self.counted else self.rows
         fitted = np.einsum("kij,kj->ki", xtx, beta)
-        yty = rows / tau + square + np.sum((2.0 * xty - fitted) * beta, axis=1)
-        return xtx, xty, yty
+        return xtx, xty, residual + np.sum((2.0 * xty - fitted) * beta, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class NoisePart:
+    r"""What the noise of releases in the same units adds to Ω.
+
+    Attributes
+    ----------
+    variance : ndarray of shape (D + 1, D + 1)
+        V of the weighted sum of their noise.
+    offdiagonal : ndarray of shape (D + 1, D + 1)
+        V without its diagonal.
+    rows_variance : float
+        :math:`v_n`.
+    place : ndarray of shape (D + 1, D + 1)
+        P.
+    """
+
+    variance: FloatArray
+    offdiagonal: FloatArray
+    rows_variance: float
+    place: FloatArray
+
+    @property
+    def scale(self) -> float:
+        """R: the target in the units of the fit is so many times the releases' own."""
+        return float(self.place[-1, -1])
+
+    def covariance(self, gamma: FloatArray, inverse: FloatArray) -> FloatArray:
+        """Return the part of Ω, of shape (k, D + 1, D + 1), at γ and 1/τ in the units of the fit."""
+        i, r = np.arange(gamma.shape[1]), self.scale
+        gamma, inverse = gamma @ self.place / r, inverse / r**2
+        omega: FloatArray = self.offdiagonal * gamma[:, :, np.newaxis] * gamma[:, np.newaxis, :]
+        omega[:, i, i] += gamma**2 @ self.variance
+        omega[:, 0, -1] -= gamma[:, 0] * self.rows_variance * inverse
+        omega[:, -1, 0] -= gamma[:, 0] * self.rows_variance * inverse
+        omega[:, -1, -1] += self.rows_variance * inverse**2
+        placed: FloatArray = r**2 * (self.place @ omega @ self.place.T)
+        return placed
+
+    def gradient(self, weight: FloatArray, gamma: FloatArray, inverse: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the derivatives of tr(weight · covariance) by γ and by 1/τ, of shapes (k, D + 1) and (k,)."""
+        i, r = np.arange(gamma.shape[1]), self.scale
+        weight = r**2 * (self.place.T @ weight @ self.place)
+        gamma, inverse = gamma @ self.place / r, inverse / r**2
+        by_gamma = 2.0 * gamma * (weight[:, i, i] @ self.variance)
+        by_gamma += 2.0 * np.einsum("kij,kj->ki", weight * self.offdiagonal, gamma)
+        by_gamma[:, 0] -= 2.0 * weight[:, 0, -1] * self.rows_variance * inverse
+        by_inverse = 2.0 * self.rows_variance * (weight[:, -1, -1] * inverse - weight[:, 0, -1] * gamma[:, 0])
+        return by_gamma @ self.place.T / r, by_inverse / r**2
+
+
+def _noise_parts(moments: Sequence[NoisyMoments]) -> tuple[NoisePart, ...]:
+    """Return one part for all releases in the same units."""
+    places: dict[bytes, list[NoisyMoments]] = {}
+    for of in moments:
+        places.setdefault(of.place.tobytes(), []).append(of)
+    parts = []
+    for same in places.values():
+        squares = np.array([of.weight**2 for of in same])
+        variance = _sum(squares, [of.variance for of in same])
+        rows_variance = float(squares @ [of.rows_variance for of in same])
+        parts.append(NoisePart(variance, variance - np.diag(np.diag(variance)), rows_variance, same[0].place))
+    return tuple(parts)
+
+
+def _corrected(moments: NoisyMoments) -> tuple[FloatArray, float]:
+    """Return the noisy moments and count, less what their own noise adds by way of the weight: see `Equations.xtx`."""
+    noisy, rows = moments.noisy, moments.noisy_rows
+    if moments.weight_slope != 0.0:
+        excess = moments.weight_slope / moments.weight * float(moments.xtx_variance[0, 0])
+        noisy[0, 0] -= excess
+        rows -= excess
+    return noisy, rows
+
+
+def _sampling(moments: NoisyMoments) -> FloatArray:
+    """Return the covariance of Xᵀu times τ, in the units of the fit, of shape (D, D)."""
+    T, own = moments.place[:-1, :-1], moments.xtx
+    if moments.weight_shares is not None:
+        own = own * np.sqrt(np.outer(moments.weight_shares, moments.weight_shares))
+    sampling: FloatArray = T @ own @ T.T
+    return sampling
+
+
+def _largest_variance(moments: NoisyMoments) -> float:
+    """Return that of the noise in an entry of XᵀX, in the units of the fit, as if entries were independent there."""
+    squares = moments.place[:-1, :-1] ** 2
+    return float(np.max(squares @ moments.xtx_variance @ squares.T))
+
+
+def _raised(A: FloatArray, noise_sd: float) -> FloatArray:
+    """Return A with its eigenvalues raised to the noise's standard deviation."""
+    eigenvalues, vectors = np.linalg.eigh(A)
+    raised: FloatArray = (vectors * np.maximum(eigenvalues, max(noise_sd, 1e-9 * abs(eigenvalues[-1])))) @ vectors.T
+    return raised
+
+
+def _draw_symmetric(variance: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+    """Draw symmetric matrices of normal entries, one draw per unordered pair."""
+    drawn = np.triu(np.sqrt(variance) * rng.normal(size=(count, *variance.shape)))
+    drawn += np.triu(drawn, 1).swapaxes(1, 2)
+    return drawn
+
+
+def _sum(weights: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
+    total: FloatArray = np.tensordot(weights, np.array(arrays), axes=1)
+    return total
 
 
 def with_one(vector: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """Posterior of a Bayesian linear regression, given noisy sufficient statistics alone.
 
-`sample_posterior` takes the noise into account, `closed_form_posterior` approximates it at fixed precisions, and
-`sample_plugin_posterior` takes the statistics for exact. The derivation is in ``docs/inference-posterior.md``.
+`sample_posterior` takes the noise into account, `sample_plugin_posterior` takes the statistics for exact. The
+derivation is in ``docs/inference-posterior.md``. The closed form at fixed precisions is in `shrinkage`.
 """
 
 import math
@@ -10,14 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.inference.noise_model import (
-    LOG_PRECISION_MAX,
-    GaussianPosterior,
-    NoiseModel,
-    NoisyMoments,
-    Prior,
-    with_one,
-)
+from analyst_client.inference.evidence import Evidence
+from analyst_client.inference.noise_model import LOG_PRECISION_MAX, NoiseModel, with_one
+from analyst_client.inference.prior import Prior
 from analyst_client.inference.sampling import compute_ess, compute_rhat, sample_hmc
 
 FloatArray = NDArray[np.float64]
@@ -40,7 +35,7 @@ class PosteriorDraws:
     xtx : ndarray of shape (chains, draws, D, D)
     xty : ndarray of shape (chains, draws, D)
     yty : ndarray of shape (chains, draws)
-        The exact statistics.
+        The exact statistics; of several releases their sums, in the units of the fit.
     rhat, ess : ndarray of shape (D,)
         Of each coefficient; see `compute_rhat` and `compute_ess`.
     sd_ratio : ndarray of shape (D,)
@@ -68,16 +63,17 @@ class PosteriorDraws:
 
 
 def sample_posterior(
-    moments: NoisyMoments, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: Seed = None
+    evidence: Evidence, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: Seed = None
 ) -> PosteriorDraws:
     r"""Draw from the posterior of a Bayesian linear regression, given noisy statistics.
 
-    The model is :math:`y \mid X \sim N(X\beta, 1/\tau)` with the priors of `Prior`; of XᵀX nothing is assumed. The
-    noise is taken as Gaussian: for Laplace noise of the same variance the intervals at 95 % are nearly as good.
+    The model is :math:`y \mid X \sim N(X\beta, 1/\tau)` with the priors of `Prior`, the same β and τ at every hospital;
+    of XᵀX nothing is assumed. The noise is taken as Gaussian: for Laplace noise of the same variance the intervals at
+    95 % are nearly as good.
 
     Parameters
     ----------
-    moments : NoisyMoments
+    evidence : Evidence
     prior : Prior, optional
     draws, chains : int
         Draws per chain, at least 4, and chains, at least 2.
@@ -101,15 +97,16 @@ def sample_posterior(
 
     Examples
     --------
+    >>> from analyst_client.inference.evidence import NoisyMoments
     >>> noise = np.full((2, 2), 25.0), np.full(2, 25.0), 25.0
     >>> moments = NoisyMoments(np.diag([900.0, 300.0]), np.array([90.0, 150.0]), 120.0, *noise)
-    >>> posterior = sample_posterior(moments, seed=1)
+    >>> posterior = sample_posterior(Evidence((moments,)), seed=1)
     >>> posterior.beta.mean(axis=(0, 1)).round(1).tolist(), posterior.prior_dominated.tolist()
     ([0.1, 0.5], [False, False])
     """
     prior = Prior() if prior is None else prior
     check_counts(draws, chains)
-    rng, model = np.random.default_rng(seed), NoiseModel(moments, prior)
+    rng, model = np.random.default_rng(seed), NoiseModel(evidence, prior)
     centre, factor, slope = model.rough_posterior()
 
     def bend(position: FloatArray) -> FloatArray:
@@ -129,11 +126,11 @@ def sample_posterior(
     beta, tau = flat[:, :-1], np.exp(flat[:, -1])
     xtx, xty, yty = model.sample_exact(beta, tau, rng)
     shape, rate = model.shape_and_rate(beta)
-    return describe(moments, prior, (chains, draws), beta, tau, rng.gamma(shape, 1.0 / rate), xtx, xty, yty)
+    return describe(evidence, prior, (chains, draws), beta, tau, rng.gamma(shape, 1.0 / rate), xtx, xty, yty)
 
 
 def describe(
-    moments: NoisyMoments,
+    evidence: Evidence,
     prior: Prior,
     shape: tuple[int, int],
     beta: FloatArray,
@@ -155,66 +152,19 @@ def describe(
         yty=yty.reshape(shape),
         rhat=np.array([compute_rhat(by_chain[..., j]) for j in range(d)]),
         ess=np.array([compute_ess(by_chain[..., j]) for j in range(d)]),
-        sd_ratio=beta.std(axis=0) / prior.coefficient_sd(d, moments.constant),
+        sd_ratio=beta.std(axis=0) / prior.coefficient_sd(d, evidence.constant),
         definite_share=float(np.mean(np.linalg.eigvalsh(xtx)[:, 0] > 0.0)),
     )
 
 
-def closed_form_posterior(
-    moments: NoisyMoments, tau: float, lam: float, prior: Prior | None = None, noise_aware: bool = True
-) -> GaussianPosterior:
-    r"""Return the posterior at fixed precisions, in closed form.
-
-    Parameters
-    ----------
-    moments : NoisyMoments
-    tau, lam : float
-        Precision of a residual, and of each coefficient beside the constant's.
-    prior : Prior, optional
-        For the constant's own.
-    noise_aware : bool
-        False takes the statistics for exact.
-
-    Returns
-    -------
-    GaussianPosterior
-
-    Raises
-    ------
-    ValueError
-        When a precision is not positive and finite.
-
-    Notes
-    -----
-    With :math:`\Lambda` the prior precisions and :math:`A_+` the noisy XᵀX with eigenvalues raised to the noise's
-    standard deviation, naively [1]_ (equation 3.4)
-
-    .. math:: \Sigma^{-1} = \tau A_+ + \Lambda, \qquad \mu = \Sigma\,\tau\tilde b.
-
-    Noise-aware, from :math:`\tilde b - \tilde A\beta \sim N(0, \Omega(\beta))`, with :math:`\Omega` at the mean itself
-    (a fixed point, in 20 steps):
-
-    .. math:: \Sigma^{-1} = \tilde A\Omega^{-1}\tilde A + \Lambda, \qquad
-       \mu = \Sigma\,\tilde A\Omega^{-1}\tilde b.
-
-    References
-    ----------
-    .. [1] A. Nieminen, "Robust private linear regression", 2017.
-    """
-    if not (0.0 < tau < math.inf and 0.0 < lam < math.inf):
-        raise ValueError(f"precisions must be finite and positive, not {tau!r} and {lam!r}")
-    prior = Prior() if prior is None else prior
-    return NoiseModel(moments, prior).gaussian(tau, lam, noise_aware)
-
-
 def sample_plugin_posterior(
-    moments: NoisyMoments, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: Seed = None
+    evidence: Evidence, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: Seed = None
 ) -> PosteriorDraws:
     r"""Draw from the posterior that takes noisy statistics for exact: robust private linear regression.
 
     Parameters
     ----------
-    moments : NoisyMoments
+    evidence : Evidence
     prior : Prior, optional
         The thesis [1]_ has ``Prior(2.0, 2.0, 2.0, 2.0)``, the default, and no constant.
     draws, chains : int
@@ -242,7 +192,7 @@ def sample_plugin_posterior(
        \tau \sim \Gamma(a + \tfrac n2, b + \tfrac12 S(\beta)); \quad
        \lambda \sim \Gamma(a_0 + \tfrac d2, b_0 + \tfrac12|\beta|^2).
 
-    Nothing here knows of the noise: intervals are too narrow.
+    Nothing here knows of the noise: intervals are too narrow. Of several releases it takes the weighted sum.
 
     References
     ----------
@@ -250,8 +200,8 @@ def sample_plugin_posterior(
     """
     prior = Prior(2.0, 2.0, 2.0, 2.0) if prior is None else prior
     check_counts(draws, chains)
-    rng, model = np.random.default_rng(seed), NoiseModel(moments, prior)
-    if not math.isfinite(moments.yty_variance):
+    rng, model = np.random.default_rng(seed), NoiseModel(evidence, prior)
+    if any(math.isinf(moments.yty_variance) for moments in evidence.moments):
         raise ValueError("a fit that takes statistics for exact needs yᵀy")
     d, rows = model.size, max(model.rows, 1.0)
     eigenvalues, vectors = np.linalg.eigh(model.noisy)
@@ -266,10 +216,10 @@ def sample_plugin_posterior(
         )
     )
     for k in range(-PLUGIN_WARMUP, draws):
-        information = tau[:, np.newaxis, np.newaxis] * xtx
-        information[:, np.arange(d), np.arange(d)] += prior.precision(lam, d, moments.constant)
+        information = tau[:, np.newaxis, np.newaxis] * xtx + model.information
+        information[:, np.arange(d), np.arange(d)] += prior.precision(lam, d, evidence.constant)
         inverse = np.linalg.inv(np.linalg.cholesky(information))  # Σ = inverseᵀ inverse
-        half = tau[:, np.newaxis] * (inverse @ xty) + rng.normal(size=(chains, d))
+        half = tau[:, np.newaxis] * (inverse @ xty) + inverse @ model.vector + rng.normal(size=(chains, d))
         beta = np.einsum("kij,ki->kj", inverse, half)
         gamma = with_one(-beta)
         squares = np.maximum(np.sum(gamma @ exact * gamma, axis=1), 0.0)
@@ -281,7 +231,7 @@ def sample_plugin_posterior(
     flat = kept.swapaxes(0, 1).reshape(-1, d + 2)
     count = len(flat)
     statistics = np.tile(xtx, (count, 1, 1)), np.tile(xty, (count, 1)), np.full(count, exact[d, d])
-    return describe(moments, prior, (chains, draws), flat[:, :d], flat[:, d], flat[:, d + 1], *statistics)
+    return describe(evidence, prior, (chains, draws), flat[:, :d], flat[:, d], flat[:, d + 1], *statistics)
 
 
 def check_counts(draws: int, chains: int) -> None:

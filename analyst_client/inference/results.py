@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.moments import moments_of
+from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import sample_posterior
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import ConfidenceSet, critical_value, p_value
@@ -88,11 +89,14 @@ class Solution:
         What Xᵀy was multiplied with, or would be in a linear method near this one.
     covariance : ndarray of shape (D, D) or None
         Of `theta`, where the estimator knows it by itself; else that of ``inverse`` times the score.
+    posterior_covariance : ndarray of shape (D, D) or None
+        Of the normal posterior whose mean is `theta`, where it is one.
     """
 
     theta: FloatArray
     inverse: FloatArray
     covariance: FloatArray | None = None
+    posterior_covariance: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +217,12 @@ class TargetResults:
             half = student_quantile(check_alpha(alpha) / 2.0, self.dof) * self.bse
             return np.column_stack([self.params - half, self.params + half])
         if method == "posterior":
+            if self.solution.posterior_covariance is not None:
+                covariance = self.contrasts @ self.solution.posterior_covariance @ self.contrasts.T
+                half = NormalDist().inv_cdf(1.0 - check_alpha(alpha) / 2.0) * np.sqrt(np.diag(covariance))
+                return np.column_stack([self.params - half, self.params + half])
             levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
-            draws = sample_posterior(moments_of(self.equations), seed=0).beta.reshape(-1, len(self.names))
+            draws = sample_posterior(Evidence.of(self.equations), seed=0).beta.reshape(-1, len(self.names))
             drawn: FloatArray = np.quantile(draws @ self.contrasts.T + self.offsets, levels, axis=0).T
             return drawn
         if method == "bootstrap":

@@ -9,8 +9,9 @@ import math
 import numpy as np
 import pytest
 
-from analyst_client.inference.noise_model import NoisyMoments, Prior
+from analyst_client.inference.evidence import Evidence, NoisyMoments
 from analyst_client.inference.posterior import sample_plugin_posterior, sample_posterior
+from analyst_client.inference.prior import Prior
 
 RELEASES = 40
 PRIOR = Prior()
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 def release(
     rng: np.random.Generator, rows: int, beta: np.ndarray, residual_sd: float, noise_sd: float, laplace: bool
-) -> NoisyMoments:
+) -> Evidence:
     d = len(beta)
     X = rng.uniform(-1.0, 1.0, (rows, d))
     X[:, 0] = 1.0
@@ -30,9 +31,10 @@ def release(
     unit = rng.laplace(0.0, math.sqrt(0.5), (d + 1, d + 1)) if laplace else rng.normal(size=(d + 1, d + 1))
     noise = np.triu(np.sqrt(variance) * unit)
     noisy = data.T @ data + noise + np.triu(noise, 1).T
-    return NoisyMoments(
+    moments = NoisyMoments(
         noisy[:d, :d], noisy[:d, d], float(noisy[d, d]), variance[:d, :d], variance[:d, d], float(variance[d, d])
     )
+    return Evidence((moments,))
 
 
 @pytest.mark.parametrize("laplace", [False, True], ids=["gaussian", "laplace"])
@@ -44,9 +46,9 @@ def test_credible_intervals_cover_what_the_prior_drew(rows: int, d: int, noise_s
         lam = rng.gamma(PRIOR.coefficient_shape, 1.0 / PRIOR.coefficient_rate)
         beta = np.append(rng.normal(0.0, PRIOR.constant_sd), rng.normal(0.0, lam**-0.5, d - 1))
         tau = rng.gamma(PRIOR.residual_shape, 1.0 / PRIOR.residual_rate)
-        moments = release(rng, rows, beta, tau**-0.5, noise_sd, laplace)
+        evidence = release(rng, rows, beta, tau**-0.5, noise_sd, laplace)
         for sample, hits in ((sample_posterior, covered), (sample_plugin_posterior, plugin_covered)):
-            below = np.mean(sample(moments, draws=100, seed=rng).beta < beta, axis=(0, 1))
+            below = np.mean(sample(evidence, draws=100, seed=rng).beta < beta, axis=(0, 1))
             hits.append(np.abs(below - 0.5) < 0.475)
     assert abs(np.mean(covered) - 0.95) < 4.0 * math.sqrt(0.95 * 0.05 / (2 * RELEASES))
     assert np.mean(plugin_covered) < np.mean(covered)

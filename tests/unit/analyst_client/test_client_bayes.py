@@ -102,11 +102,6 @@ def test_a_strong_prior_pulls() -> None:
     assert np.all(np.abs(BayesianRegression(strong, seed=1).fit(release()).scaled_coef_[1:]) < 0.01)
 
 
-def test_several_releases_are_refused_with_a_way_out() -> None:
-    with pytest.raises(EstimationError, match="one release"):
-        BayesianRegression().fit([release(), release(Noise(9.0, 6.0, 5.0, 4.0))])
-
-
 def test_without_a_constant_rows_must_be_stated() -> None:
     made = release_of_rows(np.random.default_rng(1).uniform(-1, 1, (50, 2)), np.ones(50), constant=False, noise=1.0)
     with pytest.raises(EstimationError, match="rows="):

@@ -20,7 +20,15 @@ def even(sd: float, sd_xty: float | None = None, sd_yty: float | None = None, *,
 
 
 def draw(
-    seed: int, n: int, theta: Any, noise: Noise, *, residual: float = 0.3, constant: bool = True, X: Any = None
+    seed: int,
+    n: int,
+    theta: Any,
+    noise: Noise,
+    *,
+    residual: float = 0.3,
+    constant: bool = True,
+    X: Any = None,
+    **declared: Any,
 ) -> Release:
     """Return a noisy release of uniform rows, or of those that are given."""
     generator = np.random.default_rng(seed)
@@ -39,18 +47,35 @@ def draw(
         y @ y + unit * math.sqrt(law.yty or 0.0),
         noise=noise,
         constant=constant,
+        **declared,
     )
 
 
-def test_many_small_sites_do_not_bias_the_intercept() -> None:
-    """A noisy count raises its own weight; over 60 sites that moved the intercept by two standard errors."""
-    theta = np.array([0.8, 0.1, -0.1])
-    found = []
+@pytest.mark.parametrize("apart", [0.0, 4.0])
+def test_many_small_sites_do_not_bias_the_intercept(apart: float) -> None:
+    """A noisy count raises its own weight; over 60 sites that moved the intercept by two standard errors.
+
+    Where half of them declare the target's bounds elsewhere, it did so by way of Xᵀy as well.
+    """
+    theta, found = np.array([0.8, 0.1, -0.1]), []
     for seed in range(60):
-        (equations,) = pool([draw(1000 * seed + k, 100, theta, even(30.0)) for k in range(60)])
+        centers = [apart * (k % 2) for k in range(60)]
+        (equations,) = pool(
+            [
+                draw(
+                    1000 * seed + k,
+                    100,
+                    theta - [center, 0.0, 0.0],
+                    even(30.0),
+                    targets=[Column.numeric("y", center - 1.0, center + 1.0)],
+                )
+                for k, center in enumerate(centers)
+            ]
+        )
         sd = np.sqrt(np.diag(equations.region.covariance()))
-        found.append(((equations.solution - theta) / sd)[0])
-    assert abs(np.median(found)) < 0.6
+        common = (theta - [apart / 2.0, 0.0, 0.0]) / (1.0 + apart / 2.0)
+        found.append(((equations.solution - common) / sd)[0])
+    assert abs(np.median(found)) < 0.8
 
 
 @pytest.mark.parametrize("noise", [even(1.0, 1.0, 1000.0), even(1.0, 1.0, 100.0), even(5.0, 0.5, 100.0)])
