@@ -4,7 +4,7 @@ Rows are drawn anew for each repeat, with known coefficients (`simulation.Truth`
 whose latent XᵀX is positive definite: where it is small the release is not informative, and the fit says that the
 posterior is the prior's. The other columns are the closed form, the published posterior that takes noisy statistics for
 exact ones, and the time and the effective sizes of 1,000 draws in four chains. The second table is of several
-hospitals, those of `bench.sites`: beside coverage, the width over that of least squares without privacy. Prints Markdown.
+hospitals, those of `bench.sites`: coverage, and the width over that of least squares without privacy. Prints Markdown.
 
     python -m bench.posterior [--repeats 60]
 """

@@ -1,28 +1,26 @@
 """What all estimators share: hyper-parameters, coefficients in raw units, predictions."""
 
 import inspect
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.columns import Column, Term
 from analyst_client.design import design_matrix, map_rows
-from analyst_client.errors import EstimationError
-from analyst_client.inference.agreement import HeterogeneityTest, SiteError, heterogeneity_test, site_error
+from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.estimators.mixins import InferenceMixin
+from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.prediction import mean_intervals, value_intervals
-from analyst_client.inference.results import Identification, IntervalMethod, Solution, TargetResults, TestResult
-from analyst_client.inference.score import ConfidenceSet
-from analyst_client.inference.summary import Summary, glance, summarise, tidy
+from analyst_client.inference.results import Solution, TargetResults
+from analyst_client.inference.summary import posterior_warnings
 from analyst_client.inference.units import raw_units
 from analyst_client.release import Release
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FloatArray = NDArray[np.float64]
 
@@ -47,12 +45,15 @@ class Estimator:
         return list(inspect.signature(cls).parameters)
 
     def __repr__(self) -> str:
-        """Show the hyper-parameters."""
-        values = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-        return f"{type(self).__name__}({values})"
+        """Show the hyper-parameters that are not the default."""
+        defaults = {name: parameter.default for name, parameter in inspect.signature(type(self)).parameters.items()}
+        changed = [
+            f"{name}={value!r}" for name, value in self.get_params().items() if repr(value) != repr(defaults[name])
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
 
-class LinearFit(Estimator, ABC):
+class LinearFit(Estimator, InferenceMixin, ABC):
     """A linear regression fitted on a release.
 
     Attributes
@@ -120,6 +121,11 @@ class LinearFit(Estimator, ABC):
         -------
         Self
 
+        Warns
+        -----
+        EstimationWarning
+            When a posterior is mostly the prior's, or its chains have not mixed. See also `caveats`.
+
         Raises
         ------
         EstimationError
@@ -150,6 +156,8 @@ class LinearFit(Estimator, ABC):
         self.scaled_coef_ = scaled if several else scaled[0]
         self.coef_ = raw[:, 1:] if several else raw[0, 1:]
         self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
+        for text in (text for results in self.results_ for text in posterior_warnings(results)):
+            warnings.warn(text, EstimationWarning, stacklevel=2)
         return self
 
     @staticmethod
@@ -207,54 +215,6 @@ class LinearFit(Estimator, ABC):
             raise ValueError("R² needs values of y that differ")
         return float(np.mean(1.0 - residual / total))
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "results_"):
-            raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(release) first")
-
-    def _of_each_target(self, read: Callable[[TargetResults], Any]) -> Any:
-        """Return what is read of the one target, or an array with one row for each of several."""
-        self._check_fitted()
-        found = [read(results) for results in self.results_]
-        return found[0] if len(found) == 1 else np.array(found)
-
-    @property
-    def param_names_(self) -> NDArray[np.object_]:
-        """Names of the P parameters that inference is about: the constant, if there is one, and the terms."""
-        self._check_fitted()
-        return np.array(self.results_[0].names, dtype=object)
-
-    @property
-    def params_(self) -> FloatArray:
-        """The parameters in raw units, of shape (P,) or (T, P): the intercept, if there is one, and `coef_`."""
-        found: FloatArray = self._of_each_target(lambda results: results.params)
-        return found
-
-    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
-        r"""Return confidence intervals of the true coefficients, privacy noise included.
-
-        Parameters
-        ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
-        method : str
-            ``"fieller"`` inverts the score test: the stated coverage whatever the noise, unbounded where the data do
-            not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
-            refits least squares under fresh noise. ``"posterior"`` are credible intervals: the estimator's own where
-            it has a posterior, else those of `BayesianRegression` with its default prior and a fixed seed.
-
-        Returns
-        -------
-        ndarray of shape (P, 2) or (T, P, 2)
-            Raw units; infinite where an interval is unbounded.
-
-        Raises
-        ------
-        EstimationError
-            When the release lacks what this needs: yᵀy, the noise, or a constant.
-        """
-        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method))
-        return found
-
     def predict_interval(self, X: Any, alpha: float = 0.05, *, mean: bool = False, clip: bool = True) -> FloatArray:
         """Return intervals that hold new values of the target with the stated probability, privacy noise included.
 
@@ -290,65 +250,6 @@ class LinearFit(Estimator, ABC):
             found[known, t] = target.center + target.scale * ends
         return found if len(self.targets_) > 1 else found[:, 0]
 
-    def cov_params(self) -> FloatArray:
-        """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise."""
-        found: FloatArray = self._of_each_target(lambda results: results.cov_params())
-        return found
-
-    @property
-    def bse(self) -> FloatArray:
-        """Standard errors of `params_`, of shape (P,) or (T, P)."""
-        found: FloatArray = self._of_each_target(lambda results: results.bse)
-        return found
-
-    @property
-    def pvalues(self) -> FloatArray:
-        """P-values of each parameter being 0, of shape (P,) or (T, P), from the statistic that intervals invert."""
-        found: FloatArray = self._of_each_target(lambda results: results.pvalues)
-        return found
-
-    @property
-    def privacy_share(self) -> FloatArray:
-        """Share of each parameter's variance that is privacy noise, 0 to 1, of shape (P,) or (T, P)."""
-        found: FloatArray = self._of_each_target(lambda results: results.privacy_share)
-        return found
-
-    @property
-    def vif(self) -> FloatArray:
-        """Variance inflation factor of each term beside the constant, of shape (D',): NaN where the noise hides it."""
-        self._check_fitted()
-        return self.results_[0].vif
-
-    @property
-    def rsquared(self) -> float | FloatArray:
-        """R² of the model, corrected for the privacy noise; see `rsquared_interval`."""
-        found: float | FloatArray = self._of_each_target(lambda results: results.rsquared)
-        return found
-
-    def rsquared_interval(self, alpha: float = 0.05) -> FloatArray:
-        """Return a confidence interval of R², of shape (2,) or (T, 2)."""
-        found = self._of_each_target(lambda results: results.rsquared_interval(alpha))
-        return np.asarray(found, dtype=np.float64)
-
-    @property
-    def scale(self) -> float | FloatArray:
-        """Residual variance, in squared units of the target; corrected for the privacy noise."""
-        found: float | FloatArray = self._of_each_target(lambda results: results.scale)
-        return found
-
-    def confidence_sets(self, alpha: float = 0.05, target: str | None = None) -> dict[str, ConfidenceSet]:
-        """Return the confidence set of each parameter by name; unlike `conf_int`, with its gap where it has one."""
-        results = self._results_of(target)
-        return dict(zip(results.names, results.confidence_sets(alpha), strict=True))
-
-    def f_test(self, target: str | None = None) -> TestResult:
-        """Test that no term beside the constant matters, in score form."""
-        return self._results_of(target).f_test()
-
-    def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
-        """Test that all releases of the fit have the same coefficients. Raise `EstimationError` for one release."""
-        return heterogeneity_test(self._results_of(target).equations)
-
     def leave_one_site_out(self, target: str | None = None) -> tuple[SiteError, ...]:
         """Fit on all releases but one, in turn, and return how well each fit predicts the one left out.
 
@@ -367,32 +268,3 @@ class LinearFit(Estimator, ABC):
     def _settled(self) -> dict[str, Any]:
         """Return hyper-parameters that were chosen by rule as they were chosen, where the rule needs all sites."""
         return {}
-
-    def identification(self, alpha: float = 0.05, target: str | None = None) -> Identification:
-        """Say how far the data outweigh the noise, and what would bound the intervals."""
-        return self._results_of(target).identification(alpha)
-
-    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
-        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks."""
-        return summarise(repr(self), self._results_of(target), alpha)
-
-    def tidy(self, alpha: float = 0.05) -> "pd.DataFrame":
-        """Return a data frame with one row for each parameter and target. Needs pandas."""
-        return tidy(type(self).__name__, self._all_results(), alpha)
-
-    def glance(self, alpha: float = 0.05) -> "pd.DataFrame":
-        """Return a data frame with one row for each target: what the fit as a whole is worth. Needs pandas."""
-        return glance(type(self).__name__, self._all_results(), alpha)
-
-    def _all_results(self) -> tuple[TargetResults, ...]:
-        self._check_fitted()
-        return self.results_
-
-    def _results_of(self, target: str | None) -> TargetResults:
-        """Return the results of one target. Raise `ValueError` when it is not said which."""
-        names = list(self.target_names_) if self._all_results() else []
-        if target is None and len(names) > 1:
-            raise ValueError(f"the fit has several targets: say which of {', '.join(names)}")
-        if target is not None and target not in names:
-            raise ValueError(f"the fit has no target {target!r}; it has {', '.join(names)}")
-        return self.results_[0 if target is None else names.index(target)]

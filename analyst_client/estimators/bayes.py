@@ -1,8 +1,7 @@
 """Bayesian linear regressions: one that knows the noise, and the published one that does not."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +12,15 @@ from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import PosteriorDraws, sample_plugin_posterior, sample_posterior
 from analyst_client.inference.prior import Prior
-from analyst_client.inference.results import IntervalMethod, Solution, check_alpha
+from analyst_client.inference.results import IntervalMethod, Solution, TargetResults
 from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.inference.summary import Summary, summarise_posterior
-from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
 
 
 class PosteriorFit(LinearFit):
-    """What Bayesian regressions share: draws in raw units, credible intervals, diagnostics.
-
-    Attributes
-    ----------
-    posteriors_ : tuple of PosteriorDraws
-        One for each target, in scaled units, with the latent exact statistics.
-    """
-
-    posteriors_: tuple[PosteriorDraws, ...]
+    """What Bayesian regressions share: draws in raw units, credible intervals, diagnostics."""
 
     def __init__(self, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: int | None = None) -> None:
         self.prior = prior
@@ -44,33 +34,27 @@ class PosteriorFit(LinearFit):
 
     def _solve(self, equations: Equations) -> Solution:
         drawn = self._sample(equations)
-        self._drawn.append(drawn)
         self.penalty_ = 0.0
         flat = drawn.beta.reshape(-1, drawn.beta.shape[-1])
         residual_variance = float(np.mean(1.0 / drawn.residual_precision))
         prior_variance = float(1.0 / np.mean(drawn.coefficient_precision))
         near = normal_posterior(equations, residual_variance, prior_variance)
-        return Solution(flat.mean(axis=0), near.inverse, np.atleast_2d(np.cov(flat.T)))
+        return Solution(flat.mean(axis=0), near.inverse, np.atleast_2d(np.cov(flat.T)), drawn)
 
-    def fit(
-        self,
-        releases: Release | Sequence[Release],
-        target: str | None = None,
-        *,
-        rows: float | Sequence[float] | None = None,
-    ) -> Self:
-        """Draw from the posterior; see `LinearFit.fit`."""
-        self._drawn: list[PosteriorDraws] = []
-        super().fit(releases, target, rows=rows)
-        self.posteriors_ = tuple(self._drawn)
-        del self._drawn
-        return self
+    @property
+    def posteriors_(self) -> tuple[PosteriorDraws, ...]:
+        """Draws of each target, in scaled units, with the latent exact statistics."""
+        self._check_fitted()
+        found = [results.solution.posterior for results in self.results_]
+        return tuple(drawn for drawn in found if isinstance(drawn, PosteriorDraws))
+
+    def _drawn_of(self, results: TargetResults) -> PosteriorDraws:
+        return self.posteriors_[self.results_.index(results)]
 
     def posterior_draws(self, target: str | None = None) -> FloatArray:
         """Return draws of the parameters in raw units, of shape (chains, draws, P)."""
         results = self._results_of(target)
-        drawn = self.posteriors_[self.results_.index(results)]
-        raw: FloatArray = drawn.beta @ results.contrasts.T + results.offsets
+        raw: FloatArray = self._drawn_of(results).beta @ results.contrasts.T + results.offsets
         return raw
 
     def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "posterior") -> FloatArray:
@@ -78,20 +62,12 @@ class PosteriorFit(LinearFit):
 
         ``"posterior"`` are equal-tailed intervals of the draws.
         """
-        if method != "posterior":
-            return super().conf_int(alpha, method)
-        levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
-        self._check_fitted()
-        found = [
-            np.quantile(self.posterior_draws(name).reshape(-1, len(self.param_names_)), levels, axis=0).T
-            for name in self.target_names_
-        ]
-        return found[0] if len(found) == 1 else np.array(found)
+        return super().conf_int(alpha, method)
 
     def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
         """Return a table of posterior means, deviations and intervals, with what the draws are worth."""
         results = self._results_of(target)
-        drawn = self.posteriors_[self.results_.index(results)]
+        drawn = self._drawn_of(results)
         return summarise_posterior(repr(self), results, drawn, self.posterior_draws(target), alpha)
 
     def to_inference_data(self, target: str | None = None) -> Any:
@@ -101,7 +77,7 @@ class PosteriorFit(LinearFit):
         ``coefficient_precision`` (scaled units); ``constant_data`` with the released statistics.
         """
         results = self._results_of(target)
-        drawn = self.posteriors_[self.results_.index(results)]
+        drawn = self._drawn_of(results)
         equations = results.equations
         posterior = {
             "coefficients": self.posterior_draws(target),

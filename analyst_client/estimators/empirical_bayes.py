@@ -74,7 +74,7 @@ class EmpiricalBayes(LinearFit):
         self.residual_variance_ = posterior.residual_variance
         self.posterior_cov_ = posterior.covariance
         self.penalty_ = 0.0
-        return Solution(posterior.mean, posterior.inverse, posterior_covariance=posterior.covariance)
+        return Solution(posterior.mean, posterior.inverse, posterior=posterior)
 
 
 def _variance(name: str, precision: float | None) -> float | None:

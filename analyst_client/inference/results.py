@@ -14,9 +14,10 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
-from analyst_client.inference.posterior import sample_posterior
+from analyst_client.inference.posterior import PosteriorDraws, sample_posterior
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import ConfidenceSet, critical_value, p_value
+from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.inference.units import raw_units
 
 FloatArray = NDArray[np.float64]
@@ -89,14 +90,14 @@ class Solution:
         What Xᵀy was multiplied with, or would be in a linear method near this one.
     covariance : ndarray of shape (D, D) or None
         Of `theta`, where the estimator knows it by itself; else that of ``inverse`` times the score.
-    posterior_covariance : ndarray of shape (D, D) or None
-        Of the normal posterior whose mean is `theta`, where it is one.
+    posterior : PosteriorDraws, NormalPosterior or None
+        Whose mean is `theta`, where it is one.
     """
 
     theta: FloatArray
     inverse: FloatArray
     covariance: FloatArray | None = None
-    posterior_covariance: FloatArray | None = None
+    posterior: PosteriorDraws | NormalPosterior | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,14 +218,7 @@ class TargetResults:
             half = student_quantile(check_alpha(alpha) / 2.0, self.dof) * self.bse
             return np.column_stack([self.params - half, self.params + half])
         if method == "posterior":
-            if self.solution.posterior_covariance is not None:
-                covariance = self.contrasts @ self.solution.posterior_covariance @ self.contrasts.T
-                half = NormalDist().inv_cdf(1.0 - check_alpha(alpha) / 2.0) * np.sqrt(np.diag(covariance))
-                return np.column_stack([self.params - half, self.params + half])
-            levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
-            draws = sample_posterior(Evidence.of(self.equations), seed=0).beta.reshape(-1, len(self.names))
-            drawn: FloatArray = np.quantile(draws @ self.contrasts.T + self.offsets, levels, axis=0).T
-            return drawn
+            return self.posterior_interval(alpha)
         if method == "bootstrap":
             centre = self.contrasts @ self.equations.solution
             off = bootstrap_solutions(self.equations) @ self.contrasts.T - centre
@@ -232,6 +226,20 @@ class TargetResults:
             centre = centre + self.offsets
             return np.column_stack([centre - high, centre - low])
         raise ValueError(f"method must be one of {', '.join(INTERVAL_METHODS)}, not {method!r}")
+
+    def posterior_interval(self, alpha: float = 0.05) -> FloatArray:
+        """Return the P equal-tailed credible intervals, of shape (P, 2), in raw units."""
+        levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
+        posterior = self.solution.posterior
+        if isinstance(posterior, NormalPosterior):
+            covariance = self.contrasts @ posterior.covariance @ self.contrasts.T
+            quantiles = [NormalDist().inv_cdf(level) for level in levels]
+            interval: FloatArray = self.params[:, np.newaxis] + np.outer(np.sqrt(np.diag(covariance)), quantiles)
+            return interval
+        draws = sample_posterior(Evidence.of(self.equations), seed=0) if posterior is None else posterior
+        flat = draws.beta.reshape(-1, len(self.names)) @ self.contrasts.T + self.offsets
+        drawn: FloatArray = np.quantile(flat, levels, axis=0).T
+        return drawn
 
     @property
     def pvalues(self) -> FloatArray:

@@ -23,6 +23,7 @@ Rows = list[tuple[str, ...]]
 FloatArray = NDArray[np.float64]
 CLIPPED_SHARE = 0.01
 RHAT_MAX, ESS_MIN = 1.01, 400.0
+WEAK_RATIO = 3.0
 
 
 @dataclass(frozen=True)
@@ -131,16 +132,7 @@ def summarise_posterior(
         for name, *values in zip(results.names, *(map(float, column) for column in columns), strict=True)
     ]
     found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
-    dominated = [name for name, is_so in zip(results.names, drawn.prior_dominated, strict=True) if is_so]
-    if dominated:
-        found.append(
-            f"Warning: the posterior of {', '.join(dominated)} is mostly the prior's: the release says little."
-        )
-    if np.max(drawn.rhat) > RHAT_MAX or np.min(drawn.ess) < ESS_MIN:
-        found.append("Warning: the chains have not mixed: draw more, or look at their traces.")
-    outside = beyond_bounds(results)
-    if outside > CLIPPED_SHARE:
-        found.append(f"Warning: {clipping_warning(results, outside)}")
+    found += [f"Warning: {text}" for text in posterior_warnings(results) + clipping_warnings(results)]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
 
@@ -171,27 +163,8 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
 
 
 def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
-    """Return what makes a fit less sure than its numbers look: weak identification, clipped targets."""
-    found = []
-    strength = results.identification(alpha)
-    if not strength.is_bounded:
-        weakest = [
-            name
-            for name, weight in zip(results.names, strength.direction, strict=True)
-            if weight**2 >= max(0.1, 0.5 * np.max(strength.direction**2))
-        ]
-        way_out = (
-            f"µ of the price, or the number of rows, would have to be about {strength.factor:.2g} times as large, and "
-            "more if terms are correlated"
-            if math.isfinite(strength.factor)
-            else "this release does not show how much more would bound them: the data are lost in the noise"
-        )
-        found.append(
-            f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {way_out}. "
-            "Fewer terms, or bounds that fit more closely, help as well."
-        )
-    elif strength.ratio < 3.0:
-        found.append("weak identification: intervals are wide and lopsided, and estimates far from sure.")
+    """Return what makes intervals less sure than they look: weak identification, disagreement, clipped targets."""
+    found = identification_warnings(results, alpha)
     if results.equations.scale.unbiased[results.main_site] <= 0.0:
         found.append(
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
@@ -204,18 +177,54 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
                 f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): "
                 "what is fitted is an average of theirs, and the intervals do not hold their differences."
             )
-    outside = beyond_bounds(results)
-    if outside > CLIPPED_SHARE:
-        found.append(clipping_warning(results, outside))
+    return found + clipping_warnings(results)
+
+
+def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:
+    """Return what to say where the noise hides how terms vary: intervals are unbounded, or far from symmetric."""
+    strength = results.identification(alpha)
+    if strength.is_bounded:
+        weak = strength.ratio < WEAK_RATIO
+        return ["weak identification: intervals are wide and lopsided, and estimates far from sure."] if weak else []
+    weakest = [
+        name
+        for name, weight in zip(results.names, strength.direction, strict=True)
+        if weight**2 >= max(0.1, 0.5 * np.max(strength.direction**2))
+    ]
+    way_out = (
+        f"µ of the price, or the number of rows, would have to be about {strength.factor:.2g} times as large, and "
+        "more if terms are correlated"
+        if math.isfinite(strength.factor)
+        else "this release does not show how much more would bound them: the data are lost in the noise"
+    )
+    return [
+        f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {way_out}. "
+        "Fewer terms, or bounds that fit more closely, help as well."
+    ]
+
+
+def posterior_warnings(results: TargetResults) -> list[str]:
+    """Return why draws from a posterior are not to be believed, or tell of the prior alone."""
+    drawn, found = results.solution.posterior, []
+    if not isinstance(drawn, PosteriorDraws):
+        return []
+    dominated = [name for name, is_so in zip(results.names, drawn.prior_dominated, strict=True) if is_so]
+    if dominated:
+        found.append(f"the posterior of {', '.join(dominated)} is mostly the prior's: the release says little.")
+    if np.max(drawn.rhat) > RHAT_MAX or np.min(drawn.ess) < ESS_MIN:
+        found.append("the chains have not mixed: draw more, or look at their traces.")
     return found
 
 
-def clipping_warning(results: TargetResults, outside: float) -> str:
-    """Return what to say when a share of the target seems to be beyond its bounds."""
-    return (
+def clipping_warnings(results: TargetResults) -> list[str]:
+    """Return what to say when a share of the target seems to be beyond its bounds, as two moments tell."""
+    outside = beyond_bounds(results)
+    if outside <= CLIPPED_SHARE:
+        return []
+    return [
         f"about {outside:.0%} of {results.equations.target.name} would lie beyond its declared bounds if it were "
         "normal, and was clipped there: coefficients are then those of the clipped values, drawn towards 0."
-    )
+    ]
 
 
 def beyond_bounds(results: TargetResults) -> float:

@@ -15,6 +15,7 @@ from analyst_client import (
     BayesianRegression,
     Column,
     EstimationError,
+    EstimationWarning,
     Noise,
     Prior,
     Release,
@@ -22,6 +23,7 @@ from analyst_client import (
 )
 from analyst_client.inference.noise import NoiseLaw
 
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 NOISE = Noise(8.0, 6.0, 5.0, 4.0, distribution="discrete_gaussian")
 
 
@@ -73,12 +75,22 @@ def test_draws_are_in_raw_units() -> None:
 
 
 def test_where_the_release_says_little_the_posterior_is_the_priors_and_says_so() -> None:
-    fit = BayesianRegression(seed=1).fit(
-        release(Noise(4000.0, 3000.0, 4000.0, 4000.0, distribution="discrete_gaussian"))
-    )
+    loud = release(Noise(4000.0, 3000.0, 4000.0, 4000.0, distribution="discrete_gaussian"))
+    with pytest.warns(EstimationWarning, match="age, dose is mostly the prior's") as caught:
+        fit = BayesianRegression(seed=1).fit(loud)
+    assert caught[0].filename == __file__
     assert fit.posteriors_[0].prior_dominated.all()
-    assert "mostly the prior's" in str(fit.summary())
-    assert "mostly the prior's" not in str(BayesianRegression(seed=1).fit(release()).summary())
+    for said in (str(fit.summary()), " ".join(fit.caveats())):
+        assert "mostly the prior's" in said
+    quiet = BayesianRegression(seed=1).fit(release())
+    assert "mostly the prior's" not in str(quiet.summary())
+    assert quiet.caveats() == ()
+
+
+def test_chains_that_are_too_short_are_warned_of() -> None:
+    with pytest.warns(EstimationWarning, match="have not mixed"):
+        fit = BayesianRegression(seed=1, draws=20).fit(release())
+    assert "have not mixed" in str(fit.summary())
 
 
 def test_several_targets_have_a_posterior_each() -> None:
@@ -99,7 +111,9 @@ def test_the_same_seed_gives_the_same_draws_and_pickles() -> None:
 
 def test_a_strong_prior_pulls() -> None:
     strong = Prior(coefficient_shape=1e6, coefficient_rate=1.0)
-    assert np.all(np.abs(BayesianRegression(strong, seed=1).fit(release()).scaled_coef_[1:]) < 0.01)
+    with pytest.warns(EstimationWarning, match="mostly the prior's"):
+        fit = BayesianRegression(strong, seed=1).fit(release())
+    assert np.all(np.abs(fit.scaled_coef_[1:]) < 0.01)
 
 
 def test_without_a_constant_rows_must_be_stated() -> None:

@@ -252,6 +252,7 @@ def test_parameters_are_set_by_name() -> None:
 
 def test_repr_shows_the_parameters() -> None:
     assert [repr(OLS()), repr(Ridge(2.0))] == ["OLS()", "Ridge(penalty=2.0)"]
+    assert repr(Ridge(1.0)) == "Ridge()"
 
 
 def test_noisy_adassp_is_closer_than_ssp_where_the_noise_outweighs_the_data() -> None:

@@ -11,7 +11,17 @@ from client_examples import release_of_rows
 from sklearn.base import clone
 from statsmodels.stats.outliers_influence import variance_inflation_factor
 
-from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, Noise, Release, Ridge
+from analyst_client import (
+    OLS,
+    AdaSSP,
+    Column,
+    EmpiricalBayes,
+    EstimationError,
+    EstimationWarning,
+    Noise,
+    Release,
+    Ridge,
+)
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
@@ -314,6 +324,14 @@ class TestWeakData:
         assert "intervals are unbounded" in text
         assert "−∞" in text
 
+    @pytest.mark.parametrize("method", ["delta", "bootstrap"])
+    def test_methods_that_take_the_noise_as_small_are_warned_of(self, method: Any) -> None:
+        fit = AdaSSP().fit(self.release)
+        with pytest.warns(EstimationWarning, match=f"'{method}' takes .* use 'fieller'.* unbounded") as caught:
+            assert np.isfinite(fit.conf_int(method=method)).all()
+        assert caught[0].filename == __file__
+        assert any("unbounded" in text for text in fit.caveats())
+
     def test_p_values_exist(self) -> None:
         pvalues = AdaSSP().fit(self.release).pvalues
         assert np.all((pvalues > 0.0) & (pvalues <= 1.0))
@@ -451,6 +469,7 @@ def test_clipped_targets_are_warned_of() -> None:
     release = release_of_rows(U, clipped + 0.0, features=COLUMNS, targets=KAPPA)
     assert "beyond its declared bounds" in str(OLS().fit(release).summary())
     assert "beyond its declared bounds" not in str(OLS().fit(exact()).summary())
+    assert [len(OLS().fit(of).caveats()) for of in (release, exact())] == [1, 0]
 
 
 def test_equations_are_pickled_whole() -> None:

@@ -16,6 +16,7 @@ from analyst_client.inference.noise_model import NoiseModel
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.prior import Prior
 
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 FloatArray = NDArray[np.float64]
 BETA, SD = np.array([0.1, 0.5, -0.3]), 0.2
 PLACES = (

@@ -107,6 +107,7 @@ def test_several_hospitals_narrow_it() -> None:
     assert together / alone == pytest.approx(np.full(3, 0.5), rel=0.15)
 
 
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")
 def test_a_stated_residual_precision_does_without_yty() -> None:
     lacking = replace(noisy(9, 5.0), yty=None)
     with pytest.raises(EstimationError, match="yᵀy"):

@@ -1,0 +1,194 @@
+"""What a fit says of its coefficients: intervals, tests, tables."""
+
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
+from analyst_client.inference.results import Identification, IntervalMethod, TargetResults, TestResult
+from analyst_client.inference.score import ConfidenceSet
+from analyst_client.inference.summary import (
+    Summary,
+    glance,
+    identification_warnings,
+    posterior_warnings,
+    summarise,
+    tidy,
+    warnings_of,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FloatArray = NDArray[np.float64]
+
+
+class InferenceMixin:
+    """Inference by any linear fit, from its results target by target.
+
+    Attributes
+    ----------
+    results_ : tuple of TargetResults
+    target_names_ : ndarray of str, of shape (T,)
+    """
+
+    results_: tuple[TargetResults, ...]
+    target_names_: NDArray[np.object_]
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "results_"):
+            raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(release) first")
+
+    def _of_each_target(self, read: Callable[[TargetResults], Any]) -> Any:
+        """Return what is read of the one target, or an array with one row for each of several."""
+        self._check_fitted()
+        found = [read(results) for results in self.results_]
+        return found[0] if len(found) == 1 else np.array(found)
+
+    @property
+    def param_names_(self) -> NDArray[np.object_]:
+        """Names of the P parameters that inference is about: the constant, if there is one, and the terms."""
+        self._check_fitted()
+        return np.array(self.results_[0].names, dtype=object)
+
+    @property
+    def params_(self) -> FloatArray:
+        """The parameters in raw units, of shape (P,) or (T, P): the intercept, if there is one, and `coef_`."""
+        found: FloatArray = self._of_each_target(lambda results: results.params)
+        return found
+
+    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
+        r"""Return confidence intervals of the true coefficients, privacy noise included.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        method : str
+            ``"fieller"`` inverts the score test: the stated coverage whatever the noise, unbounded where the data do
+            not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
+            refits least squares under fresh noise. ``"posterior"`` are credible intervals: the estimator's own where
+            it has a posterior, else those of `BayesianRegression` with its default prior and a fixed seed.
+
+        Returns
+        -------
+        ndarray of shape (P, 2) or (T, P, 2)
+            Raw units; infinite where an interval is unbounded.
+
+        Warns
+        -----
+        EstimationWarning
+            When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it.
+
+        Raises
+        ------
+        EstimationError
+            When the release lacks what this needs: yᵀy, the noise, or a constant.
+        """
+        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method))
+        if method in {"delta", "bootstrap"}:
+            for text in (text for results in self.results_ for text in identification_warnings(results, alpha)):
+                message = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, {text}"
+                warnings.warn(message, EstimationWarning, stacklevel=2)
+        return found
+
+    def cov_params(self) -> FloatArray:
+        """Return the covariance of `params_`, of shape (P, P) or (T, P, P): sampling and privacy noise."""
+        found: FloatArray = self._of_each_target(lambda results: results.cov_params())
+        return found
+
+    @property
+    def bse(self) -> FloatArray:
+        """Standard errors of `params_`, of shape (P,) or (T, P)."""
+        found: FloatArray = self._of_each_target(lambda results: results.bse)
+        return found
+
+    @property
+    def pvalues(self) -> FloatArray:
+        """P-values of each parameter being 0, of shape (P,) or (T, P), from the statistic that intervals invert."""
+        found: FloatArray = self._of_each_target(lambda results: results.pvalues)
+        return found
+
+    @property
+    def privacy_share(self) -> FloatArray:
+        """Share of each parameter's variance that is privacy noise, 0 to 1, of shape (P,) or (T, P)."""
+        found: FloatArray = self._of_each_target(lambda results: results.privacy_share)
+        return found
+
+    @property
+    def vif(self) -> FloatArray:
+        """Variance inflation factor of each term beside the constant, of shape (D',): NaN where the noise hides it."""
+        self._check_fitted()
+        return self.results_[0].vif
+
+    @property
+    def rsquared(self) -> float | FloatArray:
+        """R² of the model, corrected for the privacy noise; see `rsquared_interval`."""
+        found: float | FloatArray = self._of_each_target(lambda results: results.rsquared)
+        return found
+
+    def rsquared_interval(self, alpha: float = 0.05) -> FloatArray:
+        """Return a confidence interval of R², of shape (2,) or (T, 2)."""
+        found = self._of_each_target(lambda results: results.rsquared_interval(alpha))
+        return np.asarray(found, dtype=np.float64)
+
+    @property
+    def scale(self) -> float | FloatArray:
+        """Residual variance, in squared units of the target; corrected for the privacy noise."""
+        found: float | FloatArray = self._of_each_target(lambda results: results.scale)
+        return found
+
+    def confidence_sets(self, alpha: float = 0.05, target: str | None = None) -> dict[str, ConfidenceSet]:
+        """Return the confidence set of each parameter by name; unlike `conf_int`, with its gap where it has one."""
+        results = self._results_of(target)
+        return dict(zip(results.names, results.confidence_sets(alpha), strict=True))
+
+    def f_test(self, target: str | None = None) -> TestResult:
+        """Test that no term beside the constant matters, in score form."""
+        return self._results_of(target).f_test()
+
+    def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
+        """Test that all releases of the fit have the same coefficients. Raise `EstimationError` for one release."""
+        return heterogeneity_test(self._results_of(target).equations)
+
+    def identification(self, alpha: float = 0.05, target: str | None = None) -> Identification:
+        """Say how far the data outweigh the noise, and what would bound the intervals."""
+        return self._results_of(target).identification(alpha)
+
+    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
+        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks."""
+        return summarise(repr(self), self._results_of(target), alpha)
+
+    def caveats(self, alpha: float = 0.05, target: str | None = None) -> tuple[str, ...]:
+        """Return what makes the fit less sure than its numbers look, as `summary` says it; empty where nothing does.
+
+        Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, a posterior
+        that is mostly the prior's.
+        """
+        results = self._results_of(target)
+        return (*warnings_of(results, alpha), *posterior_warnings(results))
+
+    def tidy(self, alpha: float = 0.05) -> "pd.DataFrame":
+        """Return a data frame with one row for each parameter and target. Needs pandas."""
+        return tidy(type(self).__name__, self._all_results(), alpha)
+
+    def glance(self, alpha: float = 0.05) -> "pd.DataFrame":
+        """Return a data frame with one row for each target: what the fit as a whole is worth. Needs pandas."""
+        return glance(type(self).__name__, self._all_results(), alpha)
+
+    def _all_results(self) -> tuple[TargetResults, ...]:
+        self._check_fitted()
+        return self.results_
+
+    def _results_of(self, target: str | None) -> TargetResults:
+        """Return the results of one target. Raise `ValueError` when it is not said which."""
+        names = list(self.target_names_) if self._all_results() else []
+        if target is None and len(names) > 1:
+            raise ValueError(f"the fit has several targets: say which of {', '.join(names)}")
+        if target is not None and target not in names:
+            raise ValueError(f"the fit has no target {target!r}; it has {', '.join(names)}")
+        return self.results_[0 if target is None else names.index(target)]
