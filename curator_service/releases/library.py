@@ -13,38 +13,17 @@ from typing import Any
 from sqlalchemy import Connection
 
 from curator_service.datasets.repository import Dataset
-from curator_service.privacy.design import Design, Term, make_design
+from curator_service.privacy.design import Design, Term
 from curator_service.privacy.parts import Part, Statistic
 from curator_service.privacy.rows import Box
 from curator_service.releases import repository
+from curator_service.releases.differences import tell_difference
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
+from curator_service.releases.volumes import Volume, read_volume
 
 _DATASETS_MAX = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """What a stored release holds, without its values.
-
-    Attributes
-    ----------
-    release_id, request_digest : str
-    design : Design
-    is_box : bool
-    statistics : frozenset of Statistic
-    distribution : str
-    sd : mapping of str to float
-        Standard deviations in scaled units, as the answer states them.
-    """
-
-    release_id: str
-    request_digest: str
-    design: Design
-    is_box: bool
-    statistics: frozenset[Statistic]
-    distribution: str
-    sd: Mapping[str, float]
+_OFFERS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,33 +72,27 @@ class Library:
 
     def list_offers(self, connection: Connection, prepared: Prepared, *, reader: str) -> list[Offer]:
         """Return stored releases that hold every column and statistic of a request, and what is different in them."""
-        offers = []
+        covering: list[tuple[Volume, dict[str, float] | None]] = []
         asked = prepared.plan.design
+        is_block = _is_pure_block(asked, is_box=isinstance(prepared.plan.row_map, Box))
         for volume in self._volumes(connection, prepared.dataset):
             held = set(volume.design.terms) | set(volume.design.targets)
             if not (set(asked.terms) <= held and set(asked.targets) <= held):
                 continue
             if reader and not repository.was_given(connection, volume.release_id, reader):
                 continue
-            if volume.request_digest == prepared.request_digest:
-                continue  # it is the answer itself
-            sd = _derived_sd(prepared, volume)
-            pure = _is_pure_block(volume.design, is_box=volume.is_box)
-            if not pure or not isinstance(prepared.plan.row_map, Box) or asked.omitting:
-                difference = "its rows were weighted, or left out, by other columns or another map"
-            elif sd is None:
-                difference = "it holds the columns in other statistics"
-            elif not _is_quiet_enough(sd, prepared, volume):
-                difference = "its noise is larger, or of another kind, than asked"
-            else:
-                continue  # it is the answer itself
-            offers.append(Offer(volume.release_id, difference))
-        return offers[-10:]
+            sd = _derived_sd(prepared, volume) if is_block else None
+            is_answer = sd is not None and _is_quiet_enough(sd, prepared, volume)
+            if volume.request_digest != prepared.request_digest and not is_answer:
+                covering.append((volume, sd))
+        return [
+            Offer(volume.release_id, tell_difference(volume, prepared, sd)) for volume, sd in covering[-_OFFERS_MAX:]
+        ]
 
     def _volumes(self, connection: Connection, dataset: Dataset) -> list[Volume]:
         after, volumes = self._shelves.get(dataset.id, (0, []))
         while page := repository.list_releases(connection, dataset.id, after=after, count=100):
-            read = (_read_volume(dataset, release) for release in page)
+            read = (read_volume(dataset, release) for release in page)
             volumes = volumes + [volume for volume in read if volume is not None]
             after = page[-1].sequence
         self._shelves[dataset.id] = after, volumes
@@ -144,7 +117,7 @@ def derive_statistics(
     ValueError
         If the request is not a block of it.
     """
-    volume = _read_volume(prepared.dataset, source)
+    volume = read_volume(prepared.dataset, source)
     sd = None if volume is None else _derived_sd(prepared, volume)
     if volume is None or sd is None:
         raise ValueError("the request is not a block of this release")
@@ -154,24 +127,6 @@ def derive_statistics(
         for statistic, places in _places(prepared, volume).items()
     }
     return values, sd, volume.distribution
-
-
-def _read_volume(dataset: Dataset, release: StoredRelease) -> Volume | None:
-    """Return what a release holds; None for one that is itself a block of another, which is no source."""
-    answer = json.loads(release.answer)
-    if "derived_from" in answer:
-        return None
-    request, columns = answer["request"], dataset.manifest.by_name
-    features, targets = (tuple(columns[name] for name in request[role]) for role in ("features", "targets"))
-    return Volume(
-        release_id=release.id,
-        request_digest=release.request_digest,
-        design=make_design(features, targets, intercept=request["intercept"]),
-        is_box=request["rows"]["map"] == "box",
-        statistics=frozenset(Statistic(name) for name in answer["statistics"]),
-        distribution=answer["noise"]["distribution"],
-        sd=answer["noise"]["sd"],
-    )
 
 
 def _is_pure_block(design: Design, *, is_box: bool) -> bool:

@@ -75,7 +75,8 @@ def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path)
     assert client.quote("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6).stored_release == release.id
     (offer,) = client.quote("cohort", FEATURES, target="kappa", epsilon=0.2, delta=1e-6).offers
     assert offer.release_id == release.id
-    assert offer.difference
+    paid, asked = (f"epsilon {epsilon} and delta 1e-06" for epsilon in (0.3, 0.2))
+    assert offer.difference == f"its price was {paid}, not {asked}; its noise is smaller"
     fetched = client.fetch_release(release.id)
     assert fetched == release
     assert [summary.id for summary in client.releases("cohort")] == [release.id]

@@ -192,15 +192,16 @@ def test_a_block_is_answered_when_the_budget_is_spent(tmp_path: Path) -> None:
         assert_sound(world)
 
 
-# What is stored, what is asked beside it, and how the quote offers what is stored; empty where it does not.
-OTHER_NOISE, OTHER_ROWS, OTHER_STATISTICS = "noise", "rows", "statistics"
+# What is stored, what is asked beside it, and a clause of how the quote offers what is stored; empty where it does not.
+LARGER, OTHER_KIND = "its noise is larger", "its noise is {}, not {}"
+WEIGHTED, LEFT_OUT = "its rows were weighted by other terms", "rows that miss {} were left out of it"
 NO_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a column more": (WIDE, {"features": ["age", "smoker"]}, ""),
-    "less noise": (WIDE, {"features": ["age"], "price": {"mu": 0.4}}, OTHER_NOISE),
+    "less noise": (WIDE, {"features": ["age"], "price": {"mu": 0.4}}, LARGER),
     "less noise in one statistic": (
         WIDE,
         {"price": {"mu": 0.199}, "shares": {"xtx": 0.05, "xty": 0.05, "yty": 0.9}},
-        OTHER_NOISE,
+        "its noise is larger in yty and smaller in xtx and xty",
     ),
     "all levels, where a constant took one": (WIDE, {"features": ["sex"], "intercept": False}, ""),
     "a constant, where there is none": (
@@ -211,71 +212,79 @@ NO_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "the smallest eigenvalue of fewer terms": (
         WIDE | {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
         {"features": ["age"], "statistics": ["xtx", "lambda_min"], "targets": []},
-        OTHER_STATISTICS,
+        "its lambda_min is that of other terms",
     ),
     "a smallest eigenvalue that was not bought": (
         WIDE,
         {"statistics": ["xtx", "lambda_min"], "targets": []},
-        OTHER_STATISTICS,
+        "it holds no lambda_min",
     ),
     "a statistic that was not bought": (
         WIDE | {"statistics": ["xtx", "xty"]},
         {"statistics": ["xtx", "xty", "yty"]},
-        OTHER_STATISTICS,
+        "it holds no yty",
     ),
-    "targets of two noises": (WIDE, {"features": ["age"], "targets": ["kappa", "weight"]}, OTHER_STATISTICS),
+    "targets of two noises": (
+        WIDE,
+        {"features": ["age"], "targets": ["kappa", "weight"]},
+        "weight is a feature in it, not a target",
+    ),
     "a product of two targets": (
         WIDE | {"targets": ["kappa", "smoker"]},
         {"features": ["smoker"], "targets": ["kappa"]},
-        OTHER_STATISTICS,
+        "smoker is a target in it, not a feature",
     ),
     "Laplace noise, of Gaussian": (
         WIDE,
         {"features": ["age"], "mechanism": "laplace", "price": {"epsilon": 0.001}},
-        OTHER_NOISE,
+        OTHER_KIND.format("gaussian", "laplace"),
     ),
     "Gaussian noise, of Laplace": (
         WIDE | {"mechanism": "laplace", "price": {"epsilon": 0.5}},
         {"features": ["age"], "mechanism": "gaussian"},
-        OTHER_NOISE,
+        OTHER_KIND.format("laplace", "gaussian"),
     ),
-    "the ball, of the box": (WIDE, {"features": ["age"], "rows": {"map": "ball"}}, OTHER_ROWS),
+    "the ball, of the box": (
+        WIDE,
+        {"features": ["age"], "rows": {"map": "ball"}},
+        "its rows were mapped by box, not by ball",
+    ),
     "the box, of the ball": (
         WIDE | {"rows": {"map": "ball"}},
         {"features": ["age"], "rows": {"map": "box"}},
-        OTHER_ROWS,
+        "its rows were mapped by ball, not by box",
     ),
-    "a smaller ball of the ball": (WIDE | {"rows": {"map": "ball"}}, {"features": ["age"]}, OTHER_ROWS),
+    "a smaller ball of the ball": (WIDE | {"rows": {"map": "ball"}}, {"features": ["age"]}, WEIGHTED),
     "the same columns in a ball of the same norm and other order": (
         WIDE | {"rows": {"map": "ball"}},
         {"features": ["sex", "age", "weight", "alive", "ward"]},
-        OTHER_ROWS,
+        "its features stand in another order",
     ),
-    "a block of unit rows": (WIDE | {"rows": {"map": "unit"}}, {"features": ["age"]}, OTHER_ROWS),
+    "a block of unit rows": (WIDE | {"rows": {"map": "unit"}}, {"features": ["age"]}, WEIGHTED),
     "a block of rows that were left out by another column": (
         WIDE | {"features": ["age", "creatinine"]},
         {"features": ["age"]},
-        OTHER_ROWS,
+        LEFT_OUT.format("creatinine"),
     ),
     "a block of rows that were left out by another target": (
         WIDE | {"targets": ["kappa", "lambda"]},
         {"features": ["age"], "targets": ["kappa"]},
-        OTHER_ROWS,
+        LEFT_OUT.format("lambda"),
     ),
     "a block of rows that its target's indicator left out": (
         WIDE | {"targets": ["dose"]},
         {"features": ["age"], "targets": [], "statistics": ["xtx"]},
-        OTHER_ROWS,
+        LEFT_OUT.format("dose"),
     ),
     "rows that its own column leaves out": (
         WIDE | {"features": ["age", "creatinine"]},
         {"features": ["creatinine"]},
-        OTHER_ROWS,
+        "it also holds the feature age",
     ),
     "a target whose indicator leaves rows out, of a feature that keeps them": (
         WIDE | {"features": ["age", "height"]},
         {"features": ["age"], "targets": ["height"]},
-        OTHER_ROWS,
+        "rows that miss height were not left out of it",
     ),
 }
 
@@ -288,10 +297,148 @@ def test_what_is_no_block_is_bought_and_what_is_stored_is_offered_under_its_own_
     shown = quote(api, asked)
     assert (shown["stored_release"], shown["derivable_from"]) == (None, None)
     assert [offer["release"] for offer in shown["offers"]] == ([source["id"]] if offered else [])
-    assert all(offered in offer["difference"] for offer in shown["offers"])
+    assert all(offered in offer["difference"].split("; ") for offer in shown["offers"])
     kind, answer = buy(api, asked, "k")
     assert (kind, "derived_from" in answer) == ("new", False)
     assert kinds(shelf).count("charge") == 2
+
+
+# A request, how what is stored differs from it in one thing, and the words for that and for what follows from it alone.
+ASKED = body(features=["age", "weight"], rows={"map": "ball", "norm": 1.1}, price={"epsilon": 0.1, "delta": 1e-6})
+BOX, UNIT, UNIT_XY, OMITTING = (
+    {"rows": {"map": "box"}},
+    {"rows": {"map": "unit"}},
+    {"rows": {"map": "unit_xy"}},
+    {"rows": {"map": "box"}, "features": ["age", "creatinine"]},
+)
+SMALLER_PRICE, LARGER_PRICE = {"price": {"epsilon": 0.05, "delta": 1e-6}}, {"price": {"epsilon": 0.2, "delta": 1e-6}}
+LOUDER = "its price was epsilon 0.05 and delta 1e-06, not epsilon 0.1 and delta 1e-06; its noise is larger"
+QUIETER = "its price was epsilon 0.2 and delta 1e-06, not epsilon 0.1 and delta 1e-06; its noise is smaller"
+ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a smaller price": ({}, SMALLER_PRICE, LOUDER),
+    "a larger price": ({}, LARGER_PRICE, QUIETER),
+    "a smaller price, box": (BOX, SMALLER_PRICE, LOUDER),
+    "a smaller price, unit": (UNIT, SMALLER_PRICE, LOUDER),
+    "a larger price, unit_xy": (UNIT_XY, LARGER_PRICE, QUIETER),
+    "a smaller price, rows left out": (OMITTING, SMALLER_PRICE, LOUDER),
+    "a larger price, rows left out": (OMITTING, LARGER_PRICE, QUIETER),
+    "the same price in another notion": (
+        {"price": {"mu": 0.0625}},
+        {"price": {"rho": 0.001953125}},
+        "its price was rho 0.00195312, not mu 0.0625",
+    ),
+    "a price that differs in its last digits": (
+        {"price": {"mu": 0.0625}},
+        {"price": {"mu": 0.06250000001}},
+        "its price was mu 0.06250000001, not mu 0.0625",
+    ),
+    "a feature": (
+        {},
+        {"features": ["age", "weight", "sex"]},
+        "it also holds the feature sex; its rows were weighted by other terms",
+    ),
+    "a feature, unit": (
+        UNIT,
+        {"features": ["age", "weight", "smoker"]},
+        "it also holds the feature smoker; its rows were weighted by other terms",
+    ),
+    "a feature, box": (
+        BOX,
+        {"features": ["age", "weight", "smoker"]},
+        "it also holds the feature smoker; its noise is larger in xtx and xty",
+    ),
+    "a feature that leaves rows out": (
+        BOX,
+        {"features": ["creatinine", "age", "weight"]},
+        "it also holds the feature creatinine; rows that miss creatinine were left out of it; "
+        "its noise is larger in xtx and xty",
+    ),
+    "many features": (
+        BOX,
+        {"features": ["age", "weight", "smoker", "alive", "sex", "ward", "treated", "height"]},
+        "it also holds the features smoker, alive, sex, ward and 2 more; its noise is larger in xtx and xty",
+    ),
+    "the order of features": ({}, {"features": ["weight", "age"]}, "its features stand in another order"),
+    "a target": (
+        {},
+        {"targets": ["alive", "kappa"]},
+        "it also holds the target alive; its noise is larger in xty and yty",
+    ),
+    "a target that leaves rows out": (
+        {},
+        {"targets": ["kappa", "lambda"]},
+        "it also holds the target lambda; rows that miss lambda were left out of it; "
+        "its noise is larger in xty and yty",
+    ),
+    "the order of targets": (
+        {"targets": ["kappa", "alive"]},
+        {"targets": ["alive", "kappa"]},
+        "its targets stand in another order",
+    ),
+    "the role of a column": (
+        {"targets": ["alive", "kappa"]},
+        {"targets": ["kappa"], "features": ["age", "weight", "alive"]},
+        "alive is a feature in it, not a target; its rows were weighted by other terms",
+    ),
+    "the role of a column, box": (
+        BOX | {"targets": ["alive"]},
+        {"targets": ["kappa"], "features": ["age", "weight", "alive"]},
+        "alive is a feature in it, not a target; it also holds the target kappa; its noise is larger",
+    ),
+    "a feature, beside the smallest eigenvalue": (
+        BOX | {"statistics": ["xtx", "lambda_min"], "targets": []},
+        {"features": ["age", "weight", "smoker"]},
+        "it also holds the feature smoker; its lambda_min is that of other terms; its noise is larger in xtx",
+    ),
+    "the row map": ({}, UNIT, "its rows were mapped by unit, not by ball"),
+    "the row map, box": ({}, BOX, "its rows were mapped by box, not by ball"),
+    "the row map, unit": (UNIT, UNIT_XY, "its rows were mapped by unit_xy, not by unit"),
+    "the norm": (
+        {},
+        {"rows": {"map": "ball", "norm": 1.2}},
+        "its rows were shrunk into a ball of norm 1.2, not norm 1.1",
+    ),
+    "the mechanism": ({}, {"mechanism": "laplace"}, "its noise is laplace, not gaussian"),
+    "the calibration": (
+        {"shares": {"xtx": 0.5, "xty": 0.25, "yty": 0.25}},
+        {"calibration": "classical"},
+        "its noise was calibrated as classical, not as analytic; its noise is larger",
+    ),
+    "the shares": (
+        {},
+        {"shares": {"xtx": 0.25, "xty": 0.665, "yty": 0.085}},
+        "its price was split in other shares; its noise is larger in xtx and smaller in xty",
+    ),
+    "a statistic more": (
+        {},
+        {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
+        "it also holds lambda_min; its noise is larger",
+    ),
+    "a statistic less": (
+        {},
+        {"statistics": ["xtx", "xty"]},
+        "it holds no yty; its noise is smaller in xtx and xty",
+    ),
+    "a constant": (
+        {"intercept": False},
+        {"intercept": True},
+        "it has a constant term; its rows were weighted by other terms",
+    ),
+    "a constant, unit": (
+        UNIT | {"intercept": False},
+        {"intercept": True},
+        "it has a constant term; its noise is larger in xtx and xty",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_an_offer_names_exactly_what_differs(shelf: World, name: str) -> None:
+    change, stored, difference = ALONE[name]
+    asked, api = ASKED | change, shelf.api()
+    _, source = buy(api, asked | stored, "stored")
+    offers = [{"release": source["id"], "difference": difference}]
+    assert quote(api, asked) == {"stored_release": None, "derivable_from": None, "offers": offers}
 
 
 @pytest.mark.parametrize("rows", ["box", "ball"])

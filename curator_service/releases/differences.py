@@ -1,0 +1,162 @@
+"""What a stored release has otherwise than a request that it covers, in words: a clause for each thing."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from curator_service.privacy.design import CONSTANT, Design, Term
+from curator_service.privacy.parts import Statistic
+from curator_service.releases.preparation import Prepared
+from curator_service.releases.volumes import Volume
+
+_NAMED_MAX = 5
+
+
+def tell_difference(stored: Volume, asked: Prepared, block_sd: Mapping[str, float] | None) -> str:
+    """Say what is different in a stored release; empty where the two requests are the same.
+
+    Parameters
+    ----------
+    stored : Volume
+        It holds every column of the request.
+    asked : Prepared
+    block_sd : mapping of str to float, or None
+        Standard deviations of what was asked, where it is a block of the release.
+
+    Returns
+    -------
+    str
+        Clauses about the release, joined by semicolons.
+
+    Notes
+    -----
+    Whatever decides the digest of a request has its clause here, so two requests of different digests differ in one.
+    """
+    return "; ".join(
+        [
+            *_in_columns(stored, asked),
+            *_in_rows(stored, asked),
+            *_in_statistics(stored, asked),
+            *_in_noise(stored, asked, block_sd),
+        ]
+    )
+
+
+def _in_columns(stored: Volume, asked: Prepared) -> Iterator[str]:
+    here, there = stored.request, asked.canonical
+    wanted = [*there["features"], *there["targets"]]
+    for role, other in (("feature", "target"), ("target", "feature")):
+        held = here[f"{role}s"]
+        if more := [name for name in held if name not in wanted]:
+            yield f"it also holds the {role if len(more) == 1 else f'{role}s'} {_names(more)}"
+        if moved := [name for name in held if name in there[f"{other}s"]]:
+            are = f"is a {role} in it, not a {other}" if len(moved) == 1 else f"are {role}s in it, not {other}s"
+            yield f"{_names(moved)} {are}"
+        common = [name for name in held if name in there[f"{role}s"]]
+        if common != [name for name in there[f"{role}s"] if name in common]:
+            yield f"its {role}s stand in another order"
+    if here["intercept"] and not there["intercept"]:
+        yield "it has a constant term"
+
+
+def _in_rows(stored: Volume, asked: Prepared) -> Iterator[str]:
+    here, there = stored.request["rows"], asked.canonical["rows"]
+    held, wanted = stored.design, asked.plan.design
+    if here["map"] != there["map"]:
+        yield f"its rows were mapped by {here['map']}, not by {there['map']}"
+    elif here != there:
+        own, other = _numbers(here, there)
+        yield f"its rows were shrunk into a ball of {own}, not {other}"
+    if here["map"] == there["map"] and _shaping(held, here["map"]) != _shaping(wanted, here["map"]):
+        yield "its rows were weighted by other terms"
+    if more := sorted(held.omitting - wanted.omitting):
+        yield f"rows that miss {_names(more, 'or')} were left out of it"
+    if fewer := sorted(wanted.omitting - held.omitting):
+        yield f"rows that miss {_names(fewer, 'or')} were not left out of it"
+
+
+def _shaping(design: Design, row_map: str) -> set[Term]:
+    """Return the terms that decide the weight of a row."""
+    match row_map:
+        case "box":
+            return set()
+        case "ball":
+            return set(design.terms)
+        case _:
+            return set(design.terms) - {CONSTANT}
+
+
+def _in_statistics(stored: Volume, asked: Prepared) -> Iterator[str]:
+    held, wanted = stored.statistics, {part.statistic for part in asked.plan.parts}
+    if missing := [s.value for s in Statistic if s in wanted - held]:
+        yield f"it holds no {_names(missing, 'or')}"
+    if more := [s.value for s in Statistic if s in held - wanted]:
+        yield f"it also holds {_names(more)}"
+    if Statistic.LAMBDA_MIN in held & wanted and set(stored.design.terms) != set(asked.plan.design.terms):
+        yield "its lambda_min is that of other terms"
+
+
+def _in_noise(stored: Volume, asked: Prepared, block_sd: Mapping[str, float] | None) -> Iterator[str]:
+    here, there = stored.request, asked.canonical
+    same = {name for name in ("mechanism", "calibration", "statistics") if here[name] == there[name]}
+    if "mechanism" not in same:
+        yield f"its noise is {here['mechanism']}, not {there['mechanism']}"
+    if "calibration" not in same:
+        yield f"its noise was calibrated as {here['calibration']}, not as {there['calibration']}"
+    if here["price"] != there["price"]:
+        own, other = _numbers(here["price"], there["price"])
+        yield f"its price was {own}, not {other}"
+    # Where another thing differs as well, the split follows it unless it is stated.
+    if len(same) == 3 and here["shares"] != there["shares"]:
+        yield "its price was split in other shares"
+    if "mechanism" in same and (found := _loudness(_comparable_sd(stored, asked, block_sd), asked.noise_sd)):
+        yield found
+
+
+def _comparable_sd(stored: Volume, asked: Prepared, block_sd: Mapping[str, float] | None) -> Mapping[str, float]:
+    """Return standard deviations of the same sums of the same rows as were asked; none where there are none."""
+    if block_sd is not None:
+        return block_sd
+    held, wanted = stored.design, asked.plan.design
+    if stored.request["rows"] != asked.canonical["rows"] or not set(wanted.terms) <= set(held.terms):
+        return {}
+    other = set() if set(held.terms) == set(wanted.terms) else {"lambda_min"}
+    other |= set() if set(wanted.targets) <= set(held.targets) else {"xty", "yty"}
+    return {name: sd for name, sd in stored.sd.items() if name not in other}
+
+
+def _loudness(held: Mapping[str, float], wanted: Mapping[str, float]) -> str:
+    unlike = [name for name in wanted if name in held and not math.isclose(held[name], wanted[name], rel_tol=1e-6)]
+    larger = {_statistic(name) for name in unlike if held[name] > wanted[name]}
+    smaller = {_statistic(name) for name in unlike if held[name] < wanted[name]}
+    everything = {_statistic(name) for name in wanted}
+    said = []
+    for found, word in ((larger, "larger"), (smaller, "smaller")):
+        if found == everything and not (larger and smaller):
+            said.append(word)
+        elif found:
+            said.append(f"{word} in {_names([s.value for s in Statistic if s.value in found])}")
+    return f"its noise is {' and '.join(said)}" if said else ""
+
+
+def _statistic(name: str) -> str:
+    return "xtx" if name.startswith("xtx_") else name
+
+
+def _numbers(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str]:
+    """Return two groups of named numbers as text, in as many digits as tell them apart."""
+
+    def said(members: Mapping[str, Any], digits: str) -> str:
+        return " and ".join(f"{name} {float(value):{digits}}" for name, value in members.items() if name != "map")
+
+    short = said(here, ".6g"), said(there, ".6g")
+    return short if short[0] != short[1] else (said(here, ""), said(there, ""))
+
+
+def _names(names: Iterable[str], word: str = "and") -> str:
+    """Return names as a list in words, the first few by name."""
+    listed = list(names)
+    if len(listed) > _NAMED_MAX:
+        listed = [*listed[: _NAMED_MAX - 1], f"{len(listed) - _NAMED_MAX + 1} more"]
+    *first, last = listed
+    return f"{', '.join(first)} {word} {last}" if first else last
