@@ -100,7 +100,7 @@ def job(**changes: Any) -> Job:
     return Job(**members | changes)
 
 
-OFFERS = [{"release": "rel_8", "difference": "its noise is larger, or of another kind, than asked"}]
+OFFERS = [{"release": "rel_8", "difference": "it also holds the feature sex; its noise is larger"}]
 EVIL_COLUMN = SEX | {"name": EVIL, "description": EVIL, "unit": EVIL, "levels": [EVIL, "b"]}
 EVIL_TERMS = [{"name": EVIL, "kind": "level", "column": EVIL, "level": EVIL}]
 EVIL_TARGETS = [{"name": EVIL, "kind": "boolean", "column": EVIL}]
@@ -328,7 +328,7 @@ def test_cost_is_stated_in_the_notions_that_it_has(changes: dict[str, Any], said
 def test_quote_says_what_is_free() -> None:
     shown = quote(stored_release="rel_7", offers=OFFERS, affordable=False)
     assert cells(shown, "stored release") == ["rel_7 answers this very request: free"]
-    assert cells(shown, "offers") == ["rel_8: its noise is larger, or of another kind, than asked"]
+    assert cells(shown, "offers") == ["rel_8: it also holds the feature sex; its noise is larger"]
     assert cells(shown, "affordable") == ["no"]
     assert cells(quote(derivable_from="rel_9"), "derivable from") == ["rel_9, of which the request is a part: free"]
 

@@ -92,11 +92,11 @@ def test_quote_is_read_and_carries_no_key() -> None:
 
 
 def test_quote_says_what_is_stored_and_when_an_answer_shows() -> None:
-    offers = [{"release": "rel_2", "difference": "its noise is larger, or of another kind, than asked"}]
+    offers = [{"release": "rel_2", "difference": "it also holds the feature sex; its noise is larger"}]
     stored = {"pass_over_rows": True, "duration_s": 2.5, "derivable_from": "rel_1", "offers": offers}
     quote = answered(QUOTE | stored).client().quote("flchain", ["age"], mu=0.2)
     assert (quote.duration_s, quote.derivable_from) == (2.5, "rel_1")
-    assert quote.offers == (Offer("rel_2", "its noise is larger, or of another kind, than asked"),)
+    assert quote.offers == (Offer("rel_2", "it also holds the feature sex; its noise is larger"),)
 
 
 @pytest.mark.parametrize(
