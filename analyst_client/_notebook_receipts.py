@@ -1,13 +1,10 @@
-"""What a notebook shows of receipts and of verdicts on them. A receipt was not checked: any shape of it is shown."""
+"""What a notebook shows of receipts. A receipt was not checked: any shape of it is shown."""
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from analyst_client._html import Markup, code, facts, folded, join, listing, percent, quiet, said, table, text, view
-
-if TYPE_CHECKING:
-    from analyst_client.verify import Verification
+from analyst_client._html import Markup, code, facts, folded, join, percent, quiet, said, table, text, view
 
 TEXT_MAX = 600
 COLUMNS_MAX = 12
@@ -26,12 +23,6 @@ LABELS = {
     "project": "project",
 }
 AMOUNTS = frozenset({"units", "posted", "pending", "limit"})
-MEANINGS = {
-    "verified": "signed by a given key",
-    "consistent": "its parts fit together; no key was given, so nobody vouches for it",
-    "inconsistent": "something is wrong",
-    "unverifiable": "nothing could be decided",
-}
 
 
 def show_receipt(receipt: Mapping[str, Any]) -> str:
@@ -98,20 +89,3 @@ def write_json(value: Any) -> str:
     else:
         written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return written if len(written) <= TEXT_MAX else written[:TEXT_MAX] + "…"
-
-
-def show_verification(outcome: "Verification") -> str:
-    """Show a verdict and what it rests on."""
-    stated: list[tuple[str, str]] = [("meaning", MEANINGS.get(outcome.verdict, ""))]
-    if outcome.reasons:
-        stated.append(("reasons", listing(outcome.reasons)))
-    if outcome.checked:
-        stated.append(("checked", ", ".join(outcome.checked)))
-    if outcome.population is not None:
-        place = quiet(f", epoch {outcome.epoch}, sequence {outcome.sequence}")
-        stated.append(("entry", join(said(outcome.population), place)))
-    if outcome.entry_hash is not None:
-        stated.append(("entry_hash", code(outcome.entry_hash)))
-    if outcome.key_id is not None:
-        stated.append(("key_id", code(outcome.key_id)))
-    return view(facts(join("Verification: ", outcome.verdict), stated))

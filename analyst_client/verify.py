@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analyst_client import _notebook_receipts
+from analyst_client._html import code, facts, join, listing, quiet, said, view
 from analyst_client._ledger import CuratorKey, TrustedKeys, extend_trust, parse_key, read_listing
 from analyst_client._receipt import (
     check_agreement,
@@ -30,6 +30,12 @@ from analyst_client._wire import parse_json
 from analyst_client.errors import ServiceError
 
 EXIT_CODES = {"verified": 0, "consistent": 0, "inconsistent": 1, "unverifiable": 2}
+MEANINGS = {
+    "verified": "signed by a given key",
+    "consistent": "its parts fit together; no key was given, so nobody vouches for it",
+    "inconsistent": "something is wrong",
+    "unverifiable": "nothing could be decided",
+}
 CAVEAT = (
     "No signature was checked: `consistent` means that a file agrees with the entry that it carries, and nobody "
     "vouches for that entry. Give the curator's public key with --key."
@@ -71,7 +77,7 @@ class Verification:
 
     def _repr_html_(self) -> str:
         """Show it in a notebook."""
-        return _notebook_receipts.show_verification(self)
+        return as_html(self)
 
 
 def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
@@ -225,6 +231,23 @@ def describe(path: str, outcome: Verification) -> str:
         place = f"population {outcome.population}, epoch {outcome.epoch}, sequence {outcome.sequence}"
         lines.append(f"  {place}, entry hash {outcome.entry_hash}, key {outcome.key_id}")
     return "\n".join(lines)
+
+
+def as_html(outcome: Verification) -> str:
+    """Return the verdict as HTML for a notebook."""
+    stated: list[tuple[str, str]] = [("meaning", MEANINGS.get(outcome.verdict, ""))]
+    if outcome.reasons:
+        stated.append(("reasons", listing(outcome.reasons)))
+    if outcome.checked:
+        stated.append(("checked", ", ".join(outcome.checked)))
+    if outcome.population is not None:
+        place = quiet(f", epoch {outcome.epoch}, sequence {outcome.sequence}")
+        stated.append(("entry", join(said(outcome.population), place)))
+    if outcome.entry_hash is not None:
+        stated.append(("entry_hash", code(outcome.entry_hash)))
+    if outcome.key_id is not None:
+        stated.append(("key_id", code(outcome.key_id)))
+    return view(facts(join("Verification: ", outcome.verdict), stated))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
