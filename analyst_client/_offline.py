@@ -4,17 +4,34 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analyst_client.columns import Column, column_json, plain_term, term_json, terms_of
+from analyst_client.columns import Column, Term, column_json, plain_term, term_json, terms_of
 from analyst_client.design import code_target, design_matrix, map_rows
 from analyst_client.values import Noise
 
-if TYPE_CHECKING:
-    from analyst_client.release import Release
+
+class Coding(NamedTuple):
+    """How rows become the terms and the targets of a release.
+
+    Attributes
+    ----------
+    features : tuple of Column
+    terms, targets : tuple of Term
+    clipped : tuple of bool
+        Whether the values of each target are clipped to the target's bounds.
+    row_map : str or None
+        The release's row map, where it is known.
+    """
+
+    features: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...]
+    clipped: tuple[bool, ...]
+    row_map: str | None = None
 
 
 def write_release(
@@ -72,32 +89,22 @@ def write_release(
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def write_public(
-    frame: Any,
-    features: "Release | Sequence[Column]",
-    target: str | Column | Sequence[Column] | None,
-    *,
-    constant: bool,
-    dataset: str,
-) -> str:
-    """Write the text of a release of the analyst's own rows; the arguments are those of `Release.from_public`."""
-    if isinstance(features, Sequence):
-        columns = tuple(features)
-        if isinstance(target, str) or target is None:
-            raise ValueError("beside columns the target must be a Column, with its bounds")
-        responses = (target,) if isinstance(target, Column) else tuple(target)
-        terms, row_map = terms_of(columns, constant), None
-        targets = tuple(plain_term(column) for column in responses)
-        clipped = [column.lower is not None for column in responses]
-    else:
-        columns, terms, row_map, constant = features.features, features.terms, features.row_map, features.has_constant
-        if not isinstance(target, str | None):
-            raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
-        targets = tuple(term for term in features.targets if target in {None, term.name})
-        if not targets:
-            raise ValueError(f"the release has no target {target!r}; it has {', '.join(features.target_names)}")
-        # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
-        clipped = [features.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets]
+def coding_of(features: Sequence[Column], target: str | Column | Sequence[Column] | None, *, constant: bool) -> Coding:
+    """Return the coding of declared columns; the arguments are those of `Release.from_public`."""
+    if isinstance(target, str) or target is None:
+        raise ValueError("beside columns the target must be a Column, with its bounds")
+    responses = (target,) if isinstance(target, Column) else tuple(target)
+    return Coding(
+        tuple(features),
+        terms_of(tuple(features), constant),
+        tuple(plain_term(column) for column in responses),
+        tuple(column.lower is not None for column in responses),
+    )
+
+
+def write_public(frame: Any, coding: Coding, *, dataset: str) -> str:
+    """Write the text of a release of the analyst's own rows, coded as stated."""
+    columns, terms, targets, clipped, row_map = coding
     twice = {term.name for term in targets} & {column.name for column in columns}
     if twice:
         raise ValueError(f"{', '.join(sorted(twice))} stands among the features and the targets")
@@ -118,7 +125,7 @@ def write_public(
             lambda_min=None,
             features=columns,
             targets=[Column(term.name, "numeric") for term in targets],
-            constant=constant,
+            constant=any(term.kind == "constant" for term in terms),
             noise=0.0,
             norm=None,
             dataset=dataset,

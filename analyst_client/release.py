@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client import _notebook
 from analyst_client._files import replace_file
-from analyst_client._offline import write_public, write_release
+from analyst_client._offline import Coding, coding_of, write_public, write_release
 from analyst_client._wire import Fields, as_float, parse_json
 from analyst_client.columns import Column, Term
 from analyst_client.errors import ServiceError
@@ -333,7 +333,22 @@ class Release:
         >>> Release.from_public(rows, *columns).xty.round(2).tolist()
         [[-1.0], [0.67]]
         """
-        return cls.from_text(write_public(frame, features, target, constant=constant, dataset=dataset))
+        if isinstance(features, Release):
+            coding = features._coding(target)
+        else:
+            coding = coding_of(features, target, constant=constant)
+        return cls.from_text(write_public(frame, coding, dataset=dataset))
+
+    def _coding(self, target: str | Column | Sequence[Column] | None) -> Coding:
+        """Return how the rows of this release were coded, with one of its targets or all."""
+        if not isinstance(target, str | None):
+            raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
+        targets = tuple(term for term in self.targets if target in {None, term.name})
+        if not targets:
+            raise ValueError(f"the release has no target {target!r}; it has {', '.join(self.target_names)}")
+        # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
+        clipped = tuple(self.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets)
+        return Coding(self.features, self.terms, targets, clipped, self.row_map)
 
 
 def check_terms(body: Fields, features: tuple[Column, ...], terms: tuple[Term, ...], targets: tuple[Term, ...]) -> None:
