@@ -207,17 +207,8 @@ class LedgerError(CuratorError):
         What came with it, if anything: it may have been paid, so it is not lost.
     """
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        release: "Release | None" = None,
-        reservation: "Reservation | None" = None,
-        **answer: Any,
-    ) -> None:
-        super().__init__(message, **answer)
-        self.release = release
-        self.reservation = reservation
+    release: "Release | None" = None
+    reservation: "Reservation | None" = None
 
 
 class LedgerForkedError(LedgerError):
@@ -298,6 +289,9 @@ class LedgerRestoredWarning(UserWarning):
         What came with it, for those who turn warnings into errors.
     """
 
+    release: "Release | None" = None
+    reservation: "Reservation | None" = None
+
     def __init__(
         self,
         message: str = "",
@@ -308,5 +302,3 @@ class LedgerRestoredWarning(UserWarning):
         super().__init__(message)
         self.remembered = remembered
         self.received = received
-        self.release: Release | None = None
-        self.reservation: Reservation | None = None
