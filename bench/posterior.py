@@ -12,12 +12,13 @@ hospitals, those of `bench.sites`: coverage, and the width over that of least sq
 import argparse
 import os
 import time
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
 import numpy as np
 
-from analyst_client import BayesianRegression, EmpiricalBayes, RobustPrivateRegression
+from analyst_client import BayesianRegression, EmpiricalBayes, EstimationWarning, RobustPrivateRegression
 from bench.simulation import Hospital, Truth
 from bench.sites import CASES, Case, Floats, draw
 from curator_service.privacy.calibration import Mechanism
@@ -26,6 +27,9 @@ CELLS = [
     *product((500, 5000, 50000), (3,), (0.5, 1.0, 3.0)),
     *product((5000, 50000), (10,), (0.5, 1.0, 3.0)),
 ]
+
+
+warnings.simplefilter("ignore", EstimationWarning)  # the table says it
 
 
 def run_repeat(case: tuple[int, int, int, float, bool, str]) -> tuple[float, ...]:
