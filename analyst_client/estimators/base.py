@@ -156,8 +156,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         self.scaled_coef_ = scaled if several else scaled[0]
         self.coef_ = raw[:, 1:] if several else raw[0, 1:]
         self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
-        for text in (text for results in self.results_ for text in posterior_warnings(results)):
-            warnings.warn(text, EstimationWarning, stacklevel=2)
+        for fitted in self.results_:
+            for text in posterior_warnings(fitted, fitted.solution.posterior):
+                warnings.warn(text, EstimationWarning, stacklevel=2)
         return self
 
     @staticmethod

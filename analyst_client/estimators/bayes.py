@@ -62,7 +62,7 @@ class PosteriorFit(LinearFit):
 
         ``"posterior"`` are equal-tailed intervals of the draws.
         """
-        return super().conf_int(alpha, method)
+        return self._intervals(alpha, method)
 
     def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
         """Return a table of posterior means, deviations and intervals, with what the draws are worth."""

@@ -1,6 +1,7 @@
 """Shrinkage that knows the noise: a normal prior, and the posterior under it in closed form."""
 
 import math
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -12,17 +13,18 @@ from analyst_client.inference.results import Solution
 from analyst_client.inference.shrinkage import normal_posterior
 
 FloatArray = NDArray[np.float64]
+PRECISION_MIN = 1e-12
 
 
 class EmpiricalBayes(LinearFit):
     """Least squares, shrunk direction by direction by how far the data are above the noise: a Wiener filter.
 
-    It is the mean of a posterior that is known in closed form. There is nothing to choose: the prior's variance follows
-    from the release by its marginal likelihood, and the noise from what the curator states; see
+    It is the mean of a posterior that is known in closed form. There is nothing to choose: the prior's variance is
+    averaged out by the likelihood of the release, and the noise is what the curator states; see
     `analyst_client.inference.shrinkage.normal_posterior`. The constant is not shrunk.
 
-    Credible intervals, ``conf_int(method="posterior")``, take both precisions for known: where the release leaves them
-    uncertain, those of `BayesianRegression` are the better ones.
+    Credible intervals, ``conf_int(method="posterior")``, take the posterior as normal and the residual variance for
+    known: where the release leaves that uncertain, those of `BayesianRegression` are the better ones.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ class EmpiricalBayes(LinearFit):
     Attributes
     ----------
     prior_variance_ : float or ndarray of shape (T,)
-        τ² of a scaled coefficient: 1 over its precision.
+        τ² of a scaled coefficient, 1 over its precision: the likeliest, where it is not stated.
     residual_variance_ : float or ndarray of shape (T,)
         Of a scaled target: 1 over its precision.
     posterior_cov_ : ndarray of shape (D, D) or (T, D, D)
@@ -81,6 +83,7 @@ def _variance(name: str, precision: float | None) -> float | None:
     """Return 1 over a precision. Raise `ValueError` when it is none."""
     if precision is None:
         return None
-    if not (math.isfinite(precision) and precision > 0.0):
-        raise ValueError(f"{name} must be finite and positive, not {precision!r}")
+    stated = isinstance(precision, Real) and not isinstance(precision, bool)
+    if not (stated and math.isfinite(precision) and PRECISION_MIN <= precision <= 1.0 / PRECISION_MIN):
+        raise ValueError(f"{name} must be positive, from 1e-12 to 1e12, not {precision!r}")
     return 1.0 / precision

@@ -268,7 +268,7 @@ def shrunk_inverse(A: FloatArray, noise: FloatArray, score: FloatArray) -> Float
     level = float(np.trace(noise))
     if level <= 0.0:
         return invert_symmetric(A)
-    wiener = WienerFilter(A, score, noise + np.eye(len(A)) * (1e-12 * level), np.ones(len(A)))
+    wiener = WienerFilter(A, score, noise + np.eye(len(A)) * (1e-12 * level))
     log_likelihood = wiener.log_likelihood(PRIOR_VARIANCES)
     weights = np.exp(log_likelihood - np.max(log_likelihood))
     return wiener.inverse(PRIOR_VARIANCES, weights / np.sum(weights))

@@ -82,18 +82,28 @@ class InferenceMixin:
         Warns
         -----
         EstimationWarning
-            When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it.
+            When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it, or ``"posterior"`` and
+            that is mostly the prior's or its chains have not mixed.
 
         Raises
         ------
         EstimationError
             When the release lacks what this needs: yᵀy, the noise, or a constant.
         """
+        return self._intervals(alpha, method)
+
+    def _intervals(self, alpha: float, method: IntervalMethod) -> FloatArray:
+        """Return what `conf_int` does, with its warnings, which are of the line that called it."""
         found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method))
-        if method in {"delta", "bootstrap"}:
-            for text in (text for results in self.results_ for text in identification_warnings(results, alpha)):
-                message = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, {text}"
-                warnings.warn(message, EstimationWarning, stacklevel=2)
+        said: list[str] = []
+        for results in self.results_:
+            if method in {"delta", "bootstrap"}:
+                lead = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, "
+                said += [lead + text for text in identification_warnings(results, alpha)]
+            elif method == "posterior" and results.solution.posterior is None:  # else `fit` has warned
+                said += posterior_warnings(results, results.posterior)
+        for text in said:
+            warnings.warn(text, EstimationWarning, stacklevel=3)
         return found
 
     def cov_params(self) -> FloatArray:
@@ -170,7 +180,7 @@ class InferenceMixin:
         that is mostly the prior's.
         """
         results = self._results_of(target)
-        return (*warnings_of(results, alpha), *posterior_warnings(results))
+        return (*warnings_of(results, alpha), *posterior_warnings(results, results.solution.posterior))
 
     def tidy(self, alpha: float = 0.05) -> "pd.DataFrame":
         """Return a data frame with one row for each parameter and target. Needs pandas."""

@@ -167,7 +167,7 @@ def ridge_path(
 def choose_penalty(penalty: float | PenaltyRule, equations: Equations) -> float:
     """Return the penalty, or choose it by rule. Raise `ValueError` for what is neither."""
     if penalty == "marginal-likelihood":
-        posterior = normal_posterior(equations)
+        posterior = normal_posterior(equations, averaged=False)
         noise = float(np.trace(posterior.score_covariance) / max(np.trace(equations.xtx), 1e-300))
         return noise / posterior.prior_variance
     if penalty == "leave-one-site-out":

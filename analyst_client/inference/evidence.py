@@ -1,7 +1,7 @@
 """What releases tell a Bayesian regression: noisy moments of one target, from one hospital or several."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ class NoisyMoments:
     weight_slope : float
         How fast the weight grows with the release's own noisy count; see `Equations.xtx`.
     to_common : ndarray of shape (D + 1, D + 1) or None
-        P: terms and target in the units of the fit are P times the release's own. None: they are the same.
+        P: terms and target in the units of the evidence are P times the release's own. None: they are the same.
     overlap : int
         How many releases of the fit are of the same people, this one included.
 
@@ -123,12 +123,21 @@ class Evidence:
     moments : tuple of NoisyMoments
         One of each hospital's release.
     public : tuple of ndarray, of shapes (D, D) and (D,), or None
-        What public rows say of the coefficients, in the units of the fit: a likelihood
+        What public rows say of the coefficients: a likelihood
         :math:`\exp(-\tfrac12\theta^\top I\theta + h^\top\theta)`, as I and h.
+    units : ndarray of shape (D + 1, D + 1) or None
+        P: terms and target in the units of the fit are P times those of the evidence. None: they are the same.
+
+    Notes
+    -----
+    The units of the evidence are those of the release that tells most. Priors are about scaled terms and targets, and
+    those of the fit span the widest bounds of all releases: one hospital that tells hardly anything, and declares its
+    bounds far too wide, would make a coefficient of 1 in them an enormous one.
     """
 
     moments: tuple[NoisyMoments, ...]
     public: tuple[FloatArray, FloatArray] | None = None
+    units: FloatArray | None = None
 
     @property
     def constant(self) -> bool:
@@ -154,11 +163,29 @@ class Evidence:
         )
         if len({math.isinf(of.yty_variance) for of in moments}) > 1:
             raise EstimationError("some releases hold yᵀy and some do not: fit on those that do, or on the others")
-        if equations.hospitals is None:
-            return cls(moments)
-        public = [(site, site.variance) for site in equations.sites if site.variance is not None]
-        information = np.sum([site.xtx / variance for site, variance in public], axis=0)
-        return cls(moments, (information, np.sum([site.xty / variance for site, variance in public], axis=0)))
+        if not moments:
+            raise EstimationError("no release tells of any row: the noise outweighs the data")
+        units = max(moments, key=lambda of: of.weight * of.noisy_rows).place
+        placed = tuple(replace(of, to_common=_relative(of.place, units)) for of in moments)
+        known = None if equations.hospitals is None else _public(equations, units)
+        return cls(placed, known, _relative(units, np.eye(len(units))))
+
+
+def _relative(place: FloatArray, units: FloatArray) -> FloatArray | None:
+    """Return what takes a release's own terms and target to other units than the fit's; None where they are these."""
+    if np.array_equal(place, units):
+        return None
+    return np.asarray(np.linalg.solve(units, place), dtype=np.float64)
+
+
+def _public(equations: Equations, units: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Return I and h of the public rows: with :math:`\theta = T^{-\top}(r\beta + qe_0)`, in the units of β."""
+    public = [(site, site.variance) for site in equations.sites if site.variance is not None]
+    information = np.sum([site.xtx / variance for site, variance in public], axis=0)
+    vector = np.sum([site.xty / variance for site, variance in public], axis=0)
+    to_fit = np.linalg.inv(units[:-1, :-1]).T
+    shift, r = to_fit[:, 0] * units[-1, 0], units[-1, -1]
+    return r**2 * to_fit.T @ information @ to_fit, r * to_fit.T @ (vector - information @ shift)
 
 
 def bordered(matrix: FloatArray, vector: FloatArray, corner: float) -> FloatArray:

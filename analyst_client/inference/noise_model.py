@@ -37,7 +37,7 @@ class NoiseModel:
 
     :math:`C_{ii} = \sum_k V_{ik}\gamma_k^2`, :math:`C_{ij} = V_{ij}\gamma_i\gamma_j`. :math:`\tilde n = \tilde A_{00}`
     with variance :math:`v_n = V_{00}` where the constant counts the rows; elsewhere n itself and 0. In Ω alone A and n
-    are taken from :math:`\tilde A`, with eigenvalues raised to the noise's standard deviation.
+    are taken from :math:`\tilde A`, with eigenvalues raised to the standard deviation of the noise.
 
     Of several releases z is the weighted sum, in the units of the fit. With :math:`P_k`, which takes the own (x, y) of
     release k there, r its last entry and :math:`\gamma_k = P_k^\top\gamma/r`, it is
@@ -59,9 +59,9 @@ class NoiseModel:
         sampled = weights**2 * [of.overlap for of in moments]
         self.square_rows = float(sampled @ [of.positive_rows for of in moments])
         self.rows_positive = max(self.rows, math.sqrt(float(weights**2 @ [of.rows_variance for of in moments])), 1e-9)
-        noise_sd = math.sqrt(float(weights**2 @ [_largest_variance(of) for of in moments]))
+        noise_sd = np.sqrt(weights**2 @ [_diagonal_variance(of) for of in moments])
         self.xtx = _raised(self.noisy[:d, :d], noise_sd)
-        self.sampling = _raised(_sum(sampled, [_sampling(of) for of in moments]), noise_sd * float(np.max(sampled)))
+        self.sampling = _raised(_sum(sampled, [_sampling(of) for of in moments]), noise_sd * math.sqrt(np.max(sampled)))
         self.noise = _noise_parts(moments)
 
     def residual(self, beta: FloatArray, tau: FloatArray) -> FloatArray:
@@ -197,10 +197,11 @@ class NoiseModel:
 
     def sample_exact(
         self, beta: FloatArray, tau: FloatArray, rng: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.bool_]]:
         r"""Draw the exact XᵀX, Xᵀy and yᵀy given β and τ, for each of k draws; of several releases their sums.
 
-        Releases of the same people count once together.
+        Releases of the same people count once together. The last array, of shape (k,), says whether XᵀX, weighted as
+        the posterior weighs it, is positive definite.
 
         Notes
         -----
@@ -222,7 +223,7 @@ class NoiseModel:
             drawn[:, d] += of.weight * squares[-1]
         lacking = self.residual(beta, tau) - drawn
         q = np.linalg.solve(self.covariance(beta, tau), lacking[..., np.newaxis])[..., 0]
-        exact, residual = np.zeros((k, d + 1, d + 1)), np.zeros(k)
+        exact, residual, weighted = np.zeros((k, d + 1, d + 1)), np.zeros(k), np.zeros((k, d, d))
         for of, noise_drawn, square in zip(self.moments, noise, squares, strict=True):
             r = of.place[-1, -1]
             own_q, own_gamma = of.weight * r * q @ of.place, gamma @ of.place / r
@@ -231,13 +232,16 @@ class NoiseModel:
             move[:, np.arange(d + 1), np.arange(d + 1)] *= 0.5
             move[:, 0, 0] -= of.counted * own_q[:, d] / (r**2 * tau)
             own = of.noisy - noise_drawn - of.variance * move
-            exact += of.place @ own @ of.place.T / of.overlap
+            own_in_common = of.place @ own @ of.place.T
+            exact += own_in_common / of.overlap
+            weighted += of.weight * own_in_common[:, :d, :d]
             rows = own[:, 0, 0] if of.counted else of.noisy_rows
             moved = 2.0 * of.positive_rows * of.overlap / tau**2 * of.weight * q[:, d]
             residual += (rows / tau + square + moved) / of.overlap
         xtx, xty = exact[:, :d, :d], exact[:, :d, d]
         fitted = np.einsum("kij,kj->ki", xtx, beta)
-        return xtx, xty, residual + np.sum((2.0 * xty - fitted) * beta, axis=1)
+        yty = residual + np.sum((2.0 * xty - fitted) * beta, axis=1)
+        return xtx, xty, yty, np.linalg.eigvalsh(weighted)[:, 0] > 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,16 +327,19 @@ def _sampling(moments: NoisyMoments) -> FloatArray:
     return sampling
 
 
-def _largest_variance(moments: NoisyMoments) -> float:
-    """Return that of the noise in an entry of XᵀX, in the units of the fit, as if entries were independent there."""
+def _diagonal_variance(moments: NoisyMoments) -> FloatArray:
+    """Return that of the noise in the diagonal of XᵀX, in the units of the fit, of shape (D,)."""
     squares = moments.place[:-1, :-1] ** 2
-    return float(np.max(squares @ moments.xtx_variance @ squares.T))
+    alone = squares**2 @ np.diag(moments.xtx_variance)  # of the diagonal; beside it an entry counts twice
+    variance: FloatArray = 2.0 * np.sum(squares @ moments.xtx_variance * squares, axis=1) - alone
+    return variance
 
 
-def _raised(A: FloatArray, noise_sd: float) -> FloatArray:
-    """Return A with its eigenvalues raised to the noise's standard deviation."""
-    eigenvalues, vectors = np.linalg.eigh(A)
-    raised: FloatArray = (vectors * np.maximum(eigenvalues, max(noise_sd, 1e-9 * abs(eigenvalues[-1])))) @ vectors.T
+def _raised(A: FloatArray, noise_sd: FloatArray) -> FloatArray:
+    """Return A with its eigenvalues raised to 1, in units in which the noise of its diagonal has deviation 1."""
+    units = np.sqrt(np.maximum(noise_sd, 1e-9 * np.maximum(np.abs(np.diag(A)), 1e-300)))
+    eigenvalues, vectors = np.linalg.eigh(A / np.outer(units, units))
+    raised: FloatArray = (vectors * np.maximum(eigenvalues, 1.0)) @ vectors.T * np.outer(units, units)
     return raised
 
 

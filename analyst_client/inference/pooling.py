@@ -140,7 +140,7 @@ def noise_weighted(equations: Equations) -> Equations:
     if not counts.any():
         raise EstimationError("no release tells of any row: the noise outweighs the data")
     weights[private], slopes = np.where(counts > 0.0, 1.0, 0.0), np.zeros(len(sites))
-    theta, variance = np.zeros(d), _mean_square([sites[k] for k in private], counts)
+    theta, variance = np.zeros(d), _mean_square([sites[k] for k in private], counts) or 1.0
     diagonals = np.array([np.diag(sites[k].xtx) for k in private]).T
     for _ in range(2):
         plain = np.abs(diagonals @ weights[private])

@@ -5,7 +5,7 @@ derivation is in ``docs/inference-posterior.md``. The closed form at fixed preci
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ PLUGIN_WARMUP = 200
 class PosteriorDraws:
     """Draws of a posterior, in scaled units, with what they are worth.
 
+    The units are those of the fit; λ and `sd_ratio` are about those of the prior, see `Evidence`.
+
     Attributes
     ----------
     beta : ndarray of shape (chains, draws, D)
@@ -41,8 +43,8 @@ class PosteriorDraws:
     sd_ratio : ndarray of shape (D,)
         Posterior over prior standard deviation of each coefficient: near 0 the data speak, near 1 the prior.
     definite_share : float
-        Share of draws whose exact XᵀX is positive definite, as it must be. The posterior does not know that it must:
-        what it misses by that is, in total variation, at most one less this share.
+        Share of draws whose exact XᵀX, weighted as releases are, is positive definite, as it must be. The posterior
+        does not know that it must: what it misses by that is, in total variation, at most one less this share.
     """
 
     beta: FloatArray
@@ -55,6 +57,25 @@ class PosteriorDraws:
     ess: FloatArray
     sd_ratio: FloatArray
     definite_share: float
+
+    def in_units(self, units: FloatArray | None) -> "PosteriorDraws":
+        """Return the same draws in other units: terms and target there are `units`, (D + 1, D + 1), times these."""
+        if units is None:
+            return self
+        T, r = units[:-1, :-1], float(units[-1, -1])
+        shifted = r * self.beta
+        shifted[..., 0] += units[-1, 0]
+        top = np.concatenate([self.xtx, self.xty[..., np.newaxis]], axis=-1)
+        bottom = np.concatenate([self.xty, self.yty[..., np.newaxis]], axis=-1)
+        exact = units @ np.concatenate([top, bottom[..., np.newaxis, :]], axis=-2) @ units.T
+        return replace(
+            self,
+            beta=shifted @ np.linalg.inv(T),
+            residual_precision=self.residual_precision / r**2,
+            xtx=exact[..., :-1, :-1],
+            xty=exact[..., :-1, -1],
+            yty=exact[..., -1, -1],
+        )
 
     @property
     def prior_dominated(self) -> NDArray[np.bool_]:
@@ -124,9 +145,10 @@ def sample_posterior(
     start = centre + rng.normal(size=(chains, len(centre))) @ factor.T
     flat = bend(sample_hmc(log_density, start, factor, draws, rng).reshape(-1, len(centre)))
     beta, tau = flat[:, :-1], np.exp(flat[:, -1])
-    xtx, xty, yty = model.sample_exact(beta, tau, rng)
+    xtx, xty, yty, definite = model.sample_exact(beta, tau, rng)
     shape, rate = model.shape_and_rate(beta)
-    return describe(evidence, prior, (chains, draws), beta, tau, rng.gamma(shape, 1.0 / rate), xtx, xty, yty)
+    drawn = describe(evidence, prior, (chains, draws), beta, tau, rng.gamma(shape, 1.0 / rate), xtx, xty, yty, definite)
+    return drawn.in_units(evidence.units)
 
 
 def describe(
@@ -139,6 +161,7 @@ def describe(
     xtx: FloatArray,
     xty: FloatArray,
     yty: FloatArray,
+    definite: NDArray[np.bool_],
 ) -> PosteriorDraws:
     """Gather draws, chain by chain, with their diagnostics."""
     d = beta.shape[-1]
@@ -153,7 +176,7 @@ def describe(
         rhat=np.array([compute_rhat(by_chain[..., j]) for j in range(d)]),
         ess=np.array([compute_ess(by_chain[..., j]) for j in range(d)]),
         sd_ratio=beta.std(axis=0) / prior.coefficient_sd(d, evidence.constant),
-        definite_share=float(np.mean(np.linalg.eigvalsh(xtx)[:, 0] > 0.0)),
+        definite_share=float(np.mean(definite)),
     )
 
 
@@ -231,7 +254,9 @@ def sample_plugin_posterior(
     flat = kept.swapaxes(0, 1).reshape(-1, d + 2)
     count = len(flat)
     statistics = np.tile(xtx, (count, 1, 1)), np.tile(xty, (count, 1)), np.full(count, exact[d, d])
-    return describe(evidence, prior, (chains, draws), flat[:, :d], flat[:, d], flat[:, d + 1], *statistics)
+    definite = np.full(count, np.linalg.eigvalsh(xtx)[0] > 0.0)
+    drawn = describe(evidence, prior, (chains, draws), flat[:, :d], flat[:, d], flat[:, d + 1], *statistics, definite)
+    return drawn.in_units(evidence.units)
 
 
 def check_counts(draws: int, chains: int) -> None:

@@ -227,17 +227,22 @@ class TargetResults:
             return np.column_stack([centre - high, centre - low])
         raise ValueError(f"method must be one of {', '.join(INTERVAL_METHODS)}, not {method!r}")
 
+    @cached_property
+    def posterior(self) -> PosteriorDraws | NormalPosterior:
+        """The estimator's posterior, or draws under the default prior, the same ones every time."""
+        own = self.solution.posterior
+        return sample_posterior(Evidence.of(self.equations), seed=0) if own is None else own
+
     def posterior_interval(self, alpha: float = 0.05) -> FloatArray:
         """Return the P equal-tailed credible intervals, of shape (P, 2), in raw units."""
         levels = [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0]
-        posterior = self.solution.posterior
+        posterior = self.posterior
         if isinstance(posterior, NormalPosterior):
             covariance = self.contrasts @ posterior.covariance @ self.contrasts.T
             quantiles = [NormalDist().inv_cdf(level) for level in levels]
             interval: FloatArray = self.params[:, np.newaxis] + np.outer(np.sqrt(np.diag(covariance)), quantiles)
             return interval
-        draws = sample_posterior(Evidence.of(self.equations), seed=0) if posterior is None else posterior
-        flat = draws.beta.reshape(-1, len(self.names)) @ self.contrasts.T + self.offsets
+        flat = posterior.beta.reshape(-1, len(self.names)) @ self.contrasts.T + self.offsets
         drawn: FloatArray = np.quantile(flat, levels, axis=0).T
         return drawn
 

@@ -6,57 +6,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
-from analyst_client.inference.equations import Equations
+from analyst_client.inference.equations import SCALE_POINTS, Equations
+from analyst_client.inference.quantiles import truncated_normal_points
 
 FloatArray = NDArray[np.float64]
 PASSES = 20
-CONSTANT_PRIOR = 1e4
-"""Prior variance of the constant, in units of the target's mean square: flat beside any data."""
 GRID = np.logspace(-8.0, 2.0, 201)
-"""Prior variances of the other coefficients that are tried, in the same units."""
+"""Prior variances that are tried, in units of the target's mean square."""
 
 
 class WienerFilter:
-    r"""The posterior of θ given :math:`b = A\theta + g`, :math:`g \sim N(0, \Omega)`, for priors of any size.
+    r"""The posterior mean of θ given :math:`b = A\theta + g`, :math:`g \sim N(0, \Omega)`, for priors of any size.
+
+    The prior is :math:`N(0, \tau^2)` for each coefficient but the first few, for which it is flat.
 
     Parameters
     ----------
     A, covariance : ndarray of shape (D, D)
         Symmetric; Ω definite.
     b : ndarray of shape (D,)
-    shape, flat : ndarray of shape (D,)
-        The prior is :math:`\theta \sim N(0, \tau^2S + F)`, S and F with these diagonals.
+    free : int
+        For how many coefficients, the first ones, the prior is flat.
 
     Notes
     -----
-    With T the prior's covariance :math:`b \sim N(0, ATA + \Omega)`, and the posterior mean is
-    :math:`TA(ATA + \Omega)^{-1}b`. Let :math:`LL^\top = \Omega + AFA` and :math:`L^{-1}AS^{1/2} = U\sigma V^\top`. Then
-    :math:`(ATA + \Omega)^{-1} = L^{-\top}U(1 + \tau^2\sigma^2)^{-1}U^\top L^{-1}` for every τ²: along each column of U
-    the data are shrunk by how far the signal is above the noise, hardly where it is large, to nothing where it drowns.
+    With :math:`LL^\top = \Omega` the data are :math:`L^{-1}b`. What the columns of :math:`L^{-1}A` that belong to free
+    coefficients span is told by these alone; let Q span the rest, and
+    :math:`Q^\top L^{-1}A_2 = U\sigma V^\top` with the other columns :math:`A_2`. Then
+    :math:`\theta_2 = V\tau^2\sigma(1 + \tau^2\sigma^2)^{-1}U^\top Q^\top L^{-1}b` for every τ²: directions are
+    shrunk by how far the signal is above the noise, hardly where it is large, to nothing where it drowns. The free
+    coefficients are least squares on what is left.
     """
 
-    def __init__(
-        self, A: FloatArray, b: FloatArray, covariance: FloatArray, shape: FloatArray, flat: FloatArray | None = None
-    ) -> None:
-        self._shape, self._flat = shape, np.zeros(len(b)) if flat is None else flat
-        root = np.linalg.cholesky(covariance + (A * self._flat) @ A.T)
-        vectors, sizes, _ = np.linalg.svd(np.linalg.solve(root, A * np.sqrt(shape)))
-        self._whitened = vectors.T @ np.linalg.inv(root)
-        self._sizes, self._data, self._signal = sizes**2, (self._whitened @ b) ** 2, A @ self._whitened.T
+    def __init__(self, A: FloatArray, b: FloatArray, covariance: FloatArray, free: int = 0) -> None:
+        whiten = np.asarray(np.linalg.inv(np.linalg.cholesky(covariance)), dtype=np.float64)
+        columns = whiten @ A
+        rest = np.linalg.qr(columns[:, :free], mode="complete")[0][:, free:].T
+        left, sizes, right = np.linalg.svd(rest @ columns[:, free:])
+        self._read = np.asarray(left.T @ rest @ whiten, dtype=np.float64)
+        self._sizes, self._right = np.asarray(sizes, dtype=np.float64), np.asarray(right.T, dtype=np.float64)
+        self._data = (self._read @ b) ** 2
+        self._fit_free = np.asarray(np.linalg.pinv(columns[:, :free]), dtype=np.float64)
+        self._whiten, self._other = whiten, columns[:, free:]
 
     def log_likelihood(self, variances: FloatArray) -> FloatArray:
-        """Return the log density of b for each τ², up to a constant, of the same shape (n,)."""
-        spread = 1.0 + np.multiply.outer(variances, self._sizes)
+        """Return the log density of the data for each τ², up to a constant, of the same shape (n,)."""
+        spread = 1.0 + np.multiply.outer(variances, self._sizes**2)
         likelihood: FloatArray = -0.5 * np.sum(np.log(spread) + self._data / spread, axis=1)
         return likelihood
 
     def inverse(self, variances: FloatArray, weights: FloatArray) -> FloatArray:
         """Return what b is multiplied with in the posterior mean, averaged over τ² by weights, of shape (D, D)."""
-        shares = 1.0 / (1.0 + np.multiply.outer(variances, self._sizes))
-        shaped = (self._signal * ((weights * variances) @ shares)) @ self._whitened
-        flat = (self._signal * (weights @ shares)) @ self._whitened
-        inverse: FloatArray = self._shape[:, np.newaxis] * shaped + self._flat[:, np.newaxis] * flat
-        return inverse
+        shares = variances[:, np.newaxis] * self._sizes / (1.0 + np.multiply.outer(variances, self._sizes**2))
+        other = (self._right * (weights @ shares)) @ self._read
+        return np.vstack([self._fit_free @ (self._whiten - self._other @ other), other])
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +69,7 @@ class NormalPosterior:
     Attributes
     ----------
     prior_variance : float
-        τ² of each coefficient but the constant's.
+        τ² of each coefficient but the constant's: the likeliest, where it is not given.
     residual_variance : float
         Of the hospitals' rows.
     mean : ndarray of shape (D,)
@@ -86,7 +89,11 @@ class NormalPosterior:
 
 
 def normal_posterior(
-    equations: Equations, residual_variance: float | None = None, prior_variance: float | None = None
+    equations: Equations,
+    residual_variance: float | None = None,
+    prior_variance: float | None = None,
+    *,
+    averaged: bool = True,
 ) -> NormalPosterior:
     r"""Return the posterior under the prior θ ~ N(0, τ²), flat for the constant, in closed form.
 
@@ -95,6 +102,8 @@ def normal_posterior(
     equations : Equations
     residual_variance, prior_variance : float, optional
         In scaled units. Default what the release makes of them.
+    averaged : bool
+        False takes the likeliest τ² for known.
 
     Raises
     ------
@@ -104,47 +113,73 @@ def normal_posterior(
     Notes
     -----
     The released equations say :math:`\tilde b = \tilde A\theta + \epsilon`, :math:`\epsilon \sim N(0, \Omega)`, with Ω
-    from the residual variance and the stated noise, so the posterior is normal with
+    from the residual variance and the stated noise, so for one τ² the posterior is normal with
     :math:`\Sigma^{-1} = \tilde A\Omega^{-1}\tilde A + T^{-1}` and the mean of `WienerFilter`. Ω is that at the mean, so
-    both are found by turns. Where they are not given, the residual variance is that at the mean, and τ² maximises the
-    likelihood of :math:`\tilde b`, over a grid from 10⁻⁸ to 10² of the target's mean square. Without noise Ω is s²A:
-    this is ridge regression with the penalty s²/τ², and Bayesian ridge regression where both are found.
+    both are found by turns, with the residual variance where it is not given: its estimate at the mean, or where the
+    noise leaves that uncertain the mean of a normal law around it that is cut off at 0. A τ² that is not given is
+    averaged out over a grid from 10⁻⁸ to 10² of the target's mean square, by the likelihood of :math:`\tilde b` and a
+    prior that is flat in τ; the covariance holds how far the mean moves with it. Without noise Ω is s²A: this is
+    ridge regression with the penalty s²/τ².
     """
-    A, b, penalised = equations.xtx, equations.xty, equations.penalised
+    A, b, free = equations.xtx, equations.xty, int(equations.has_constant)
     if residual_variance is None and any(site.yty is None for site in equations.sites):
         raise EstimationError("the residual variance needs yᵀy: ask for the statistic 'yty', or state it")
     square = _mean_square(equations)
-    flat = CONSTANT_PRIOR * square * (1.0 - penalised)
-    mean, inverse = np.zeros(len(b)), np.zeros((len(b), len(b)))
+    grid = square * GRID if prior_variance is None else np.array([prior_variance])
     assumed = square if residual_variance is None else residual_variance
-    tau = square if prior_variance is None else prior_variance
+    mean = np.zeros(len(b))
     for _ in range(PASSES):
-        variances = np.array([assumed if site.variance is None else site.variance for site in equations.sites])
-        covariance = equations.sampling_covariance(variances) + equations.noise_covariance(mean)
+        floor = 1e-16 * square  # of a perfect fit, for which any residual variance gives the same
+        variances = [max(assumed, floor) if site.variance is None else site.variance for site in equations.sites]
+        covariance = equations.sampling_covariance(np.array(variances)) + equations.noise_covariance(mean)
         covariance += np.diag(np.full(len(b), 1e-12 * max(float(np.trace(covariance)), 1e-300)))
-        wiener = WienerFilter(A, b, covariance, penalised, flat)
-        if prior_variance is None:
-            tau = float(square * GRID[int(np.argmax(wiener.log_likelihood(square * GRID)))])
-        inverse = wiener.inverse(np.array([tau]), np.ones(1))
-        mean = inverse @ b
+        wiener = WienerFilter(A, b, covariance, free)
+        likelihood = wiener.log_likelihood(grid)
+        weights = np.exp(likelihood - np.max(likelihood)) * np.sqrt(grid)  # a grid even in log τ, a prior flat in τ
+        if not averaged:
+            weights = (np.arange(len(grid)) == np.argmax(likelihood)).astype(np.float64)
+        weights /= np.sum(weights)
+        inverse = wiener.inverse(grid, weights)
+        before, mean = mean, inverse @ b
         if residual_variance is None:
             assumed = _residual_variance(equations, mean, assumed)
-    information = A @ np.linalg.solve(covariance, A) + np.diag(1.0 / (tau * penalised + flat))
-    posterior: FloatArray = np.linalg.inv((information + information.T) / 2.0)
-    return NormalPosterior(tau, assumed, mean, posterior, inverse, covariance)
+        if np.max(np.abs(mean - before)) <= 1e-9 * np.max(np.abs(mean)):
+            break
+    likeliest = float(grid[int(np.argmax(likelihood))])
+    posterior = np.zeros((len(b), len(b)))
+    information = A @ np.linalg.solve(covariance, A)
+    for tau, weight in zip(grid, weights, strict=True):
+        if weight > 1e-6:
+            apart = wiener.inverse(np.array([tau]), np.ones(1)) @ b - mean
+            known = information + np.diag(equations.penalised / tau)
+            posterior += weight * (np.linalg.inv((known + known.T) / 2.0) + np.outer(apart, apart))
+    return NormalPosterior(likeliest, assumed, mean, posterior, inverse, covariance)
 
 
 def _mean_square(equations: Equations) -> float:
-    """Return the mean square of the target, or where it is not known that of one that fills its bounds."""
-    squares = [site.yty for site in equations.sites if site.yty is not None]
-    if len(squares) < len(equations.sites):
+    """Return the mean square of the target, or what the noise in it would show; 1, if its bounds are all that is known.
+
+    Weighted as the equations are: a hospital whose noise outweighs its rows tells nothing.
+    """
+    pairs = list(zip(equations.weights, equations.sites, strict=True))
+    rows = sum(weight * (site.rows or 0.0) for weight, site in pairs)
+    if any(site.yty is None for _, site in pairs) or rows <= 0.0:
         return 1.0
-    return max(sum(squares) / max(equations.rows, 1.0), 1e-12)
+    square = sum(weight * (site.yty or 0.0) for weight, site in pairs) / rows
+    null = np.zeros(len(equations.terms))
+    noise = sum(weight**2 * site.residual_sum_covariance(null, null) for weight, site in pairs)
+    return max(float(square), float(np.sqrt(noise)) / float(rows)) or 1.0
 
 
 def _residual_variance(equations: Equations, theta: FloatArray, before: float) -> float:
     """Return that of the hospitals' rows at θ: sums over rows."""
     hospitals = [k for k, site in enumerate(equations.sites) if site.variance is None]
-    sums = sum(equations.weights[k] * equations.sites[k].residual_sum(theta) for k in hospitals)
-    rows = sum(equations.weights[k] * (equations.sites[k].rows or 0.0) for k in hospitals)
-    return max(float(sums / rows), 0.0) if rows > 0.0 else before
+    sites, weights = [equations.sites[k] for k in hospitals], equations.weights[hospitals]
+    rows = float(weights @ [site.rows or 0.0 for site in sites]) if sites else 0.0
+    if rows <= 0.0:
+        return before
+    estimate = float(weights @ [site.residual_sum(theta) for site in sites]) / rows
+    noise = float(weights**2 @ [site.residual_sum_covariance(theta, theta) for site in sites])
+    if noise <= 0.0:
+        return max(estimate, 0.0)
+    return float(np.mean(truncated_normal_points(estimate, noise**0.5 / rows, SCALE_POINTS)))

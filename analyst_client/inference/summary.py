@@ -132,7 +132,7 @@ def summarise_posterior(
         for name, *values in zip(results.names, *(map(float, column) for column in columns), strict=True)
     ]
     found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
-    found += [f"Warning: {text}" for text in posterior_warnings(results) + clipping_warnings(results)]
+    found += [f"Warning: {text}" for text in posterior_warnings(results, drawn) + clipping_warnings(results)]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
 
@@ -203,9 +203,9 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
     ]
 
 
-def posterior_warnings(results: TargetResults) -> list[str]:
-    """Return why draws from a posterior are not to be believed, or tell of the prior alone."""
-    drawn, found = results.solution.posterior, []
+def posterior_warnings(results: TargetResults, drawn: object) -> list[str]:
+    """Return why draws from a posterior, if it is one of draws, are not to be believed, or tell of the prior alone."""
+    found = []
     if not isinstance(drawn, PosteriorDraws):
         return []
     dominated = [name for name, is_so in zip(results.names, drawn.prior_dominated, strict=True) if is_so]

@@ -30,6 +30,7 @@ from analyst_client import (
 )
 from analyst_client.estimators.base import Estimator
 
+pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 RNG = np.random.default_rng(20)
 U = RNG.uniform(-1.0, 1.0, (200, 3))
 Y = 0.2 + U @ [0.3, -0.4, 0.1] + RNG.normal(0.0, 0.1, 200)

@@ -88,7 +88,7 @@ def test_drawn_exact_statistics_leave_noise_of_the_stated_law() -> None:
     noise = []
     for _ in range(count):
         moments = noisy_moments(rng)
-        (xtx,), (xty,), (yty,) = NoiseModel(of_one(moments), Prior()).sample_exact(
+        (xtx,), (xty,), (yty,), _ = NoiseModel(of_one(moments), Prior()).sample_exact(
             BETA[np.newaxis], np.array([SD**-2]), rng
         )
         assert np.array_equal(xtx, xtx.T)

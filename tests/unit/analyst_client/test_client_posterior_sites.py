@@ -86,7 +86,7 @@ def test_drawn_exact_sums_leave_noise_of_the_stated_law() -> None:
     left, expected = [], np.zeros((10, 10))
     for _ in range(count):
         sites = draw_sites(rng)
-        (xtx,), (xty,), (yty,) = NoiseModel(Evidence(sites), Prior()).sample_exact(
+        (xtx,), (xty,), (yty,), _ = NoiseModel(Evidence(sites), Prior()).sample_exact(
             BETA[np.newaxis], np.array([SD**-2]), rng
         )
         noisy = sum(site.place @ site.noisy @ site.place.T for site in sites)

