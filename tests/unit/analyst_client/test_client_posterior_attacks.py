@@ -89,13 +89,11 @@ def test_one_release_whose_yty_is_below_zero() -> None:
 
 
 @pytest.mark.parametrize("rows", [500, 300, 200, 100])
-def test_empirical_bayes_intervals_cover_or_something_is_said(rows: int) -> None:
-    covered, silent = [], 0
+def test_empirical_bayes_intervals_cover_where_the_noise_hides_how_large_coefficients_are(rows: int) -> None:
+    covered = []
     for seed in range(100):
         fit = EmpiricalBayes().fit(make(np.random.default_rng(seed), rows, 20.0))
-        inside = covers(fit.conf_int(method="posterior"))
-        covered.append(inside)
-        silent += not inside.all() and not fit.caveats()
+        covered.append(covers(fit.conf_int(method="posterior")))
     assert np.mean(np.array(covered)[:, 1:]) > 0.9  # it was 0.82, 0.49, 0.29, 0.21
 
 
@@ -141,20 +139,16 @@ def test_the_warning_of_delta_names_the_callers_line() -> None:
 def test_a_constant_target_without_noise(value: Any) -> None:
     rng = np.random.default_rng(1)
     release = make(rng, 1000, 0.0, beta=np.array([value, 0.0, 0.0]), residual=0.0)
-    try:
-        fit = EmpiricalBayes().fit(release)
-    except EstimationError:
-        return
+    fit = EmpiricalBayes().fit(release)
+    assert fit.params_ == pytest.approx([value, 0.0, 0.0], abs=1e-6)
     assert np.all(np.isfinite(fit.conf_int(method="posterior")))
 
 
 def test_a_perfect_fit_without_noise() -> None:
     for seed in range(20):
         release = make(np.random.default_rng(seed), 500, 0.0, residual=0.0)
-        try:
-            fit = EmpiricalBayes().fit(release)
-        except EstimationError:
-            continue
+        fit = EmpiricalBayes().fit(release)
+        assert fit.params_ == pytest.approx(BETA, abs=1e-5)
         assert np.all(np.isfinite(fit.conf_int(method="posterior")))
 
 
@@ -163,10 +157,7 @@ def test_a_perfect_fit_without_noise_and_constant_keeps_its_coefficients() -> No
         release = make(
             np.random.default_rng(seed), 63, 0.0, beta=np.array([0.0, 0.2, -0.3]), residual=0.0, constant=False
         )
-        try:
-            fit = EmpiricalBayes().fit(release, rows=63)
-        except EstimationError:
-            continue
+        fit = EmpiricalBayes().fit(release, rows=63)
         assert fit.coef_ == pytest.approx([0.2, -0.3], abs=1e-3)
 
 
@@ -189,12 +180,8 @@ def exact(n: int, value: float) -> Release:
 
 
 @pytest.mark.parametrize("estimator", [EmpiricalBayes(), BayesianRegression(seed=1, draws=20)])
-def test_several_exact_releases_of_zeros_raise_what_is_documented_or_fit(estimator: Any) -> None:
-    try:
-        fit = estimator.fit([exact(20, 0.0), exact(30, 0.0)])
-    except EstimationError:
-        return
-    assert np.all(np.isfinite(fit.params_))
+def test_several_exact_releases_of_zeros_are_fitted(estimator: Any) -> None:
+    assert estimator.fit([exact(20, 0.0), exact(30, 0.0)]).params_ == pytest.approx([0.0], abs=0.1)
 
 
 @pytest.mark.parametrize("value", ["3", 1j, [1.0]])
