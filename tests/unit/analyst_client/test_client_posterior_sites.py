@@ -167,6 +167,63 @@ def test_agreeing_public_rows_narrow_the_posterior_and_others_do_not_move_it() -
     assert np.all(np.abs(unhelped.coef_ - alone.coef_) < 0.5 * alone.bse[1:])
 
 
+def test_public_rows_say_the_same_in_the_units_of_the_hospital_that_tells_most() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1.0, 1.0, (5000, 2))
+    frame = {"age": 75.0 + 25.0 * X[:, 0], "dose": 5.0 + 5.0 * X[:, 1], "y": 3.0 + 0.6 * rng.normal(size=5000)}
+    private = make(1)
+    wide = make(2, rows=50, features=[Column.numeric("age", 40, 130), Column.numeric("dose", -5, 20)],
+                targets=[Column.numeric("y", -3, 30)])  # fmt: skip
+    (equations,) = pool([private, wide, Release.from_public(frame, private)])
+    evidence = Evidence.of(equations)
+    assert evidence.units is not None
+    assert evidence.public is not None
+    (site,) = (site for site in equations.sites if site.variance is not None)
+    assert site.variance is not None
+    own = rng.normal(size=(5, 3))
+    common = own * evidence.units[-1, -1]
+    common[:, 0] += evidence.units[-1, 0]
+    common = common @ np.linalg.inv(evidence.units[:-1, :-1])
+    said = [
+        -0.5 * np.sum(theta @ information * theta, axis=1) + theta @ vector
+        for theta, information, vector in (
+            (own, *evidence.public),
+            (common, site.xtx / site.variance, site.xty / site.variance),
+        )
+    ]
+    apart = said[0] - said[1]
+    assert apart == pytest.approx(np.full(5, apart[0]), rel=1e-9)
+
+
+def test_what_is_drawn_from_are_the_weighted_sums_of_the_estimators() -> None:
+    """The correction for weights that grow with their own noisy counts included, in Xᵀy too."""
+    wide = make(2, rows=300, noise=30.0, targets=[Column.numeric("y", -3, 30)])
+    (equations,) = pool([make(1, rows=400, noise=30.0), wide])
+    assert equations.slopes is not None
+    assert equations.slopes.all()
+    evidence = Evidence.of(equations)
+    assert evidence.units is not None
+    sums = evidence.units @ NoiseModel(evidence, Prior()).noisy @ evidence.units.T
+    assert sums[:3, :3] == pytest.approx(equations.xtx, rel=1e-9)
+    assert sums[:3, 3] == pytest.approx(equations.xty, rel=1e-9)
+
+
+def test_draws_change_units_as_the_statistics_do() -> None:
+    """The same hospital beside one with other bounds and no weight to speak of: the same draws, in the fit's units."""
+    alone = BayesianRegression(seed=1).fit(make(1))
+    wide = make(2, rows=20, noise=2e4, features=[Column.numeric("age", 40, 130), Column.numeric("dose", -5, 20)],
+                targets=[Column.numeric("y", -3, 30)])  # fmt: skip
+    beside = BayesianRegression(seed=1).fit([make(1), wide])
+    assert np.all(np.abs(beside.params_ - alone.params_) < 0.15 * alone.bse)
+    assert beside.bse == pytest.approx(alone.bse, rel=0.1)
+    sds = [fit.targets_[0].scale * np.median(fit.posteriors_[0].residual_precision) ** -0.5 for fit in (alone, beside)]
+    assert sds[1] == pytest.approx(sds[0], rel=0.02)
+    (drawn,) = beside.posteriors_
+    weighted = beside.results_[0].equations
+    fitted = np.linalg.solve(weighted.xtx, weighted.xty)
+    assert drawn.beta.mean(axis=(0, 1)) == pytest.approx(fitted, abs=0.05)
+
+
 def test_a_release_without_yty_does_not_go_with_one_that_has_it() -> None:
     lacking = replace(make(2), yty=None)
     with pytest.raises(EstimationError, match="yᵀy"):
