@@ -100,7 +100,8 @@ class BayesianRegression(PosteriorFit):
     Parameters
     ----------
     prior : Prior, optional
-        Gamma priors on the precisions of residuals and of coefficients, in scaled units.
+        Gamma priors on the precisions of residuals and of coefficients, in scaled units: of several releases those of
+        the one that tells most.
     draws, chains : int
         Draws of each chain, and chains.
     seed : int, optional
