@@ -48,7 +48,7 @@ class EmpiricalBayes(LinearFit):
     ...     [[300.0, 0.0], [0.0, 20.0]], [150.0, 6.0], 90.0, features=["age"], noise=3.0)
     >>> fit = EmpiricalBayes().fit(release)
     >>> fit.coef_.round(2).tolist(), round(fit.intercept_, 2)
-    ([0.2], 0.5)
+    ([0.26], 0.5)
     """
 
     _target_attributes: ClassVar[tuple[str, ...]] = (
