@@ -74,7 +74,7 @@ class PosteriorFit(LinearFit):
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.
 
         Groups: ``posterior`` with ``coefficients`` (raw units, dimension ``term``), ``residual_sd`` (raw units) and
-        ``coefficient_precision`` (scaled units); ``constant_data`` with the released statistics.
+        ``coefficient_precision`` (the prior's scaled units); ``constant_data`` with the released statistics.
         """
         results = self._results_of(target)
         drawn = self._drawn_of(results)

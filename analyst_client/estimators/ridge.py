@@ -83,9 +83,9 @@ class Ridge(LinearFit):
         λ ≥ 0, in units of the scaled XᵀX, that is in rows; or how to choose it, at no further price:
 
         ``"marginal-likelihood"``
-            The noise-aware empirical prior of `EmpiricalBayes`: :math:`\lambda = \omega/\tau^2` with the prior
-            variance τ² and the noise per unit of information :math:`\omega = \mathrm{tr}\,\Omega/\mathrm{tr}\,A`,
-            which is s² without privacy noise.
+            The likeliest normal prior, with the noise known, see `normal_posterior`: :math:`\lambda = \omega/\tau^2`
+            with the prior variance τ² and the noise per unit of information
+            :math:`\omega = \mathrm{tr}\,\Omega/\mathrm{tr}\,A`, which is s² without privacy noise.
         ``"leave-one-site-out"``
             The penalty whose fits of all releases but one best predict the one left out, of 25 from 10⁻⁴ to 10 times
             the mean diagonal of XᵀX. Needs several releases.

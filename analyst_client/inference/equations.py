@@ -217,7 +217,7 @@ class Equations:
         A weight that grows with the site's noisy count is the larger the larger that count's own noise :math:`E_{00}`
         was: :math:`E[w(n + E_{00})E_{00}] = v_{00}E[w']` (Stein's lemma), which is taken off again, here and in `xty`.
         """
-        pooled = _weighted_sum(self.weights, [site.xtx for site in self.sites])
+        pooled = weighted_sum(self.weights, [site.xtx for site in self.sites])
         for excess, site in self._excess_counts:
             first = site.to_common[:, 0]
             pooled = pooled - excess * np.outer(first, first)
@@ -226,7 +226,7 @@ class Equations:
     @cached_property
     def xty(self) -> FloatArray:
         """The pooled noisy Xᵀy, of shape (D,)."""
-        pooled = _weighted_sum(self.weights, [site.xty for site in self.sites])
+        pooled = weighted_sum(self.weights, [site.xty for site in self.sites])
         for excess, site in self._excess_counts:
             pooled = pooled - excess * site.target_shift * site.to_common[:, 0]
         return pooled
@@ -267,11 +267,11 @@ class Equations:
         Releases of one population share rows, so their sampling errors do not average out: of m of them the sum has at
         most m times the covariance that independent ones would have, and just that where all rows are the same.
         """
-        return _nearest_semidefinite(_weighted_sum(self.weights**2 * variances, [site.sampling for site in self.sites]))
+        return _nearest_semidefinite(weighted_sum(self.weights**2 * variances, [site.sampling for site in self.sites]))
 
     def noise_covariance(self, theta: FloatArray) -> FloatArray:
         """Return the covariance of the privacy noise in the pooled score at θ, of shape (D, D)."""
-        return _weighted_sum(self.weights**2, [site.noise_covariance(theta) for site in self.sites])
+        return weighted_sum(self.weights**2, [site.noise_covariance(theta) for site in self.sites])
 
     @cached_property
     def scale(self) -> ResidualScale:
@@ -296,8 +296,8 @@ class Equations:
         W = W + np.diag(np.diag(W) * 1e-14)
         precision = np.linalg.inv(W) / d
         forms = [site.noise_form(precision) for site in self.sites]
-        N = _weighted_sum(self.weights**2, [form[0] for form in forms])
-        linear = _weighted_sum(self.weights**2, [form[1] for form in forms])
+        N = weighted_sum(self.weights**2, [form[0] for form in forms])
+        linear = weighted_sum(self.weights**2, [form[1] for form in forms])
         return ScoreRegion(xtx, self.solution, W, (N + N.T) / 2.0, linear + N @ self.solution)
 
     def excess_kurtosis(self, contrasts: FloatArray) -> FloatArray:
@@ -376,9 +376,9 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     if not hospitals:
         return ResidualScale(scale, scale, noise_sd, total - len(theta))
     noise = [site.noise_covariance(theta) for site in sites]
-    known = _weighted_sum(weights**2, noise) + _weighted_sum(weights**2 * scale, [site.xtx for site in sites])
+    known = weighted_sum(weights**2, noise) + weighted_sum(weights**2 * scale, [site.xtx for site in sites])
     private = np.array([float(site.variance is None) for site in sites])
-    unknown = _weighted_sum(weights**2 * private, [site.sampling for site in sites])
+    unknown = weighted_sum(weights**2 * private, [site.sampling for site in sites])
     sums, variances, rows, counts = (np.zeros(len(hospitals)) for _ in range(4))
     for i, k in enumerate(hospitals):
         site, around = sites[k], inverse @ sites[k].xtx @ inverse
@@ -401,7 +401,8 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     return ResidualScale(scale, unbiased, noise_sd, effective - len(theta))
 
 
-def _weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:
+def weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:
+    """Return the weighted sum of arrays of one shape."""
     if len(arrays) == 1 and weights[0] == 1.0:
         return arrays[0]
     total: FloatArray = np.tensordot(weights, np.array(arrays), axes=1)

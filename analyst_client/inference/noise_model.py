@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.inference.equations import weighted_sum
 from analyst_client.inference.evidence import Evidence, NoisyMoments
 from analyst_client.inference.prior import Prior
 
@@ -39,7 +40,7 @@ class NoiseModel:
     with variance :math:`v_n = V_{00}` where the constant counts the rows; elsewhere n itself and 0. In Ω alone A and n
     are taken from :math:`\tilde A`, with eigenvalues raised to the standard deviation of the noise.
 
-    Of several releases z is the weighted sum, in the units of the fit. With :math:`P_k`, which takes the own (x, y) of
+    Of several releases z is the weighted sum, in the units of the evidence. With :math:`P_k`, which takes the own (x, y) of
     release k there, r its last entry and :math:`\gamma_k = P_k^\top\gamma/r`, it is
     :math:`\sum_kw_kr_kP_kz_k(\gamma_k)`, so :math:`\tilde M = \sum_kw_kP_k\tilde M_kP_k^\top` and
     :math:`\tilde n = \sum_kw_k\tilde n_k`; in Ω, A is :math:`\sum_kw_k^2o_kT_kA_kT_k^\top`, n is
@@ -54,14 +55,16 @@ class NoiseModel:
         self.information, self.vector = evidence.public or (np.zeros((d, d)), np.zeros(d))
         weights = np.array([of.weight for of in moments])
         pairs = [(of, _corrected(of)) for of in moments]
-        self.noisy = _sum(weights, [of.place @ noisy @ of.place.T for of, (noisy, _) in pairs])
+        self.noisy = weighted_sum(weights, [of.place @ noisy @ of.place.T for of, (noisy, _) in pairs])
         self.rows = float(weights @ [rows for _, (_, rows) in pairs])
         sampled = weights**2 * [of.overlap for of in moments]
         self.square_rows = float(sampled @ [of.positive_rows for of in moments])
         self.rows_positive = max(self.rows, math.sqrt(float(weights**2 @ [of.rows_variance for of in moments])), 1e-9)
         noise_sd = np.sqrt(weights**2 @ [_diagonal_variance(of) for of in moments])
         self.xtx = _raised(self.noisy[:d, :d], noise_sd)
-        self.sampling = _raised(_sum(sampled, [_sampling(of) for of in moments]), noise_sd * math.sqrt(np.max(sampled)))
+        self.sampling = _raised(
+            weighted_sum(sampled, [_sampling(of) for of in moments]), noise_sd * math.sqrt(np.max(sampled))
+        )
         self.noise = _noise_parts(moments)
 
     def residual(self, beta: FloatArray, tau: FloatArray) -> FloatArray:
@@ -267,11 +270,11 @@ class NoisePart:
 
     @property
     def scale(self) -> float:
-        """R: the target in the units of the fit is so many times the releases' own."""
+        """By how much the target in the units of the evidence is larger than the releases' own: r."""
         return float(self.place[-1, -1])
 
     def covariance(self, gamma: FloatArray, inverse: FloatArray) -> FloatArray:
-        """Return the part of Ω, of shape (k, D + 1, D + 1), at γ and 1/τ in the units of the fit."""
+        """Return the part of Ω, of shape (k, D + 1, D + 1), at γ and 1/τ in the units of the evidence."""
         i, r = np.arange(gamma.shape[1]), self.scale
         gamma, inverse = gamma @ self.place / r, inverse / r**2
         omega: FloatArray = self.offdiagonal * gamma[:, :, np.newaxis] * gamma[:, np.newaxis, :]
@@ -302,7 +305,7 @@ def _noise_parts(moments: Sequence[NoisyMoments]) -> tuple[NoisePart, ...]:
     parts = []
     for same in places.values():
         squares = np.array([of.weight**2 for of in same])
-        variance = _sum(squares, [of.variance for of in same])
+        variance = weighted_sum(squares, [of.variance for of in same])
         rows_variance = float(squares @ [of.rows_variance for of in same])
         parts.append(NoisePart(variance, variance - np.diag(np.diag(variance)), rows_variance, same[0].place))
     return tuple(parts)
@@ -319,7 +322,7 @@ def _corrected(moments: NoisyMoments) -> tuple[FloatArray, float]:
 
 
 def _sampling(moments: NoisyMoments) -> FloatArray:
-    """Return the covariance of Xᵀu times τ, in the units of the fit, of shape (D, D)."""
+    """Return the covariance of Xᵀu times τ, in the units of the evidence, of shape (D, D)."""
     T, own = moments.place[:-1, :-1], moments.xtx
     if moments.weight_shares is not None:
         own = own * np.sqrt(np.outer(moments.weight_shares, moments.weight_shares))
@@ -328,7 +331,7 @@ def _sampling(moments: NoisyMoments) -> FloatArray:
 
 
 def _diagonal_variance(moments: NoisyMoments) -> FloatArray:
-    """Return that of the noise in the diagonal of XᵀX, in the units of the fit, of shape (D,)."""
+    """Return that of the noise in the diagonal of XᵀX, in the units of the evidence, of shape (D,)."""
     squares = moments.place[:-1, :-1] ** 2
     alone = squares**2 @ np.diag(moments.xtx_variance)  # of the diagonal; beside it an entry counts twice
     variance: FloatArray = 2.0 * np.sum(squares @ moments.xtx_variance * squares, axis=1) - alone
@@ -348,11 +351,6 @@ def _draw_symmetric(variance: FloatArray, count: int, rng: np.random.Generator) 
     drawn = np.triu(np.sqrt(variance) * rng.normal(size=(count, *variance.shape)))
     drawn += np.triu(drawn, 1).swapaxes(1, 2)
     return drawn
-
-
-def _sum(weights: FloatArray, arrays: Sequence[FloatArray]) -> FloatArray:
-    total: FloatArray = np.tensordot(weights, np.array(arrays), axes=1)
-    return total
 
 
 def with_one(vector: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
+from analyst_client.inference.shrinkage import NormalPosterior
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,7 +204,7 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
     ]
 
 
-def posterior_warnings(results: TargetResults, drawn: object) -> list[str]:
+def posterior_warnings(results: TargetResults, drawn: PosteriorDraws | NormalPosterior | None) -> list[str]:
     """Return why draws from a posterior, if it is one of draws, are not to be believed, or tell of the prior alone."""
     found = []
     if not isinstance(drawn, PosteriorDraws):

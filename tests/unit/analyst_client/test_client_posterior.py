@@ -71,17 +71,6 @@ def test_density_is_nothing_where_numbers_are_absurd() -> None:
     assert np.all(np.isfinite(gradient))
 
 
-def test_residuals_have_the_stated_mean_and_covariance() -> None:
-    rng, count = np.random.default_rng(3), 4000
-    tau = np.array([SD**-2])
-    models = [NoiseModel(of_one(noisy_moments(rng)), Prior()) for _ in range(count)]
-    z = np.concatenate([model.residual(BETA[np.newaxis], tau) for model in models])
-    omega = np.mean([model.covariance(BETA[np.newaxis], tau)[0] for model in models], axis=0)
-    whitened = np.linalg.solve(np.linalg.cholesky(omega), z.T)
-    assert np.abs(whitened.mean(axis=1)).max() * math.sqrt(count) < 4.0
-    assert np.cov(whitened) == pytest.approx(np.eye(4), abs=4.5 * math.sqrt(2.0 / count))
-
-
 def test_drawn_exact_statistics_leave_noise_of_the_stated_law() -> None:
     rng, count = np.random.default_rng(4), 1500
     upper = np.triu_indices(3)

@@ -1,6 +1,7 @@
 """The posterior of several hospitals: its law by finite differences and simulation, and what each of them adds."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -51,6 +52,10 @@ def draw_site(
     )
 
 
+def draw_one(rng: np.random.Generator) -> tuple[NoisyMoments, ...]:
+    return (draw_site(rng, np.eye(4), 500, 10.0),)
+
+
 def draw_sites(rng: np.random.Generator) -> tuple[NoisyMoments, ...]:
     return tuple(
         draw_site(rng, place, rows, noise, weight)
@@ -71,9 +76,10 @@ def test_the_gradient_is_that_of_the_density_of_several_sites_and_public_rows() 
         assert difference == pytest.approx(gradient[:, j], rel=1e-5, abs=1e-3)
 
 
-def test_residuals_of_sites_in_units_of_their_own_have_the_stated_mean_and_covariance() -> None:
+@pytest.mark.parametrize("draw", [draw_one, draw_sites])
+def test_residuals_have_the_stated_mean_and_covariance(draw: Callable[..., tuple[NoisyMoments, ...]]) -> None:
     rng, count, tau = np.random.default_rng(2), 4000, np.array([SD**-2])
-    models = [NoiseModel(Evidence(draw_sites(rng)), Prior()) for _ in range(count)]
+    models = [NoiseModel(Evidence(draw(rng)), Prior()) for _ in range(count)]
     z = np.concatenate([model.residual(BETA[np.newaxis], tau) for model in models])
     omega = np.mean([model.covariance(BETA[np.newaxis], tau)[0] for model in models], axis=0)
     whitened = np.linalg.solve(np.linalg.cholesky(omega), z.T)
