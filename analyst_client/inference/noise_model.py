@@ -40,8 +40,8 @@ class NoiseModel:
     with variance :math:`v_n = V_{00}` where the constant counts the rows; elsewhere n itself and 0. In Ω alone A and n
     are taken from :math:`\tilde A`, with eigenvalues raised to the standard deviation of the noise.
 
-    Of several releases z is the weighted sum, in the units of the evidence. With :math:`P_k`, which takes the own (x, y) of
-    release k there, r its last entry and :math:`\gamma_k = P_k^\top\gamma/r`, it is
+    Of several releases z is the weighted sum, in the units of the evidence. With :math:`P_k`, which takes the own
+    (x, y) of release k there, r its last entry and :math:`\gamma_k = P_k^\top\gamma/r`, it is
     :math:`\sum_kw_kr_kP_kz_k(\gamma_k)`, so :math:`\tilde M = \sum_kw_kP_k\tilde M_kP_k^\top` and
     :math:`\tilde n = \sum_kw_k\tilde n_k`; in Ω, A is :math:`\sum_kw_k^2o_kT_kA_kT_k^\top`, n is
     :math:`\sum_kw_k^2o_kn_k`, with :math:`o_k` how many releases are of the same people, and each release adds
