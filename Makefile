@@ -5,8 +5,12 @@ BIN := $(VENV)/bin
 export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
+# Two workers share two cores, so that each waits longer for the same steps; a file of tests stays on one of them.
+WORKERS ?= 2
+export CURATOR_TEST_TIME_SCALE ?= 3
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test lint types audit notebooks lock bench clean
+.PHONY: help demo check test lint types races soak audit notebooks lock bench clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -22,8 +26,17 @@ $(VENV)/.installed: locks/dev.lock pyproject.toml
 demo: $(VENV)/.installed ## the main job on a real cohort: register, buy, fit, verify
 	$(BIN)/python examples/flchain/demo.py
 
+check: $(VENV)/.installed lint types ## lint, types, and every test that is not slow
+	$(PYTEST) -m "not slow"
+
 test: $(VENV)/.installed lint types ## lint, types and every test
-	$(BIN)/python -m pytest
+	$(PYTEST)
+
+races: $(VENV)/.installed ## kills, faults and races at every step, for an hour or so
+	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py
+
+soak: $(VENV)/.installed ## ten minutes under load on each database: nothing may grow
+	$(BIN)/python -m bench.soak
 
 lint: $(VENV)/.installed ## ruff: rules and layout
 	$(BIN)/ruff check .

@@ -130,14 +130,21 @@ def get(connection: http.client.HTTPConnection, path: str, token: str | None = N
     return response.status
 
 
-def post_release(connection: http.client.HTTPConnection, dataset: str, token: str, request: dict[str, object]) -> int:
-    """Buy a release under a new key; return the status."""
+def post_release(
+    connection: http.client.HTTPConnection,
+    dataset: str,
+    token: str,
+    request: dict[str, object],
+    *,
+    to: str = "releases",
+) -> int:
+    """Buy a release under a new key, or ask what it costs; return the status."""
     headers = {
         "Authorization": f"Bearer {token}",
         "Content-Type": "application/json",
         "Idempotency-Key": secrets.token_hex(16),
     }
-    connection.request("POST", f"/v1/datasets/{dataset}/releases", json.dumps(request), headers)
+    connection.request("POST", f"/v1/datasets/{dataset}/{to}", json.dumps(request), headers)
     response = connection.getresponse()
     response.read()
     return response.status

@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 import psycopg
 from fastapi import FastAPI
+from patience import scaled
 from sqlalchemy import make_url
 
 from curator_service.app import create_app
@@ -402,5 +403,17 @@ def fresh_database(server: str) -> Iterator[str]:
     try:
         yield server.rpartition("/")[0] + f"/{name}"
     finally:
-        with psycopg.connect(server, autocommit=True) as connection:
+        _drop_database(server, name)
+
+
+def _drop_database(server: str, name: str) -> None:
+    """Drop a database; say who keeps it, where that takes too long."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", [str(int(1000 * scaled(30)))])
+        try:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        except psycopg.errors.QueryCanceled:
+            found = connection.execute(
+                "SELECT pid, application_name, state, wait_event FROM pg_stat_activity WHERE datname = %s", [name]
+            ).fetchall()
+            raise AssertionError(f"{name} is not dropped after {scaled(30):g} s; sessions in it: {found}") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi.routing import APIRoute
+from patience import scaled
 from support import Api, BrokenNoise, World, body, make_rows, open_world, problem
 
 from curator_service.app import create_app
@@ -487,7 +488,7 @@ class TestKeys:
 
 def wait_for(api: Api, job: str) -> dict[str, Any]:
     """Follow a job to its end, as a client does."""
-    for _ in range(1000):
+    for _ in range(int(scaled(1000))):
         answer = api.get(job)
         assert answer.status_code == 200, answer.text
         content: dict[str, Any] = answer.json()
@@ -506,7 +507,7 @@ class Held:
 
     def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
         self.drawing.set()
-        assert self.go.wait(20)
+        assert self.go.wait(scaled(20))
         return [0] * len(scales)
 
 
@@ -548,7 +549,7 @@ class TestJobs:
     def test_a_cancelled_job_gives_everything_back(self, held: World) -> None:
         api = held.api()
         job = api.post(RELEASES, json=body(), key="k", headers=ASYNC).headers["location"]
-        assert held.noise.drawing.wait(20)
+        assert held.noise.drawing.wait(scaled(20))
         cancelled = api.request("DELETE", job)
         assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
         assert (cancelled.json()["release"], bool(cancelled.json()["reason"])) == (None, True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from patience import scaled
 from support import World, open_world
 
 from curator_service.app import create_app
@@ -25,7 +26,7 @@ def serve_world(folder: Path, **options: Any) -> Iterator[tuple[World, str]]:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
-        for _ in range(200):
+        for _ in range(int(scaled(200))):
             if server.started:
                 break
             time.sleep(0.05)
@@ -34,4 +35,4 @@ def serve_world(folder: Path, **options: Any) -> Iterator[tuple[World, str]]:
             yield world, f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(scaled(20))

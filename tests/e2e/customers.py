@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from patience import scaled
 from towns import Caller, slug
 
 
@@ -28,7 +29,7 @@ def buy(
     url: str, token: str, path: str, content: dict[str, Any], keys: Sequence[str], start_at: float, record: str
 ) -> None:
     """Buy with each key in turn, from an instant on, insisting on an answer; record how each ended."""
-    with Caller(url, token, timeout_s=60) as caller, Path(record).open("w", encoding="utf-8") as file:
+    with Caller(url, token, timeout_s=scaled(60)) as caller, Path(record).open("w", encoding="utf-8") as file:
         caller.get("/healthz")
         time.sleep(max(0.0, start_at - time.time()))
         for key in keys:

@@ -10,7 +10,7 @@ environment says so:
 ``CURATOR_TEST_CLOCK``
     A file that shifts the clock by days.
 ``CURATOR_TEST_PATIENCE_MS``
-    How long the database lets a session wait for a lock, or be idle in a unit of work.
+    How long the database lets a session wait for a lock, or be idle in a unit of work; scaled as every wait is.
 ``CURATOR_TEST_WATCHER``
     An order for the watcher's sweeps, as a header has it for a request.
 ``CURATOR_TEST_START``
@@ -38,6 +38,7 @@ from typing import Any
 import mutants
 import psycopg
 import uvicorn
+from patience import pause, scaled
 from sqlalchemy import Connection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -55,7 +56,7 @@ HEADER = "x-test-order"
 MUTANT_VARIABLE, CLOCK_VARIABLE = "CURATOR_TEST_MUTANT", "CURATOR_TEST_CLOCK"
 PATIENCE_VARIABLE, WATCHER_VARIABLE = "CURATOR_TEST_PATIENCE_MS", "CURATOR_TEST_WATCHER"
 START_VARIABLE = "CURATOR_TEST_START"
-_MEETING_S = 5.0
+_MEETING_S = scaled(5.0)
 Moment = int | str
 _TABLE = re.compile(r"(?:FROM|INTO|UPDATE)\s+(\w+)")
 
@@ -133,11 +134,11 @@ def _kill(_: Connection | None) -> None:
 
 def _stop(_: Connection | None) -> None:
     os.kill(os.getpid(), signal.SIGSTOP)
-    time.sleep(0.1)  # a thread may run on for an instant before all of them stand still
+    pause(0.1)  # a thread may run on for an instant before all of them stand still
 
 
 def _sleep(_: Connection | None, seconds: float) -> None:
-    time.sleep(seconds)
+    pause(seconds)
 
 
 def _meet(_: Connection | None, place: str, count: int) -> None:
@@ -348,7 +349,7 @@ def create_app() -> Followed:
     """Build the curator of the environment, and follow it."""
     _install()
     os.environ["PGAPPNAME"] = _own_name()
-    db.BUSY_TIMEOUT_MS = int(os.environ.get(PATIENCE_VARIABLE, db.BUSY_TIMEOUT_MS))
+    db.BUSY_TIMEOUT_MS = int(scaled(float(os.environ.get(PATIENCE_VARIABLE, db.BUSY_TIMEOUT_MS))))
     mutants.install(os.environ.get(MUTANT_VARIABLE, ""))
     clock = os.environ.get(CLOCK_VARIABLE)
     now = utc_now if clock is None else partial(_shifted, Path(clock))

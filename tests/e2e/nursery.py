@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patience import SCALE_VARIABLE, scaled
+
 ROOT = Path(__file__).parents[2]
 POLL_S = 0.005
 
@@ -75,7 +77,7 @@ class Nursery:
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
         self._parent.stdin.close()
-        self._parent.wait(30)
+        self._parent.wait(scaled(30))
         self._parent.stdout.close()
 
 
@@ -96,7 +98,7 @@ class Child:
 
     def wait(self, timeout_s: float = 30) -> int:
         """Wait for its end; return how it ended."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + scaled(timeout_s)
         while self.poll() is None:
             assert time.monotonic() < end, f"the process {self.pid} does not end: {self.text[-2000:]}"
             time.sleep(POLL_S)
@@ -116,7 +118,9 @@ class Child:
 
 def clean_environment() -> dict[str, str]:
     """Return the environment without the product's settings, and without threads of libraries: a parent forks."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CURATOR_")}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith("CURATOR_") or name == SCALE_VARIABLE
+    }
     return kept | {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 
 

@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
+from patience import scaled
 from sqlalchemy import make_url
 
 
@@ -43,7 +44,7 @@ class LosingProxy:
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(10)
+        self._thread.join(scaled(10))
 
     def _run(self) -> None:
         while True:
@@ -51,7 +52,7 @@ class LosingProxy:
                 client, _ = self._listener.accept()
             except OSError:  # it was closed
                 return
-            with client, socket.create_connection(("127.0.0.1", self._port), timeout=30) as server:
+            with client, socket.create_connection(("127.0.0.1", self._port), timeout=scaled(30)) as server:
                 client.settimeout(30)
                 request = _read_message(client)
                 server.sendall(_without_keep_alive(request))
@@ -87,7 +88,7 @@ def _without_keep_alive(message: bytes) -> bytes:
 
 
 NEVER_SENT, LATE, UNANSWERED = "never sent", "late", "unanswered"
-_LATE_S = 0.15
+_LATE_S = scaled(0.15)
 
 
 class DatabaseProxy:
@@ -118,7 +119,7 @@ class DatabaseProxy:
     ) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(10)
+        self._thread.join(scaled(10))
 
     def cut(self, fate: str, commit: int = 1) -> None:
         """Cut the connection off at the commit of this number from now.
@@ -160,7 +161,7 @@ class DatabaseProxy:
             with suppress(OSError):  # either end may have gone
                 self._bring_there(client, server, silent)
             _shut(server)
-            back.join(10)
+            back.join(scaled(10))
 
     def _bring_there(self, client: socket.socket, server: socket.socket, silent: threading.Event) -> None:
         server.sendall(_read_exactly(client, struct.unpack("!I", head := _read_exactly(client, 4))[0] - 4, head))

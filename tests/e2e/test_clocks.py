@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from faulty import CLOCK_VARIABLE
-from towns import ANALYSTS, Caller, Server, Town, ball, box, slug, wait_for
+from patience import wait_for
+from towns import ANALYSTS, Caller, Server, Town, ball, box, slug
 from wishes import ASYNC, STUDY, wait_for_end
 
 pytestmark = pytest.mark.slow

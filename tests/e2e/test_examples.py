@@ -15,6 +15,7 @@ import httpx
 import numpy as np
 import pytest
 from nursery import ROOT, Nursery
+from patience import scaled
 from proxies import LosingProxy
 from support import World
 from towns import ANALYSTS, Server, Town, open_town
@@ -61,7 +62,7 @@ class Clinic:
             cwd=release.parent,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=scaled(120),
             check=False,
         )
 

@@ -14,8 +14,10 @@ import psycopg
 import pytest
 from crowds import Crowd
 from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
+from patience import scaled, wait_for
 from proxies import LATE, NEVER_SENT, UNANSWERED, DatabaseProxy
-from towns import Caller, Town, at_once, ball, box, describe, slug, wait_for
+from support import service_url
+from towns import Caller, Town, at_once, ball, box, describe, slug
 from wishes import (
     ASYNC,
     WISHES,
@@ -35,7 +37,7 @@ pytestmark = pytest.mark.slow
 IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
 STRIDE = 1 if IS_LONG else 9
 SOME_WISHES = WISHES if IS_LONG else WISHES[:3]
-LOAD_S = 20.0 if IS_LONG else 0.9
+LOAD_S = 20.0 if IS_LONG else scaled(0.9)
 STATEMENT = re.compile(r"\d+ before (SELECT|INSERT|UPDATE|DELETE)")
 ASKED_AGAIN = {stored_answer, study}  # they only say that the database is busy
 RESERVED_FIRST = {"ball_release", "job", "job_from_study"}
@@ -105,6 +107,11 @@ def find_statements_of_units(steps: list[str]) -> list[str]:
     return found
 
 
+WAITING = (
+    "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()"
+)
+
+
 def test_a_real_deadlock_is_passed_over(postgres_town: Town) -> None:
     town, path = postgres_town, postgres_town.open_account("tangled")
     with town.call(town.serve()) as caller, psycopg.connect(town.url or "") as other, ThreadPoolExecutor(1) as pool:
@@ -112,10 +119,11 @@ def test_a_real_deadlock_is_passed_over(postgres_town: Town) -> None:
         wish.settle(caller, 1, None, "")
         other.execute("SELECT 1 FROM shares WHERE population = %s FOR UPDATE", [town.full("tangled")])
         waiting = pool.submit(wish.send, caller, 2)  # it has the account, and waits for the share
-        time.sleep(0.3)
+        # Whoever waits first looks for a deadlock first, and is the one that gives way.
+        wait_for(lambda: other.execute(WAITING).fetchone() == (1,), "it waits")
         other.execute("SELECT 1 FROM populations WHERE name = %s FOR UPDATE", [town.full("tangled")])
         other.rollback()
-        received = waiting.result(30)
+        received = waiting.result(scaled(30))
         assert received is not None
         assert received.status_code == 201, describe(received)
         wish.settle(caller, 2, received, "deadlock")
@@ -191,7 +199,7 @@ def test_connections_that_end_again_and_again_under_load_lose_no_charge_and_inve
     town, path = postgres_town, postgres_town.open_account("ended")
     server, ended = town.serve(), 0
     crowd, end = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S
-    with psycopg.connect(town.url or "", autocommit=True) as other:
+    with psycopg.connect(service_url(town.url or ""), autocommit=True) as other:
         while time.monotonic() < end:
             ended += len(
                 other.execute(
@@ -252,7 +260,7 @@ def test_a_reservation_that_cannot_be_posted_for_a_lock_is_given_back_and_charge
         sent = pool.submit(caller.post, f"{path}/releases", ball(), "the-key", order=order, headers=headers)
         wait_for(lambda: any("after draw" in line for line in read_steps(trace)), "it was drawn")
         with write_lock(town):
-            received = sent.result(10)
+            received = sent.result(scaled(10))
             assert slug(received) == "busy" or headers, describe(received)
             wait_for_end(trace)
             assert town.look("locked").pending > 0
@@ -279,5 +287,5 @@ def test_many_who_find_the_embedded_database_locked_wait_no_longer_than_one(embe
     for caller in callers:
         caller.close()
     assert {name for name, _ in told} == {"busy"}
-    assert max(waited for _, waited in told) < 3 * patience_s, sorted(waited for _, waited in told)
+    assert max(waited for _, waited in told) < 3 * scaled(patience_s), sorted(waited for _, waited in told)
     assert town.audit("locked").charges == []

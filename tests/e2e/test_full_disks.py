@@ -20,6 +20,7 @@ import pytest
 from crowds import Crowd
 from faulty import MUTANT_VARIABLE
 from nursery import ROOT, Nursery, clean_environment
+from patience import pause, scaled, wait_for
 from towns import (
     ANALYSTS,
     AUDITOR,
@@ -33,13 +34,12 @@ from towns import (
     open_place,
     open_town,
     slug,
-    wait_for,
 )
 from wishes import ASYNC, WISHES, Wish, box_release, close_studies, disturb, read_steps, wait_for_end
 
 pytestmark = pytest.mark.slow
 
-LOAD_S = 0.9
+LOAD_S = scaled(0.9)
 DISK_BYTES = 16 << 20
 Fullness = Callable[[Town, Server], "Disk"]
 
@@ -184,11 +184,11 @@ def test_a_disk_that_is_full_now_and_then_loses_no_charge_and_invents_none(
     town, disk_of = on_disk
     path, server = town.open_account("full"), town.serve()
     crowd, end, disk = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S, disk_of(server)
-    time.sleep(0.4)
+    pause(0.4)
     while time.monotonic() < end:
         with disk.full():
-            time.sleep(0.3)
-        time.sleep(0.1)
+            pause(0.3)
+        pause(0.1)
     sent, _ = crowd.settle(server, "full")
     assert any(purchase.status == 503 for purchase in sent), "nobody was disturbed"
     assert any(purchase.status == 201 for purchase in sent), "nobody was served"
@@ -289,8 +289,8 @@ def test_a_line_that_a_full_disk_cuts_off_does_not_keep_another_server_from_goin
         ]
         wait_for(lambda: any(map(is_struck, traces[1:])), "of two lines the first one is written")
         assert other.insist(paths[3], box(), "one-key").status_code == 201
-        assert writing.result(10).status_code == 201
-        assert {slug(answer.result(10)) for answer in waiting} == {"busy"}
+        assert writing.result(scaled(10)).status_code == 201
+        assert {slug(answer.result(scaled(10))) for answer in waiting} == {"busy"}
         for key in ("another-key", "a-third-key"):
             assert other.insist(paths[3], box(), key, within_s=1.5).status_code == 201
         assert two.insist(paths[1], box(), "the-key").status_code == 201
@@ -384,10 +384,10 @@ def test_a_curator_whose_standard_streams_are_full_starts_serves_and_ends(embedd
                 answer = caller.insist(f"{path}/releases", content, f"key-{content['rows']['map']}")
                 assert answer.status_code == (422 if content["price"]["mu"] < 0 else 201), describe(answer)
         process.terminate()
-        process.wait(20)
+        process.wait(scaled(20))
     finally:
         process.kill()
-        process.wait(5)
+        process.wait(scaled(5))
     assert len(town.audit("mute").charges) == 2
 
 

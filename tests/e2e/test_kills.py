@@ -15,13 +15,14 @@ import httpx
 import pytest
 from crowds import Crowd
 from faulty import WATCHER_VARIABLE
-from towns import LEASE_S, Caller, Server, Town, ball, box, slug, wait_for
+from patience import pause, scaled, wait_for
+from towns import LEASE_S, Caller, Server, Town, ball, box, slug
 from wishes import ASYNC, STEPS_MAX, WISHES, Wish, WishMaker, close_studies, read_steps
 
 pytestmark = pytest.mark.slow
 
 IS_LONG = os.environ.get("CURATOR_TEST_LONG") == "1"
-LOAD_S = 20.0 if IS_LONG else 0.9
+LOAD_S = 20.0 if IS_LONG else scaled(0.9)
 
 
 def send_to_be_killed(
@@ -72,7 +73,7 @@ def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and
     path, server, kills = town.open_account("killed"), town.serve(), 0
     crowd, end = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S
     while time.monotonic() < end:
-        time.sleep(0.3)
+        pause(0.3)
         server.kill()
         kills += 1
         server.start()
@@ -185,7 +186,7 @@ def test_a_further_host_starts_again_after_a_population_was_created_elsewhere(po
 def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curator_lives(town: Town) -> None:
     path = f"{town.open_account('long')}/releases"
     first, second = town.serve(), town.serve_elsewhere()
-    order = {"at": "after draw", "action": "sleep", "seconds": 2 * LEASE_S, "trace": str(town.trace())}
+    order = {"at": "after draw", "action": "sleep", "seconds": 0.8, "trace": str(town.trace())}
     with town.call(first) as caller, town.call(second) as other:
         assert caller.post(path, ball(), "the-key", order=order).status_code == 201
         assert other.insist(path, ball(), "the-key").status_code == 201

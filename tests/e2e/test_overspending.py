@@ -19,6 +19,7 @@ import pytest
 from customers import read_record
 from faulty import MUTANT_VARIABLE
 from nursery import ROOT, clean_environment
+from patience import scaled
 from towns import ANALYSTS, READY_S, Town, ball, box, free_port
 
 from curator_service.privacy.accountant import Price
@@ -55,15 +56,15 @@ def two_workers(town: Town) -> Iterator[list[str]]:
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(scaled(20))
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(5)
+            process.wait(scaled(5))
 
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/readyz", timeout=1).status_code == 200
+        return httpx.get(f"{url}/readyz", timeout=scaled(1)).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -80,7 +81,7 @@ def race(
 ) -> Counter[tuple[int, str]]:
     """Open a budget for some requests, let customers ask at once for four times as many, and count the answers."""
     path = town.open_account(name, Price(rho=(granted + 0.5) * cost / UNITS_PER_ONE / 2))
-    start_at = time.time() + 0.5
+    start_at = time.time() + scaled(0.5)
     buyers = []
     for i in range(CUSTOMERS):
         record = town.folder / f"{name}-{i}.record"

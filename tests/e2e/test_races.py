@@ -9,6 +9,7 @@ import mutants
 import pytest
 from customers import read_record
 from faulty import MUTANT_VARIABLE
+from patience import scaled
 from towns import ANALYSTS, Caller, Town, at_once, ball, box, describe, slug
 from wishes import ASYNC
 
@@ -70,7 +71,8 @@ def test_two_who_race_with_one_new_key_get_one_answer_for_one_charge(town: Town,
 @pytest.mark.parametrize("content", [box(), ball()], ids=["at_once", "reserved_first"])
 def test_two_processes_that_race_with_the_same_keys_get_the_same_answers(town: Town, content: dict[str, Any]) -> None:
     path = f"{town.open_account('raced')}/releases"
-    servers, keys, start_at = [town.serve(), town.serve_elsewhere()], [f"key-{i}" for i in range(6)], time.time() + 0.3
+    servers, keys = [town.serve(), town.serve_elsewhere()], [f"key-{i}" for i in range(6)]
+    start_at = time.time() + scaled(0.3)
     buyers = []
     for i, server in enumerate(servers):
         record = town.folder / f"{i}.record"

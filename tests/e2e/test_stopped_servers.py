@@ -12,12 +12,13 @@ import mutants
 import pytest
 from crowds import Crowd
 from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
-from towns import ANALYSTS, Caller, Server, Town, ball, box, describe, is_retried, slug, wait_for
+from patience import scaled, wait_for
+from towns import ANALYSTS, Caller, Server, Town, ball, box, describe, is_retried, slug
 from wishes import ASYNC
 
 pytestmark = pytest.mark.slow
 
-LOAD_S = 0.9
+LOAD_S = scaled(0.9)
 HOLDS_ITS_KEY = "after INSERT idempotency_keys"
 
 
@@ -40,7 +41,7 @@ def sleep_past_the_lease(town: Town, **changes: str) -> None:
         assert answer.status_code == 201
         assert len(town.audit("slept").charges) == 1
         first.process.signal(signal.SIGCONT)
-        woken = asleep.result(30)
+        woken = asleep.result(scaled(30))
         is_refused = slug(woken) in {"busy", "release-in-progress"}
         assert is_refused or woken.content == answer.content, f"a second draw leaves: {describe(woken)}"
         assert awake.insist(path, ball(), "the-key").content == answer.content
@@ -82,10 +83,10 @@ def test_a_server_that_stops_in_a_unit_of_work_holds_others_up_for_a_session_at_
         assert slug(held_up) == "busy" or at == HOLDS_ITS_KEY, describe(held_up)
         answer = awake.insist(path, content, "the-key", within_s=session_s + 5)
         assert answer.status_code == 201
-        assert time.monotonic() - start < session_s + 2
+        assert time.monotonic() - start < scaled(session_s + 2)
         assert awake.insist(path, content, "another-key").status_code == 201
         first.process.signal(signal.SIGCONT)
-        woken = asleep.result(30)
+        woken = asleep.result(scaled(30))
         is_refused = slug(woken) in {"busy", "release-in-progress"}
         assert is_refused or woken.content == answer.content, f"a second draw leaves: {describe(woken)}"
         assert sleeping.insist(path, content, "the-key").content == answer.content
@@ -115,13 +116,13 @@ def test_a_server_that_stops_in_a_unit_of_work_of_the_embedded_database_holds_ot
             assert held_up.headers["retry-after"] == "1"
         if ending == "continued":
             first.process.signal(signal.SIGCONT)
-            woken = asleep.result(30)
+            woken = asleep.result(scaled(30))
             assert woken is not None
             assert woken.status_code == 201, describe(woken)
             assert awake.insist(path, content, "the-key").content == woken.content
         else:
             first.kill()
-            assert asleep.result(30) is None
+            assert asleep.result(scaled(30)) is None
             assert awake.insist(path, content, "the-key").status_code == 201
         assert awake.insist(path, content, "another-key").status_code == 201
     assert len(town.settle("stopped").charges) == 2
@@ -141,7 +142,7 @@ def test_a_server_that_stops_while_it_writes_the_anchor_does_not_hold_others_up_
     order = {"at": "within anchor", "action": "stop", "trace": str(town.trace())}
     with (
         town.call(first) as sleeping,
-        Caller(second.url, town.tokens[ANALYSTS[0]], timeout_s=1.5) as awake,
+        Caller(second.url, town.tokens[ANALYSTS[0]], timeout_s=scaled(1.5)) as awake,
         ThreadPoolExecutor(1) as pool,
     ):
         asleep = pool.submit(attempt, sleeping, path, box(), order)
@@ -151,7 +152,7 @@ def test_a_server_that_stops_while_it_writes_the_anchor_does_not_hold_others_up_
         finally:
             first.process.signal(signal.SIGCONT)
         assert slug(held_up) == "busy", describe(held_up)
-        woken = asleep.result(30)
+        woken = asleep.result(scaled(30))
         assert woken is not None
         assert woken.status_code == 201
         assert awake.insist(path, box(), "another-key").status_code == 201
@@ -170,7 +171,7 @@ def test_a_job_whose_server_slept_past_its_lease_is_answered_once(town: Town) ->
         answer = awake.insist(path, ball(), "the-key", headers=ASYNC)
         assert answer.status_code == 201
         first.process.signal(signal.SIGCONT)
-        assert accepted.result(30).status_code == 202
+        assert accepted.result(scaled(30)).status_code == 202
         wait_for(lambda: trace.read_text(encoding="utf-8").endswith("end\n"), "the job is over")
         assert sleeping.insist(path, ball(), "the-key", headers=ASYNC).content == answer.content
     assert len(town.audit("slept").charges) == 1

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from patience import scaled
 from support import World, body, make_rows, open_world, service_url
 
 from curator_service.privacy.accountant import Price
@@ -39,10 +40,10 @@ def free_port() -> int:
 
 def wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
     """Wait, for at most 30 seconds, until the server answers."""
-    for _ in range(300):
+    for _ in range(int(scaled(300))):
         assert process.poll() is None, "the server ended"
         try:
-            if httpx.get(f"{url}/readyz", timeout=1).status_code == 200:
+            if httpx.get(f"{url}/readyz", timeout=scaled(1)).status_code == 200:
                 return
         except httpx.TransportError:
             pass
@@ -85,16 +86,16 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(scaled(20))
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(5)
+                process.wait(scaled(5))
 
 
 async def ask(client: httpx.AsyncClient, dataset: str, token: str, key: str, request: dict[str, Any]) -> Answers:
     """Send a request, and again with the same key as long as it is being worked on, as every client does."""
     answers: Answers = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + scaled(60)
     while not answers or (is_in_progress(answers[-1]) and time.monotonic() < deadline):
         if answers:
             assert answers[-1].headers["retry-after"] == "1"
@@ -117,7 +118,7 @@ def send_together(
 
     async def send() -> list[Answers]:
         limits = httpx.Limits(max_connections=len(tokens_and_keys))
-        async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as client:
+        async with httpx.AsyncClient(base_url=url, timeout=scaled(60), limits=limits) as client:
             return await asyncio.gather(*(ask(client, dataset, token, key, request) for token, key in tokens_and_keys))
 
     return asyncio.run(send())

@@ -21,6 +21,7 @@ import faulty
 import httpx
 from books import Books, read_books
 from nursery import Child, Nursery
+from patience import scaled, wait_for
 from support import World, body, make_rows, open_world, service_url
 
 from curator_service.cli import main
@@ -28,8 +29,8 @@ from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 
-LEASE_S = 0.4
-READY_S, ANSWER_S = 30.0, 30.0
+LEASE_S = scaled(0.4)
+READY_S, ANSWER_S = scaled(30.0), scaled(30.0)
 AMPLE = Price(mu=3.0)
 ANALYSTS = tuple(f"analyst-{i}" for i in range(8))
 AUDITOR = "auditor"
@@ -86,7 +87,7 @@ class Server:
 
     def _is_ready(self) -> bool:
         try:
-            with closing(HTTPConnection("127.0.0.1", self.port, timeout=5)) as connection:
+            with closing(HTTPConnection("127.0.0.1", self.port, timeout=scaled(5))) as connection:
                 connection.request("GET", "/healthz")
                 return connection.getresponse().status == 200
         except OSError:
@@ -163,14 +164,14 @@ class Caller:
         What promises another outcome (a lost answer, 503 ``busy``, 409 ``release-in-progress``) is sent again; nobody
         else's hand is needed.
         """
-        end = time.monotonic() + within_s
+        end = time.monotonic() + scaled(within_s)
         while True:
             answer = self._send(path, content, key, headers)
             if answer is not None and not is_retried(answer):
                 if answer.status_code != 202:
                     return answer
                 self.follow(answer.json()["id"], end)
-            assert time.monotonic() < end, f"no answer to {key!r} in {within_s} s: {describe(answer)}"
+            assert time.monotonic() < end, f"no answer to {key!r} in {scaled(within_s)} s: {describe(answer)}"
             time.sleep(0.02)
 
     def _send(
@@ -372,17 +373,9 @@ def open_town(world: World, nursery: Nursery, folder: Path) -> Iterator[Town]:
         town.close()
 
 
-def wait_for(condition: Callable[[], bool], what: str, within_s: float = 10.0) -> None:
-    """Wait until something is so."""
-    end = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < end, f"not so in {within_s} s: {what}"
-        time.sleep(0.01)
-
-
 def at_once(*actions: Callable[[], Any]) -> list[Any]:
     """Do things at the same instant, each on a thread of its own; return their results in order."""
-    barrier = threading.Barrier(len(actions), timeout=10)
+    barrier = threading.Barrier(len(actions), timeout=scaled(10))
 
     def act(action: Callable[[], Any]) -> Any:
         barrier.wait()

@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 from books import Books
-from towns import Caller, Town, ball, box, describe, wait_for
+from patience import wait_for
+from towns import Caller, Town, ball, box, describe
 
 STEPS_MAX = 200
 AT_ONCE = ("before commit", "after commit", "within anchor")

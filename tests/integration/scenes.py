@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+from patience import scaled
 from support import Api, World, body, csv_text, make_rows, manifest_text
 
 from curator_service.curator import Curator, make_curator
@@ -20,7 +21,7 @@ RELEASES, RESERVATIONS, QUOTES, BUDGET_OF = (
     f"{COHORT}/{name}" for name in ("releases", "reservations", "quotes", "budget")
 )
 ASYNC = {"Prefer": "respond-async"}
-PATIENCE_S = 20.0
+PATIENCE_S = scaled(20.0)
 
 
 def box(**changes: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from patience import scaled
 from sqlalchemy import Connection, text
 from support import World, body, open_world
 
@@ -56,7 +57,7 @@ def is_overspent(world: World) -> bool:
 
 def meet_before(move: Move) -> Move:
     """Return a move that waits until both threads are about to spend; what is held already is posted without a wait."""
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=scaled(10))
 
     def waiting(connection: Connection, population: str, *, posted: int, pending: int) -> Head | None:
         if posted + pending > 0:
@@ -68,7 +69,7 @@ def meet_before(move: Move) -> Move:
 
 def naive_move() -> Move:
     """Return what must never be written: read, check, and only then write."""
-    barrier = threading.Barrier(2, timeout=10)
+    barrier = threading.Barrier(2, timeout=scaled(10))
 
     def move(connection: Connection, population: str, *, posted: int, pending: int) -> Head | None:
         if posted + pending <= 0:

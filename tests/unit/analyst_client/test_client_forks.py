@@ -23,6 +23,7 @@ from client_examples import (
     released,
     with_receipt,
 )
+from patience import scaled
 
 from analyst_client import (
     Checkpoint,
@@ -400,9 +401,9 @@ def test_answers_that_overtake_each_other_are_no_fork() -> None:
         if request.url.path == "/v1/keys":
             return Curator()(request)
         name = request.headers["Idempotency-Key"]
-        both_sent.wait(10)
+        both_sent.wait(scaled(10))
         if name == "slow":
-            assert arrived[1].wait(10)
+            assert arrived[1].wait(scaled(10))
         return released(texts[number[name]])
 
     client = Curator().client(key=FIRST.public_key)
@@ -420,7 +421,7 @@ def test_answers_that_overtake_each_other_are_no_fork() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(scaled(20))
     assert [getattr(outcomes[name], "text", outcomes[name]) for name in number] == texts
     assert highest(client).sequence == 13
 
@@ -449,7 +450,7 @@ def test_threads_of_one_client_see_one_ledger() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(scaled(30))
     assert failures == []
     assert highest(client).entry_hash == ledger.head
 

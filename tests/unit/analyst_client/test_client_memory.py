@@ -15,6 +15,7 @@ import pytest
 from client_examples import FIRST, RELEASE_TEXT, SECOND, TOKEN, URL, Curator, Ledger, ask, released
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import scaled
 
 from analyst_client import Checkpoint, CuratorClient, LedgerForkedError, LedgerMemoryError
 from analyst_client._files import default_memory_path
@@ -422,7 +423,7 @@ def run(tasks: list[Callable[[], object]]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(scaled(60))
     assert failures == []
 
 
@@ -440,8 +441,9 @@ for checkpoint in grown(Ledger(), 40)[int(sys.argv[2])::3]:
 
 def test_processes_lose_nothing(tmp_path: Path) -> None:
     path = tmp_path / "memory.json"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    here = Path(__file__)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(str(place) for place in (here.parent, here.parents[2]))}
     command = [sys.executable, "-c", PROCESS, str(path)]
     processes = [subprocess.Popen([*command, str(i)], env=environment) for i in range(3)]
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert [process.wait(scaled(60)) for process in processes] == [0, 0, 0]
     assert len(Memory(path, URL).refresh().seen["olmsted"]) == 40

@@ -103,7 +103,9 @@ def test_without_noise_every_posterior_is_the_ordinary_one() -> None:
         sample_plugin_posterior(of_one(moments), Prior(), seed=1),
     )
     for of in (lambda p: p.beta, lambda p: np.log(p.residual_precision), lambda p: p.yty):
-        assert of(aware).mean(axis=(0, 1)) == pytest.approx(of(plugin).mean(axis=(0, 1)), abs=0.005)
+        # More than three standard errors of two runs with 500 effective draws each.
+        far = 0.2 * of(plugin).std(axis=(0, 1)) + 1e-6
+        assert np.all(np.abs(of(aware).mean(axis=(0, 1)) - of(plugin).mean(axis=(0, 1))) < far)
         assert of(aware).std(axis=(0, 1)) == pytest.approx(of(plugin).std(axis=(0, 1)), rel=0.1, abs=1e-6)
 
 

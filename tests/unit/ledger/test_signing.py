@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from patience import scaled
 from support import World, body
 
 from curator_service.curator import make_curator
@@ -322,7 +323,7 @@ def test_there_is_nothing_to_recover_where_no_key_is_known(curators: Curators) -
 
 def test_of_two_processes_that_make_the_first_key_at_once_one_does(on_both: Curators) -> None:
     rings = [on_both.ring() for _ in range(4)]
-    gate, list_keys = threading.Barrier(4, timeout=20), KeyRing.list_keys
+    gate, list_keys = threading.Barrier(4, timeout=scaled(20)), KeyRing.list_keys
     first_look = {id(ring) for ring in rings}
 
     def look_together(ring: KeyRing) -> Any:

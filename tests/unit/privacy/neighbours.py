@@ -38,6 +38,13 @@ XTX, XTY, YTY, LAMBDA_MIN = Statistic
 ADD_REMOVE, REPLACE_ONE = Adjacency
 ROW_CAPACITY = 10**6
 POOL, GENERATIONS = 140, 6
+
+
+def label(value: object) -> str:
+    """Name a parameter of a test the same in every process: a function or an object by its own name, not its place."""
+    return str(getattr(value, "__name__", None) or getattr(value, "name", None) or value)
+
+
 MARKS = {
     "": MissingRule.OMIT,
     "?": MissingRule.MIDPOINT,

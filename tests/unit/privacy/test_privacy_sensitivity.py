@@ -29,6 +29,7 @@ from neighbours import (
     first_persons,
     fresh_persons,
     gram,
+    label,
     largest_lambda_min_move,
     largest_move,
     mapped,
@@ -336,7 +337,7 @@ MUTANTS = [
 
 
 @pytest.mark.usefixtures("uncached_plans")
-@pytest.mark.parametrize(("name", "wrong", "case", "statistic", "norm", "adjacency"), MUTANTS, ids=str)
+@pytest.mark.parametrize(("name", "wrong", "case", "statistic", "norm", "adjacency"), MUTANTS, ids=label)
 def test_the_search_detects_a_wrong_count_of_groups(
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -390,7 +391,7 @@ WRONG_FUNCTIONS = [
 
 
 @pytest.mark.usefixtures("uncached_plans")
-@pytest.mark.parametrize(("name", "wrong", "case", "statistic", "norm", "adjacency"), WRONG_FUNCTIONS, ids=str)
+@pytest.mark.parametrize(("name", "wrong", "case", "statistic", "norm", "adjacency"), WRONG_FUNCTIONS, ids=label)
 def test_the_search_detects_a_wrong_formula(
     monkeypatch: pytest.MonkeyPatch,
     name: str,

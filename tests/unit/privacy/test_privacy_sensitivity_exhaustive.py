@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from neighbours import ADD_REMOVE, REPLACE_ONE, FloatArray
+from neighbours import ADD_REMOVE, REPLACE_ONE, FloatArray, label
 from scipy.spatial.distance import cdist
 
 from curator_service.privacy import sensitivity
@@ -271,7 +271,7 @@ WRONG: list[tuple[str, Shape, Adjacency, str, Callable[[int, int], float]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "shape", "adjacency", "metric", "wrong"), WRONG, ids=str)
+@pytest.mark.parametrize(("what", "shape", "adjacency", "metric", "wrong"), WRONG, ids=label)
 def test_the_exhaustive_search_detects_a_wrong_constant(
     what: str, shape: Shape, adjacency: Adjacency, metric: str, wrong: Callable[[int, int], float]
 ) -> None:

@@ -21,6 +21,7 @@ from neighbours import (
     YTY,
     Case,
     FloatArray,
+    label,
     lambda_min_cost,
     plan_of,
     release_goal,
@@ -213,7 +214,7 @@ def test_no_neighbour_moves_nieminens_release_further_than_it_is_charged(case: C
 
 @BOTH
 @pytest.mark.parametrize("rows", [2, 3, 5])
-@pytest.mark.parametrize(("account", "mechanism"), [(GDP, GAUSSIAN), (ZCDP, GAUSSIAN), (PURE, LAPLACE)], ids=str)
+@pytest.mark.parametrize(("account", "mechanism"), [(GDP, GAUSSIAN), (ZCDP, GAUSSIAN), (PURE, LAPLACE)], ids=label)
 @pytest.mark.parametrize("case", [Case("3n"), Case("nn", 0.9, intercept=False, targets=2)], ids=str)
 def test_several_rows_of_one_person_cost_no_more_than_the_release_is_charged(
     case: Case, account: Accountant, mechanism: Mechanism, rows: int, adjacency: Adjacency
@@ -255,7 +256,7 @@ WRONG_JOINT_COSTS: list[tuple[str, JointCost, Case, str]] = [
 
 
 @pytest.mark.usefixtures("uncached_plans")
-@pytest.mark.parametrize(("what", "wrong", "case", "split"), WRONG_JOINT_COSTS, ids=str)
+@pytest.mark.parametrize(("what", "wrong", "case", "split"), WRONG_JOINT_COSTS, ids=label)
 def test_the_search_detects_a_wrong_joint_bound(
     monkeypatch: pytest.MonkeyPatch, what: str, wrong: JointCost, case: Case, split: str
 ) -> None:
@@ -274,7 +275,7 @@ def test_the_search_detects_a_joint_bound_where_rows_are_added(monkeypatch: pyte
 
 
 @BOTH
-@pytest.mark.parametrize(("account", "mechanism"), [(GDP, GAUSSIAN), (ZCDP, GAUSSIAN), (PURE, LAPLACE)], ids=str)
+@pytest.mark.parametrize(("account", "mechanism"), [(GDP, GAUSSIAN), (ZCDP, GAUSSIAN), (PURE, LAPLACE)], ids=label)
 def test_the_search_detects_rows_per_person_that_are_not_paid(
     account: Accountant, mechanism: Mechanism, adjacency: Adjacency
 ) -> None:
