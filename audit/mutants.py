@@ -58,7 +58,9 @@ def _mutant(
     return Mutant(name, path, replacements, cells, tests)
 
 
-_DRAWS = "    return noise.sample(distribution, [scale for part in scales for scale in part])\n"
+_DRAWS = (
+    "    return np.array(noise.sample(distribution, [scale for part in scales for scale in part]), dtype=np.int64)\n"
+)
 _FLAT = "    flat = [scale for part in scales for scale in part]\n"
 _WORDS = "    return np.frombuffer(os.urandom(count * 8), dtype=np.uint64)\n"
 _CLIP_STORED = ("    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)\n", "    clipped = scaled\n")
@@ -76,14 +78,14 @@ MUTANTS = (
     _mutant(
         "half of the noise",
         "mechanisms.py",
-        ("value + next(left) for", "value + next(left) // 2 for"),
+        ("(sums + draws).tolist()", "(sums + draws // 2).tolist()"),
         cells=(_GAUSSIAN_BOX, _LAPLACE_BOX),
         tests=(MECHANISMS,),
     ),
     _mutant(
         "noise narrower by √2, Laplace",
         "mechanisms.py",
-        ("value + next(left) for", "value + (next(left) * 5 // 7) for"),
+        ("(sums + draws).tolist()", "(sums + draws // 7 * 5).tolist()"),
         cells=("laplace lambda_min, replace_one",),
         tests=(MECHANISMS,),
     ),
@@ -97,7 +99,7 @@ MUTANTS = (
             + "    once = [i == j for i in range(size) for j in range(i, size)]\n"
             + "    pairs = zip(noise.sample(distribution, flat), noise.sample(distribution, flat))\n"
             + "    once += [True] * (len(flat) - len(once))\n"
-            + "    return [a if single else (a + b) // 2 for single, (a, b) in zip(once, pairs)]\n",
+            + "    return np.array([a if single else (a + b) // 2 for single, (a, b) in zip(once, pairs)])\n",
         ),
         cells=("gaussian ball, add_remove",),
         tests=(MECHANISMS,),
@@ -105,7 +107,7 @@ MUTANTS = (
     _mutant(
         "one draw for every entry",
         "mechanisms.py",
-        (_DRAWS, _FLAT + "    return noise.sample(distribution, flat[:1]) * len(flat)\n"),
+        (_DRAWS, _FLAT + "    return np.array(noise.sample(distribution, flat[:1]) * len(flat))\n"),
         cells=(_GAUSSIAN_BOX,),
         tests=(MECHANISMS,),
     ),
@@ -114,7 +116,7 @@ MUTANTS = (
         "mechanisms.py",
         (
             _DRAWS,
-            _FLAT + "    return _KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat))\n",
+            _FLAT + "    return np.array(_KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat)))\n",
         ),
         ("\n\ndef draw_noise(", "\n\n_KEPT: dict = {}\n\n\ndef draw_noise("),
         cells=(SHARING,),
