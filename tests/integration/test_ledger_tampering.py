@@ -259,6 +259,7 @@ def test_a_cut_tail_is_found(tampered: World, tail: int) -> None:
     "change",
     [
         "limit_units = limit_units + 1",
+        "highest_limit_units = highest_limit_units - 1",
         "posted_units = posted_units - 1",
         "posted_units = 0",
         "head_sequence = head_sequence + 1",
