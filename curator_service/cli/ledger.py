@@ -129,14 +129,15 @@ def verify(
 def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
     chain = curator.ledger.verify(name)
     unbacked = find_unbacked(curator.database, curator.datasets, name) if chain.ok else []
+    sequences = [found.sequence for found in unbacked if found.sequence is not None]
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
     if unbacked:
-        reason = f"the chain and what is stored disagree on {', '.join(unbacked[:5])}"
+        reason = f"the chain and what is stored disagree on {', '.join(found.what for found in unbacked[:5])}"
     return {
         "population": name,
         "entries": chain.entries,
         "ok": chain.ok and not unbacked,
-        "bad_sequence": chain.bad_sequence,
+        "bad_sequence": min(sequences, default=chain.bad_sequence),
         "reason": reason,
     }
 

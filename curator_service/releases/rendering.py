@@ -1,8 +1,7 @@
 """A release, a quote and a charge as text: what leaves, and what the ledger keeps of it."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +14,7 @@ from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.design import Column, Term, TermKind
 from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.planning import Bound
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases.preparation import Prepared, stated_noise
 from curator_service.releases.repository import StoredRelease
@@ -172,18 +172,41 @@ def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
     ValueError, KeyError, TypeError
         If the entry states no mechanism, or one that the accountant does not sell.
     """
-    return accountant.cost(_stated_parts(facts), Fraction(facts["curvature"]) if "curvature" in facts else None)
+    return accountant.cost(_stated_parts(facts), _stated_curvature(facts))
 
 
-def agrees_with_charge(answer: str, facts: Mapping[str, Any]) -> bool:
+def agrees_with_charge(answer: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
     """Tell whether an answer states the cost and the noise of the entry that charged it."""
     try:
-        stated = json.loads(answer)
         return bool(
-            stated["cost"]["units"] == facts["units"] and stated["noise"] == _render_noise(_stated_parts(facts))
+            answer["cost"]["units"] == facts["units"] and answer["noise"] == _render_noise(_stated_parts(facts))
         )
     except (ValueError, KeyError, TypeError, ZeroDivisionError):
         return False
+
+
+def states_bounds(facts: Mapping[str, Any], bounds: Sequence[Bound], curvature: Fraction | None) -> bool:
+    """Tell whether a charge's entry states exactly these sensitivities, of these statistics.
+
+    Where pairs do not weigh more than the diagonal in the sensitivity, they must not have less noise either.
+    """
+    try:
+        parts = _stated_parts(facts)
+        agree = all(_states(part, bound) for part, bound in zip(parts, bounds, strict=True))
+        return agree and _stated_curvature(facts) == curvature
+    except (ValueError, KeyError, TypeError, ZeroDivisionError):
+        return False
+
+
+def _states(part: Part, bound: Bound) -> bool:
+    sensitivity = part.sensitivity_squared if isinstance(part, GaussianPart) else part.sensitivity
+    stated = part.statistic, part.distribution, sensitivity, part.copies
+    derived = bound.statistic, bound.distribution, bound.sensitivity, bound.copies
+    return stated == derived and (bound.has_pairs or len(set(part.scales)) == 1)
+
+
+def _stated_curvature(facts: Mapping[str, Any]) -> Fraction | None:
+    return Fraction(facts["curvature"]) if "curvature" in facts else None
 
 
 def _stated_parts(facts: Mapping[str, Any]) -> tuple[Part, ...]:
