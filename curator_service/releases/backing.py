@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -12,11 +11,10 @@ from curator_service.datasets.service import DatasetService
 from curator_service.db import Database
 from curator_service.ledger.repository import find_population, iterate_entries
 from curator_service.privacy.accountant import Accountant
-from curator_service.privacy.planning import Bound
 from curator_service.problems import RequestInvalid
 from curator_service.releases import repository
 from curator_service.releases.preparation import derive_stated
-from curator_service.releases.rendering import account_again, agrees_with_charge, answer_digest, states_bounds
+from curator_service.releases.rendering import Stated, account_again, agrees_with_charge, answer_digest
 from curator_service.releases.repository import StoredRelease
 from curator_service.releases.schemas import ReleaseRequest
 
@@ -90,14 +88,13 @@ class _Sensitivities:
         """Tell whether a charge states what follows from the manifest and the canonical request of its answer."""
         try:
             asked = json.dumps({name: answer["request"][name] for name in _DECIDES_SENSITIVITY})
-            bounds, curvature = self._derive(dataset_id, asked)
+            return self._derive(dataset_id, asked).agrees(facts)
         except (RequestInvalid, ValueError, KeyError, TypeError):
             return False
-        return states_bounds(facts, bounds, curvature)
 
-    def _derive_anew(self, dataset_id: str, asked: str) -> tuple[tuple[Bound, ...], Fraction | None]:
+    def _derive_anew(self, dataset_id: str, asked: str) -> Stated:
         request = ReleaseRequest.model_validate({**json.loads(asked), "price": _ANY_PRICE})
-        return derive_stated(self._known[dataset_id], request)
+        return Stated.of(*derive_stated(self._known[dataset_id], request))
 
 
 def is_stated(release: StoredRelease) -> bool:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -151,16 +152,22 @@ def _facts(release_id: str, prepared: Prepared, answer: str, moment: str) -> dic
 
 
 def _part_facts(part: Part) -> dict[str, Any]:
-    bound, norm = (
-        (part.sensitivity_squared, "L2 squared") if isinstance(part, GaussianPart) else (part.sensitivity, "L1")
-    )
+    bound = part.sensitivity_squared if isinstance(part, GaussianPart) else part.sensitivity
     return {
-        "statistic": part.statistic,
-        "distribution": part.distribution,
-        "sensitivity": str(bound),
-        "norm": norm,
+        **_sensitivity_facts(part.statistic, part.distribution, bound, part.copies),
         "scales": [str(scale) for scale in part.scales],
-        "copies": part.copies,
+    }
+
+
+def _sensitivity_facts(
+    statistic: Statistic, distribution: Distribution, sensitivity: Fraction, copies: int
+) -> dict[str, Any]:
+    return {
+        "statistic": statistic,
+        "distribution": distribution,
+        "sensitivity": str(sensitivity),
+        "norm": "L2 squared" if distribution is Distribution.DISCRETE_GAUSSIAN else "L1",
+        "copies": copies,
     }
 
 
@@ -185,24 +192,37 @@ def agrees_with_charge(answer: Mapping[str, Any], facts: Mapping[str, Any]) -> b
         return False
 
 
-def states_bounds(facts: Mapping[str, Any], bounds: Sequence[Bound], curvature: Fraction | None) -> bool:
-    """Tell whether a charge's entry states exactly these sensitivities, of these statistics.
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a charge's entry says of its sensitivities, its scales aside."""
 
-    Where pairs do not weigh more than the diagonal in the sensitivity, they must not have less noise either.
-    """
-    try:
-        parts = _stated_parts(facts)
-        agree = all(_states(part, bound) for part, bound in zip(parts, bounds, strict=True))
-        return agree and _stated_curvature(facts) == curvature
-    except (ValueError, KeyError, TypeError, ZeroDivisionError):
-        return False
+    parts: list[dict[str, Any]]
+    has_pairs: list[bool]
+    curvature: str | None
 
+    @classmethod
+    def of(cls, bounds: Sequence[Bound], curvature: Fraction | None) -> "Stated":
+        """Return what it says where they are these."""
+        return cls(
+            [_sensitivity_facts(b.statistic, b.distribution, b.sensitivity, b.copies) for b in bounds],
+            [bound.has_pairs for bound in bounds],
+            None if curvature is None else str(curvature),
+        )
 
-def _states(part: Part, bound: Bound) -> bool:
-    sensitivity = part.sensitivity_squared if isinstance(part, GaussianPart) else part.sensitivity
-    stated = part.statistic, part.distribution, sensitivity, part.copies
-    derived = bound.statistic, bound.distribution, bound.sensitivity, bound.copies
-    return stated == derived and (bound.has_pairs or len(set(part.scales)) == 1)
+    def agrees(self, facts: Mapping[str, Any]) -> bool:
+        """Tell whether an entry, whose mechanism was accounted for, states these sensitivities and no others.
+
+        Where pairs do not weigh more than the diagonal in a sensitivity, they must not have less noise either.
+        """
+        mechanism = facts["mechanism"]
+        return (
+            facts.get("curvature") == self.curvature
+            and [{name: part[name] for name in part if name != "scales"} for part in mechanism] == self.parts
+            and all(
+                has_pairs or len(set(part["scales"])) == 1
+                for part, has_pairs in zip(mechanism, self.has_pairs, strict=True)
+            )
+        )
 
 
 def _stated_curvature(facts: Mapping[str, Any]) -> Fraction | None:
