@@ -21,6 +21,7 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
         "statistics",
     )
 )
+EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
 LEDGER = "tests/integration/test_release_ledger.py"
 SHARING = "sharing"
@@ -293,6 +294,21 @@ MUTANTS = (
         tests=("tests/unit/datasets/test_dataset_ingest.py",),
     ),
     # --- Cost and charge
+    _mutant(
+        "two float tolerances in the bound of λ_min, in place of three",
+        "sensitivity.py",
+        ("norm_squared + 3 * tolerance)", "norm_squared + 2 * tolerance)"),
+        tests=(STATISTICS,),
+    ),
+    _mutant(
+        "the number of rows in place of their capacity in the tolerance of λ_min",
+        "curator_service/releases/preparation.py",
+        (
+            "        row_capacity=dataset.manifest.row_capacity,\n        price=price,",
+            "        row_capacity=dataset.row_count,\n        price=price,",
+        ),
+        tests=(EXACT_NUMBERS,),
+    ),
     _mutant(
         "the joint bound where rows are added",
         "planning.py",
