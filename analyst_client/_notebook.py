@@ -100,6 +100,10 @@ def show_budget(budget: "Budget") -> str:
     ]
     if budget.accountant != "pure":
         notes.insert(0, "Shares add up; ε does not.")
+    highest = budget.highest_limit
+    if highest is not None and highest != budget.limit:
+        views = f"ε = {number(highest.epsilon)} at δ = {number(highest.delta)}"
+        notes.append(f"The guarantee is that of the highest limit there ever was: {views}.")
     caption = join("Budget of ", said(budget.population))
     return view(
         *show_amounts(caption, parts, ("limit", budget.limit), share_used=budget.share_spent),

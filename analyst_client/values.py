@@ -78,11 +78,13 @@ class Budget:
     Attributes
     ----------
     limit, posted, pending, remaining : Amount
-        The guarantee, what was spent, what is reserved by releases under way, what is left.
+        What may be spent, what was spent, what is reserved by releases under way, what is left.
     share_spent : float
         Part of the limit that is spent, in the account's own unit, 0 to 1.
     checkpoint : Checkpoint
         The head of the population's ledger, signed by the curator.
+    highest_limit : Amount or None
+        The highest that the limit ever was: that of the guarantee. None where an older curator does not state it.
     """
 
     dataset: str
@@ -96,6 +98,7 @@ class Budget:
     remaining: Amount
     share_spent: float
     checkpoint: Checkpoint
+    highest_limit: Amount | None = None
 
     def _repr_html_(self) -> str:
         """Show it in a notebook."""
@@ -116,6 +119,7 @@ class Budget:
             remaining=Amount.read(fields.object("remaining")),
             share_spent=fields.number("share_spent"),
             checkpoint=read_checkpoint(fields),
+            highest_limit=fields.optional("highest_limit", lambda name: Amount.read(fields.object(name))),
         )
 
 

@@ -21,6 +21,7 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
         "statistics",
     )
 )
+EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
 LEDGER = "tests/integration/test_release_ledger.py"
 SHARING = "sharing"
@@ -58,7 +59,9 @@ def _mutant(
     return Mutant(name, path, replacements, cells, tests)
 
 
-_DRAWS = "    return noise.sample(distribution, [scale for part in scales for scale in part])\n"
+_DRAWS = (
+    "    return np.array(noise.sample(distribution, [scale for part in scales for scale in part]), dtype=np.int64)\n"
+)
 _FLAT = "    flat = [scale for part in scales for scale in part]\n"
 _WORDS = "    return np.frombuffer(os.urandom(count * 8), dtype=np.uint64)\n"
 _CLIP_STORED = ("    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)\n", "    clipped = scaled\n")
@@ -76,14 +79,14 @@ MUTANTS = (
     _mutant(
         "half of the noise",
         "mechanisms.py",
-        ("value + next(left) for", "value + next(left) // 2 for"),
+        ("(sums + draws).tolist()", "(sums + draws // 2).tolist()"),
         cells=(_GAUSSIAN_BOX, _LAPLACE_BOX),
         tests=(MECHANISMS,),
     ),
     _mutant(
         "noise narrower by √2, Laplace",
         "mechanisms.py",
-        ("value + next(left) for", "value + (next(left) * 5 // 7) for"),
+        ("(sums + draws).tolist()", "(sums + draws // 7 * 5).tolist()"),
         cells=("laplace lambda_min, replace_one",),
         tests=(MECHANISMS,),
     ),
@@ -97,7 +100,7 @@ MUTANTS = (
             + "    once = [i == j for i in range(size) for j in range(i, size)]\n"
             + "    pairs = zip(noise.sample(distribution, flat), noise.sample(distribution, flat))\n"
             + "    once += [True] * (len(flat) - len(once))\n"
-            + "    return [a if single else (a + b) // 2 for single, (a, b) in zip(once, pairs)]\n",
+            + "    return np.array([a if single else (a + b) // 2 for single, (a, b) in zip(once, pairs)])\n",
         ),
         cells=("gaussian ball, add_remove",),
         tests=(MECHANISMS,),
@@ -105,7 +108,7 @@ MUTANTS = (
     _mutant(
         "one draw for every entry",
         "mechanisms.py",
-        (_DRAWS, _FLAT + "    return noise.sample(distribution, flat[:1]) * len(flat)\n"),
+        (_DRAWS, _FLAT + "    return np.array(noise.sample(distribution, flat[:1]) * len(flat))\n"),
         cells=(_GAUSSIAN_BOX,),
         tests=(MECHANISMS,),
     ),
@@ -114,7 +117,7 @@ MUTANTS = (
         "mechanisms.py",
         (
             _DRAWS,
-            _FLAT + "    return _KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat))\n",
+            _FLAT + "    return np.array(_KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat)))\n",
         ),
         ("\n\ndef draw_noise(", "\n\n_KEPT: dict = {}\n\n\ndef draw_noise("),
         cells=(SHARING,),
@@ -291,6 +294,21 @@ MUTANTS = (
         tests=("tests/unit/datasets/test_dataset_ingest.py",),
     ),
     # --- Cost and charge
+    _mutant(
+        "two float tolerances in the bound of λ_min, in place of three",
+        "sensitivity.py",
+        ("norm_squared + 3 * tolerance)", "norm_squared + 2 * tolerance)"),
+        tests=(STATISTICS,),
+    ),
+    _mutant(
+        "the number of rows in place of their capacity in the tolerance of λ_min",
+        "curator_service/releases/preparation.py",
+        (
+            "        row_capacity=dataset.manifest.row_capacity,\n        price=price,",
+            "        row_capacity=dataset.row_count,\n        price=price,",
+        ),
+        tests=(EXACT_NUMBERS,),
+    ),
     _mutant(
         "the joint bound where rows are added",
         "planning.py",

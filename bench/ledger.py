@@ -231,7 +231,7 @@ def _chain(count: int) -> tuple[list[StoredEntry], AccountState]:
         payload = canonical({**facts, **place, **account})
         previous = entry_hash(payload)
         entries.append(StoredEntry(sequence, payload, previous, ""))
-    state = AccountState(limit=limit, posted=posted, sequence=count, head=previous)
+    state = AccountState(limit=limit, highest_limit=limit, posted=posted, sequence=count, head=previous)
     state.terms = ("add_remove", "gdp", "1e-06", "then")
     state.shares[("analyst", actor)] = Share(None, posted, 0)
     return entries, state

@@ -242,7 +242,8 @@ class World:
 
     def unbacked(self, population: str = "town") -> list[str]:
         """Return what is stored and is not what a chain says of it."""
-        return find_unbacked(self.curator.database, self.curator.datasets, population)
+        found = find_unbacked(self.curator.database, self.curator.datasets, population)
+        return [item.what for item in found]
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run raw SQL in one transaction; return the rows of the last statement."""

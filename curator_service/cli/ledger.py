@@ -129,30 +129,35 @@ def verify(
 def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
     chain = curator.ledger.verify(name)
     unbacked = find_unbacked(curator.database, curator.datasets, name) if chain.ok else []
+    sequences = [found.sequence for found in unbacked if found.sequence is not None]
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
     if unbacked:
-        reason = f"the chain and what is stored disagree on {', '.join(unbacked[:5])}"
+        reason = f"the chain and what is stored disagree on {', '.join(found.what for found in unbacked[:5])}"
     return {
         "population": name,
         "entries": chain.entries,
         "ok": chain.ok and not unbacked,
-        "bad_sequence": chain.bad_sequence,
+        "bad_sequence": min(sequences, default=chain.bad_sequence),
         "reason": reason,
     }
 
 
 def _budget_table(found: list[Population]) -> Table:
-    table = Table(title="Budgets: the account's unit first, epsilon at its delta beside it")
+    table = Table(
+        title="Budgets: the account's unit first, epsilon at its delta beside it",
+        caption="The guarantee is that of the highest limit there ever was.",
+    )
     table.add_column("population", overflow="fold")
-    for header in ("limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta"):
+    for header in ("limit", "spent", "share", "highest ε", "limit ε", "spent ε", "fits ε", "delta"):
         table.add_column(header, justify="right", no_wrap=True)
     for p in found:
-        limit, posted = p.view(p.limit), p.view(p.posted + p.pending)
+        highest, limit, posted = p.view(p.highest_limit), p.view(p.limit), p.view(p.posted + p.pending)
         table.add_row(
             p.name,
             f"{p.limit / UNITS_PER_ONE:.5g} {p.accountant.symbol}",
             f"{(p.posted + p.pending) / UNITS_PER_ONE:.5g}",
             f"{(p.posted + p.pending) / p.limit:.1%}",
+            f"{highest.epsilon:.4g}",
             f"{limit.epsilon:.4g}",
             f"{posted.epsilon:.4g}",
             f"{p.view_left(p.remaining).epsilon:.4g}",

@@ -36,6 +36,8 @@ class AccountState:
     ----------
     limit, posted, pending : int
         Units.
+    highest_limit : int
+        The highest that the limit ever was, in units: that of the guarantee.
     sequence, epoch : int
     head : str
         The hash of the last entry.
@@ -48,6 +50,7 @@ class AccountState:
     """
 
     limit: int = 0
+    highest_limit: int = 0
     posted: int = 0
     pending: int = 0
     sequence: int = 0
@@ -208,6 +211,7 @@ def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
         _count_reconciliation(payload, units, state)
     elif kind not in UNCHARGED_KINDS or units != 0:
         raise _Bad(f"an entry of kind {kind!r} with {units} units does not belong here")
+    state.highest_limit = max(state.highest_limit, state.limit)
     if state.posted + state.pending > state.limit:
         raise _Bad("the charges exceed the limit")
 
@@ -287,6 +291,8 @@ def _count_reconciliation(payload: dict[str, Any], units: int, state: AccountSta
     state.epoch = payload["epoch"]
     state.posted += units
     state.limit = int(payload["limit"])
+    # Of a history that was lost a higher limit may be known than the last; entries of before do not state it.
+    state.highest_limit = max(state.highest_limit, int(payload.get("highest_limit", 0)))
 
 
 def _take(state: AccountState, reservation: str, units: int, *, whole: bool = False) -> None:
@@ -307,6 +313,6 @@ def _disagreement(chain: AccountState, account: AccountState) -> str:
     if account.sequence != chain.sequence:
         verdict = "entries are missing" if account.sequence > chain.sequence else "entries were added"
         return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: {verdict}"
-    names = ("limit", "posted", "pending", "epoch", "head", "terms", "shares", "reservations")
+    names = ("limit", "highest_limit", "posted", "pending", "epoch", "head", "terms", "shares", "reservations")
     fields = [name for name in names if getattr(chain, name) != getattr(account, name)]
     return f"the account's row and the log disagree on {', '.join(fields)}"

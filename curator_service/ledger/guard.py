@@ -375,6 +375,7 @@ def verify_population(
     )
     account = AccountState(
         limit=population.limit,
+        highest_limit=population.highest_limit,
         posted=population.posted,
         pending=population.pending,
         sequence=population.sequence,

@@ -23,6 +23,7 @@ class PopulationRow(Base):
     accountant: Mapped[str] = mapped_column(String(16))
     delta: Mapped[str] = mapped_column(String(32))
     limit_units: Mapped[int] = mapped_column(BigInteger)
+    highest_limit_units: Mapped[int] = mapped_column(BigInteger, default=0, server_default="0")
     posted_units: Mapped[int] = mapped_column(BigInteger, default=0)
     pending_units: Mapped[int] = mapped_column(BigInteger, default=0)
     head_sequence: Mapped[int] = mapped_column(BigInteger, default=0)

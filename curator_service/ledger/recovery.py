@@ -148,6 +148,7 @@ def _reconcile_one(
         limit = max(posted, raised)
         if anchor_lost:
             posted = limit = max(kept.limit, limit)
+        highest = max([limit, *(checkpoint.limit for checkpoint in lost)])
         held = {}
         for reservation in reservations.list_open(connection, name):
             held[reservation.id] = str(reservation.left)
@@ -155,13 +156,16 @@ def _reconcile_one(
         repository.clear_pending(connection, name)
         last = max([kept.sequence, *(checkpoint.sequence for checkpoint in evidence)])
         epoch = max([kept.epoch, *(checkpoint.epoch for checkpoint in evidence)]) + 1
-        head = repository.set_account(connection, name, limit=limit, posted=posted, epoch=epoch, sequence=last + 1)
+        head = repository.set_account(
+            connection, name, limit=limit, highest=highest, posted=posted, epoch=epoch, sequence=last + 1
+        )
         facts = {
             "actor": actor,
             "time": timestamp(ledger.now()),
             "kept_through": str(kept.sequence),
             "lost": [lost_range for loss in losses for lost_range in loss.ranges],
             "all": "yes" if anchor_lost else "no",
+            "highest_limit": str(highest),
             "voided": held,
         }
         receipt = unit.record(head, "reconcile", posted - kept.posted, facts)

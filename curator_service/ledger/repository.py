@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import BigInteger, Connection, Integer, bindparam, func, insert, literal, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.db import InsertIfAbsent, Statement
@@ -23,7 +36,8 @@ _BEFORE_ALL = -(2**63)
 class Population:
     """A population with its account, as read at one instant.
 
-    `sealed` is the reason why the curator refuses releases; empty while it does not.
+    `highest_limit` is the highest that its limit ever was: that of the guarantee. `sealed` is the reason why the
+    curator refuses releases; empty while it does not.
     """
 
     name: str
@@ -31,6 +45,7 @@ class Population:
     accountant: Accountant
     delta: float
     limit: int
+    highest_limit: int
     posted: int
     pending: int
     sequence: int
@@ -73,6 +88,7 @@ _SELECT = select(
     PopulationRow.accountant,
     PopulationRow.delta,
     PopulationRow.limit_units,
+    PopulationRow.highest_limit_units,
     PopulationRow.posted_units,
     PopulationRow.pending_units,
     PopulationRow.head_sequence,
@@ -112,6 +128,13 @@ _MOVE = Statement(
 _LOCK = Statement(
     update(PopulationRow).where(_THIS).values(head_sequence=PopulationRow.head_sequence).returning(*_HEAD)
 )
+_HIGHEST = PopulationRow.highest_limit_units
+
+
+def _at_least(units: ColumnElement[int]) -> ColumnElement[int]:
+    return case((units > _HIGHEST, units), else_=_HIGHEST)
+
+
 _SET_LIMIT = Statement(
     update(PopulationRow)
     .where(
@@ -120,7 +143,11 @@ _SET_LIMIT = Statement(
         PopulationRow.limit_units == bindparam("was", type_=BigInteger),
         PopulationRow.posted_units + PopulationRow.pending_units <= bindparam("units", type_=BigInteger),
     )
-    .values(limit_units=bindparam("units"), head_sequence=PopulationRow.head_sequence + 1)
+    .values(
+        limit_units=bindparam("units"),
+        highest_limit_units=_at_least(bindparam("units", type_=BigInteger)),
+        head_sequence=PopulationRow.head_sequence + 1,
+    )
     .returning(*_HEAD)
 )
 _SET_ACCOUNT = Statement(
@@ -129,6 +156,7 @@ _SET_ACCOUNT = Statement(
     .values(
         pending_units=0,
         limit_units=bindparam("limit", type_=BigInteger),
+        highest_limit_units=_at_least(bindparam("highest", type_=BigInteger)),
         posted_units=_POSTED,
         epoch=bindparam("next_epoch", type_=Integer),
         head_sequence=bindparam("place", type_=BigInteger),
@@ -212,6 +240,7 @@ def insert_population(connection: Connection, population: Population) -> bool:
         accountant=population.accountant.name,
         delta=repr(population.delta),
         limit_units=population.limit,
+        highest_limit_units=population.highest_limit,
         posted_units=population.posted,
         pending_units=population.pending,
         head_sequence=population.sequence,
@@ -256,10 +285,21 @@ def set_limit(connection: Connection, population: str, *, was: int, units: int) 
     return _head(population, _SET_LIMIT.first(connection, population=population, was=was, units=units))
 
 
-def set_account(connection: Connection, population: str, *, limit: int, posted: int, epoch: int, sequence: int) -> Head:
-    """Write an account as a reconciliation found it; nothing is held any more."""
+def set_account(
+    connection: Connection, population: str, *, limit: int, highest: int, posted: int, epoch: int, sequence: int
+) -> Head:
+    """Write an account as a reconciliation found it; nothing is held any more.
+
+    `highest` is the highest limit of which there is evidence; what was known of one before stays.
+    """
     row = _SET_ACCOUNT.first(
-        connection, population=population, limit=limit, posted=posted, next_epoch=epoch, place=sequence
+        connection,
+        population=population,
+        limit=limit,
+        highest=highest,
+        posted=posted,
+        next_epoch=epoch,
+        place=sequence,
     )
     head = _head(population, row)
     assert head is not None

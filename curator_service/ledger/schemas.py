@@ -93,6 +93,7 @@ def render_budget(population: Population) -> dict[str, Any]:
         "adjacency": population.adjacency,
         "delta": population.delta,
         "limit": render_amount(population.view(population.limit)),
+        "highest_limit": render_amount(population.view(population.highest_limit)),
         "posted": render_amount(population.view(population.posted)),
         "pending": render_amount(population.view(population.pending)),
         "remaining": render_amount(population.view_left(population.remaining)),

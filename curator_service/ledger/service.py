@@ -184,7 +184,21 @@ class LedgerService:
             raise PopulationError("delta must be at least 1e-15 and below 1")
         units = units_of_limit(counting, limit)
         moment = timestamp(self.now())
-        population = Population(name, adjacency, counting, delta, units, 0, 0, 0, GENESIS, moment, EPOCH_FIRST, "")
+        population = Population(
+            name=name,
+            adjacency=adjacency,
+            accountant=counting,
+            delta=delta,
+            limit=units,
+            highest_limit=units,
+            posted=0,
+            pending=0,
+            sequence=0,
+            head=GENESIS,
+            created_at=moment,
+            epoch=EPOCH_FIRST,
+            sealed="",
+        )
         self.guard.check_open()
         with self.unit() as ledger:
             if not repository.insert_population(ledger.connection, population):

@@ -1,10 +1,13 @@
 """Noise for a scalar, a vector and a symmetric matrix: one draw per unordered pair, added in integers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
-from curator_service.privacy.lattice import UNIT
+import numpy as np
+
+from curator_service.privacy.lattice import UNIT, IntArray
 from curator_service.privacy.parts import Part, Statistic
 from curator_service.privacy.planning import GramPlan
 from curator_service.privacy.samplers import Distribution, NoiseSource
@@ -25,7 +28,7 @@ class NoisyStatistics:
         return [value / STEP_DENOMINATOR for value in self.values[statistic]]
 
 
-def draw_noise(plan: GramPlan, noise: NoiseSource) -> list[int]:
+def draw_noise(plan: GramPlan, noise: NoiseSource) -> IntArray:
     """Draw the noise of one release. It needs no data, so it can be drawn before anything is locked.
 
     Parameters
@@ -35,22 +38,61 @@ def draw_noise(plan: GramPlan, noise: NoiseSource) -> list[int]:
 
     Returns
     -------
-    list of int
+    ndarray of int64
         One draw for each released entry, in the order of `perturb`. For one release only.
     """
     distribution = plan.parts[0].distribution  # one for all parts: a plan has one mechanism
     scales = [_scales(part, len(plan.design.terms), len(plan.design.targets)) for part in plan.parts]
-    return noise.sample(distribution, [scale for part in scales for scale in part])
+    return np.array(noise.sample(distribution, [scale for part in scales for scale in part]), dtype=np.int64)
 
 
-def perturb(statistics: SufficientStatistics, plan: GramPlan, draws: Sequence[int]) -> NoisyStatistics:
+def add_noise(sums: IntArray, draws: IntArray) -> list[int]:
+    """Add noise to exact sums, at a cost that depends on how many they are and on nothing else about them.
+
+    Every kind of release adds its noise here: Python's integers, and whatever else looks at one sum at a time, cost
+    less for zeros, and a zero tells what nobody has paid for.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (k,)
+        At most `samplers.SUM_MAX` in size, by a public bound on what a row contributes and on how many there are.
+    draws : ndarray of int64, shape (k,)
+        Drawn before the sums were read.
+
+    Returns
+    -------
+    list of int
+        Noisy integers.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer draws than sums.
+    TypeError
+        If either is not of int64.
+
+    Notes
+    -----
+    A sum and 60 scales of noise stay below 2⁶³. A draw beyond that (chance below e⁻⁶⁰ at the largest scale) makes the
+    noisy integer wrap round: what is returned is its residue modulo 2⁶⁴, a function of the noisy integer alone. So it
+    is post-processing, whatever the draw, and no check of a draw is needed that the sums could decide.
+    """
+    if sums.dtype != np.int64 or draws.dtype != np.int64:
+        raise TypeError("sums and draws are of int64")
+    if sums.shape != draws.shape:
+        raise ValueError("one draw for each entry")
+    noisy: list[int] = (sums + draws).tolist()
+    return noisy
+
+
+def perturb(statistics: SufficientStatistics, plan: GramPlan, draws: IntArray) -> NoisyStatistics:
     """Add a draw to every entry that the plan releases.
 
     Parameters
     ----------
     statistics : SufficientStatistics
     plan : GramPlan
-    draws : sequence of int
+    draws : ndarray of int64
         From `draw_noise`.
 
     Returns
@@ -64,14 +106,9 @@ def perturb(statistics: SufficientStatistics, plan: GramPlan, draws: Sequence[in
         If there are more or fewer draws than entries.
     """
     exact = [_flatten(statistics, part, plan) for part in plan.parts]
-    if len(draws) != sum(len(values) for values in exact):
-        raise ValueError("one draw for each entry")
-    left = iter(draws)
+    noisy = iter(add_noise(np.concatenate(exact), draws))
     return NoisyStatistics(
-        {
-            part.statistic: [value + next(left) for value in values]
-            for part, values in zip(plan.parts, exact, strict=True)
-        }
+        {part.statistic: list(islice(noisy, len(values))) for part, values in zip(plan.parts, exact, strict=True)}
     )
 
 
@@ -90,17 +127,18 @@ def noise_sd(distribution: Distribution, scale: int) -> float:
     return 1 / (math.sqrt(2) * math.sinh(1 / (2 * scale))) / STEP_DENOMINATOR
 
 
-def _flatten(statistics: SufficientStatistics, part: Part, plan: GramPlan) -> list[int]:
+def _flatten(statistics: SufficientStatistics, part: Part, plan: GramPlan) -> IntArray:
     """Return the entries of a statistic that are released, each unordered pair of XᵀX once."""
     match part.statistic:
         case Statistic.XTX:
-            return [value for i, row in enumerate(statistics.xtx.tolist()) for value in row[i:]]
+            triangle: IntArray = statistics.xtx[np.triu_indices(len(statistics.xtx))]
+            return triangle
         case Statistic.XTY:
-            return [value for row in statistics.xty.tolist() for value in row]
+            return statistics.xty.ravel()
         case Statistic.YTY:
-            return list(statistics.yty.tolist())
-        case Statistic.LAMBDA_MIN:
-            return [compute_lambda_min(statistics.xtx, plan.lambda_min_tolerance)]
+            return statistics.yty
+        case Statistic.LAMBDA_MIN:  # at a public time, for how long the search takes depends on the sums
+            return np.array([compute_lambda_min(statistics.xtx, plan.lambda_min_tolerance)], dtype=np.int64)
 
 
 def _scales(part: Part, terms: int, targets: int) -> list[int]:

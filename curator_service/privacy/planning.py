@@ -23,6 +23,7 @@ from curator_service.privacy.conversions import UNITS_PER_ONE, exact, largest_be
 from curator_service.privacy.design import Design
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
 from curator_service.privacy.rows import Box, RowMap
+from curator_service.privacy.samplers import Distribution
 from curator_service.privacy.statistics import lambda_min_float_error
 
 LAMBDA_MIN_SHARE = Fraction(1, 20)
@@ -215,6 +216,54 @@ def plan_gram(
     ordered = tuple((s, shares[s]) for s in Statistic if s in shares)
     question = _Question(design, row_map, adjacency, row_capacity, rows_per_person, tuple(s for s, _ in ordered))
     return _plan(question, price, ordered, accountant, mechanism, calibration)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a release must state of one statistic, whatever its price.
+
+    Attributes
+    ----------
+    statistic : Statistic
+    distribution : Distribution
+    sensitivity : Fraction
+        Of one copy: the squared L2 sensitivity for Gaussian noise, the L1 sensitivity for Laplace noise.
+    copies : int
+    has_pairs : bool
+        Whether it may have a scale of its own off the diagonal, whose entries then weigh √2 in the sensitivity.
+    """
+
+    statistic: Statistic
+    distribution: Distribution
+    sensitivity: Fraction
+    copies: int
+    has_pairs: bool
+
+
+def derive_bounds(
+    design: Design,
+    row_map: RowMap,
+    adjacency: Adjacency,
+    *,
+    row_capacity: int,
+    statistics: tuple[Statistic, ...],
+    mechanism: Mechanism,
+    rows_per_person: int = 1,
+) -> tuple[tuple[Bound, ...], Fraction | None]:
+    """Return the sensitivities, and the curvature, that every plan of such a release has: see `plan_gram`."""
+    question = _Question(design, row_map, adjacency, row_capacity, rows_per_person, statistics)
+    gaussian = mechanism is Mechanism.GAUSSIAN
+    bounds = tuple(
+        Bound(
+            statistic,
+            GaussianPart.distribution if gaussian else LaplacePart.distribution,
+            question.l2_squared(statistic) if gaussian else question.l1(statistic),
+            question.copies(statistic),
+            gaussian and statistic is Statistic.XTX and not question.is_box,
+        )
+        for statistic in statistics
+    )
+    return bounds, question.curvature() if gaussian else None
 
 
 @lru_cache(maxsize=1024)

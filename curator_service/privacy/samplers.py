@@ -41,6 +41,9 @@ SCALE_MIN = 2**10
 SCALE_MAX = 2**53
 """Largest scale: float64 holds every smaller integer exactly."""
 
+SUM_MAX = 2**63 - 64 * SCALE_MAX
+"""Largest exact sum to which noise is added: with 60 scales of noise, and a float's error, it still fits int64."""
+
 BINS_PER_SCALE = 8
 _TABLE_BITS = 16
 _COIN_BITS = 64 - _TABLE_BITS - 1

@@ -8,11 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from curator_service.privacy.lattice import UNIT, IntArray, RowArray
+from curator_service.privacy.samplers import SUM_MAX
 
 EXACT_BLOCK_ROWS = 2**53 // UNIT**2
 """Rows per block such that every partial sum of a float64 product of entries ≤ q is an exact integer (524,296)."""
 
-ROW_CAPACITY_MAX = (2**63 - 2**59) // UNIT**2
+ROW_CAPACITY_MAX = SUM_MAX // UNIT**2
 """N with N q² + 60 σ < 2^63 for every σ ≤ 2^53: sums and noisy sums of that many rows fit int64."""
 
 _BLOCK_ROWS = 2**16  # far below the bound: a block of 50 columns stays within 26 MB

@@ -1,27 +1,48 @@
 """Whether what is stored is what the chain says: releases, charges and datasets against their entries."""
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
+from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetService
 from curator_service.db import Database
 from curator_service.ledger.repository import find_population, iterate_entries
 from curator_service.privacy.accountant import Accountant
+from curator_service.problems import RequestInvalid
 from curator_service.releases import repository
-from curator_service.releases.rendering import account_again, agrees_with_charge, answer_digest
+from curator_service.releases.preparation import derive_stated
+from curator_service.releases.rendering import Stated, account_again, agrees_with_charge, answer_digest
 from curator_service.releases.repository import StoredRelease
+from curator_service.releases.schemas import ReleaseRequest
+
+_DECIDES_SENSITIVITY = ("features", "targets", "intercept", "rows", "statistics", "mechanism")
+"""Members of a canonical request; price, shares and calibration decide how much noise there is for it."""
+_ANY_PRICE = {"mu": 1.0}
 
 
-def find_unbacked(database: Database, datasets: DatasetService, population: str) -> list[str]:
-    """Return what is stored and differs from what the population's chain says of it.
+@dataclass(frozen=True, slots=True)
+class Unbacked:
+    """Something that is stored and differs from what the chain says of it, with the sequence where it does."""
+
+    what: str
+    sequence: int | None = None
+
+
+def find_unbacked(database: Database, datasets: DatasetService, population: str) -> list[Unbacked]:
+    """Return what is stored and differs from what the population's chain says of it, by sequence.
 
     Ids of releases; entries whose release is gone, as ``sequence N``; charges of another amount than their own
-    mechanism costs, as ``the cost of sequence N``; charges for a dataset that the chain had not registered by then, as
-    ``the dataset of sequence N``; datasets whose manifest or snapshot is not the registered one, as ``dataset NAME``.
+    mechanism costs, as ``the cost of sequence N``; charges that state another sensitivity than follows from manifest
+    and request, as ``the sensitivities of sequence N``; charges for a dataset that the chain had not registered by
+    then, as ``the dataset of sequence N``; last, datasets whose manifest or snapshot is not the registered one, as
+    ``dataset NAME``.
     """
-    bad = []
-    known = datasets.list_all()
-    names = {dataset.id: dataset.name for dataset in known}
+    bad: list[Unbacked] = []
+    known = {dataset.id: dataset for dataset in datasets.list_all()}
+    sensitivities = _Sensitivities(known)
     registered: set[tuple[str, str, str]] = set()
     snapshots: set[tuple[str, str]] = set()
     with database.snapshot() as connection:
@@ -33,23 +54,47 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
             if facts["kind"] in {"charge", "derive"}:
                 answered[entry.sequence] = facts
                 if facts["kind"] == "charge" and not _is_charged_right(facts, account.accountant):
-                    bad.append(f"the cost of sequence {entry.sequence}")
+                    bad.append(Unbacked(f"the cost of sequence {entry.sequence}", entry.sequence))
                 if (facts["dataset"], facts["snapshot"]) not in snapshots:
-                    bad.append(f"the dataset of sequence {entry.sequence}")
+                    bad.append(Unbacked(f"the dataset of sequence {entry.sequence}", entry.sequence))
             elif facts["kind"] == "dataset":
                 registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
                 snapshots.add((facts["dataset"], facts["snapshot"]))
         for release in repository.iterate_population(connection, population):
             facts = answered.pop(release.sequence, {"release": None})
-            if not _is_backed(release, facts, names.get(release.dataset_id)):
-                bad.append(release.id)
-    bad += [f"sequence {sequence}" for sequence in answered]
-    return bad + [
-        f"dataset {dataset.name}"
-        for dataset in known
+            dataset = known.get(release.dataset_id)
+            answer = _read(release.answer) if _is_stated(release, facts) else {}
+            if dataset is None or not _is_backed(answer, facts, dataset.name):
+                bad.append(Unbacked(release.id, release.sequence))
+            elif facts["kind"] == "charge" and not sensitivities.agree(dataset.id, answer, facts):
+                bad.append(Unbacked(f"the sensitivities of sequence {release.sequence}", release.sequence))
+    bad += [Unbacked(f"sequence {sequence}", sequence) for sequence in answered]
+    return sorted(bad, key=lambda found: found.sequence or 0) + [
+        Unbacked(f"dataset {dataset.name}")
+        for dataset in known.values()
         if dataset.population == population
         and (dataset.name, dataset.manifest_digest, dataset.commitment) not in registered
     ]
+
+
+class _Sensitivities:
+    """What charges must state of their sensitivities: derived once for requests that differ in price alone."""
+
+    def __init__(self, known: Mapping[str, Dataset]) -> None:
+        self._known = known
+        self._derive = lru_cache(maxsize=1024)(self._derive_anew)
+
+    def agree(self, dataset_id: str, answer: dict[str, Any], facts: dict[str, Any]) -> bool:
+        """Tell whether a charge states what follows from the manifest and the canonical request of its answer."""
+        try:
+            asked = json.dumps({name: answer["request"][name] for name in _DECIDES_SENSITIVITY})
+            return self._derive(dataset_id, asked).agrees(facts)
+        except (RequestInvalid, ValueError, KeyError, TypeError):
+            return False
+
+    def _derive_anew(self, dataset_id: str, asked: str) -> Stated:
+        request = ReleaseRequest.model_validate({**json.loads(asked), "price": _ANY_PRICE})
+        return Stated.of(*derive_stated(self._known[dataset_id], request))
 
 
 def is_stated(release: StoredRelease) -> bool:
@@ -65,11 +110,19 @@ def _is_stated(release: StoredRelease, facts: dict[str, Any]) -> bool:
     )
 
 
-def _is_backed(release: StoredRelease, facts: dict[str, Any], dataset: str | None) -> bool:
+def _read(answer: str) -> dict[str, Any]:
+    try:
+        content = json.loads(answer)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _is_backed(answer: dict[str, Any], facts: dict[str, Any], dataset: str) -> bool:
     return (
-        _is_stated(release, facts)
+        bool(answer)
         and facts["dataset"] == dataset
-        and (facts["kind"] == "derive" or agrees_with_charge(release.answer, facts))
+        and (facts["kind"] == "derive" or agrees_with_charge(answer, facts))
     )
 
 

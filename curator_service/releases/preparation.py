@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from curator_service.datasets.repository import Dataset
@@ -12,7 +13,7 @@ from curator_service.privacy.calibration import PlanError
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
 from curator_service.privacy.mechanisms import noise_sd
 from curator_service.privacy.parts import Part, Statistic
-from curator_service.privacy.planning import GramPlan, plan_gram
+from curator_service.privacy.planning import Bound, GramPlan, derive_bounds, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.problems import RequestInvalid
 from curator_service.releases.pace import public_duration_s
@@ -83,16 +84,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
     RequestInvalid
         Naming the place, the rule and what would have worked.
     """
-    features = tuple(_column(dataset, name, f"/features/{i}") for i, name in enumerate(request.features))
-    targets = tuple(_column(dataset, name, f"/targets/{i}") for i, name in enumerate(request.targets))
-    for i, target in enumerate(targets):
-        if target.type is ColumnType.CATEGORICAL:
-            raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
-    design = make_design(features, targets, intercept=request.intercept)
-    if len(design.terms) > TERMS_MAX:
-        raise RequestInvalid.at(
-            "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
-        )
+    features, design = _design(dataset, request)
     row_map, rows = _row_map(request, design)
     capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
     if needs_pass(design, row_map) and capacity * width**2 > PASS_WORK_MAX:
@@ -133,6 +125,40 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         request_digest=request_digest,
         fingerprint=fingerprint,
     )
+
+
+def derive_stated(dataset: Dataset, request: ReleaseRequest) -> tuple[tuple[Bound, ...], Fraction | None]:
+    """Derive what the charge of a request must state of its sensitivities, from declarations alone.
+
+    Raises
+    ------
+    RequestInvalid
+    """
+    _, design = _design(dataset, request)
+    row_map, _ = _row_map(request, design)
+    return derive_bounds(
+        design,
+        row_map,
+        dataset.adjacency,
+        row_capacity=dataset.manifest.row_capacity,
+        statistics=request.chosen_statistics,
+        mechanism=request.mechanism,
+        rows_per_person=dataset.manifest.rows_per_person,
+    )
+
+
+def _design(dataset: Dataset, request: ReleaseRequest) -> tuple[tuple[Column, ...], Design]:
+    features = tuple(_column(dataset, name, f"/features/{i}") for i, name in enumerate(request.features))
+    targets = tuple(_column(dataset, name, f"/targets/{i}") for i, name in enumerate(request.targets))
+    for i, target in enumerate(targets):
+        if target.type is ColumnType.CATEGORICAL:
+            raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
+    design = make_design(features, targets, intercept=request.intercept)
+    if len(design.terms) > TERMS_MAX:
+        raise RequestInvalid.at(
+            "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
+        )
+    return features, design
 
 
 def _column(dataset: Dataset, name: str, pointer: str) -> Column:

@@ -1,8 +1,8 @@
 """A release, a quote and a charge as text: what leaves, and what the ledger keeps of it."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,7 @@ from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.design import Column, Term, TermKind
 from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.planning import Bound
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases.preparation import Prepared, stated_noise
 from curator_service.releases.repository import StoredRelease
@@ -151,16 +152,22 @@ def _facts(release_id: str, prepared: Prepared, answer: str, moment: str) -> dic
 
 
 def _part_facts(part: Part) -> dict[str, Any]:
-    bound, norm = (
-        (part.sensitivity_squared, "L2 squared") if isinstance(part, GaussianPart) else (part.sensitivity, "L1")
-    )
+    bound = part.sensitivity_squared if isinstance(part, GaussianPart) else part.sensitivity
     return {
-        "statistic": part.statistic,
-        "distribution": part.distribution,
-        "sensitivity": str(bound),
-        "norm": norm,
+        **_sensitivity_facts(part.statistic, part.distribution, bound, part.copies),
         "scales": [str(scale) for scale in part.scales],
-        "copies": part.copies,
+    }
+
+
+def _sensitivity_facts(
+    statistic: Statistic, distribution: Distribution, sensitivity: Fraction, copies: int
+) -> dict[str, Any]:
+    return {
+        "statistic": statistic,
+        "distribution": distribution,
+        "sensitivity": str(sensitivity),
+        "norm": "L2 squared" if distribution is Distribution.DISCRETE_GAUSSIAN else "L1",
+        "copies": copies,
     }
 
 
@@ -172,18 +179,54 @@ def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
     ValueError, KeyError, TypeError
         If the entry states no mechanism, or one that the accountant does not sell.
     """
-    return accountant.cost(_stated_parts(facts), Fraction(facts["curvature"]) if "curvature" in facts else None)
+    return accountant.cost(_stated_parts(facts), _stated_curvature(facts))
 
 
-def agrees_with_charge(answer: str, facts: Mapping[str, Any]) -> bool:
+def agrees_with_charge(answer: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
     """Tell whether an answer states the cost and the noise of the entry that charged it."""
     try:
-        stated = json.loads(answer)
         return bool(
-            stated["cost"]["units"] == facts["units"] and stated["noise"] == _render_noise(_stated_parts(facts))
+            answer["cost"]["units"] == facts["units"] and answer["noise"] == _render_noise(_stated_parts(facts))
         )
     except (ValueError, KeyError, TypeError, ZeroDivisionError):
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a charge's entry says of its sensitivities, its scales aside."""
+
+    parts: list[dict[str, Any]]
+    has_pairs: list[bool]
+    curvature: str | None
+
+    @classmethod
+    def of(cls, bounds: Sequence[Bound], curvature: Fraction | None) -> "Stated":
+        """Return what it says where they are these."""
+        return cls(
+            [_sensitivity_facts(b.statistic, b.distribution, b.sensitivity, b.copies) for b in bounds],
+            [bound.has_pairs for bound in bounds],
+            None if curvature is None else str(curvature),
+        )
+
+    def agrees(self, facts: Mapping[str, Any]) -> bool:
+        """Tell whether an entry, whose mechanism was accounted for, states these sensitivities and no others.
+
+        Where pairs do not weigh more than the diagonal in a sensitivity, they must not have less noise either.
+        """
+        mechanism = facts["mechanism"]
+        return (
+            facts.get("curvature") == self.curvature
+            and [{name: part[name] for name in part if name != "scales"} for part in mechanism] == self.parts
+            and all(
+                has_pairs or len(set(part["scales"])) == 1
+                for part, has_pairs in zip(mechanism, self.has_pairs, strict=True)
+            )
+        )
+
+
+def _stated_curvature(facts: Mapping[str, Any]) -> Fraction | None:
+    return Fraction(facts["curvature"]) if "curvature" in facts else None
 
 
 def _stated_parts(facts: Mapping[str, Any]) -> tuple[Part, ...]:

@@ -1,7 +1,7 @@
 """The till: the only place where something is charged and published, durable together or not at all."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from curator_service.ledger.guard import unverified
 from curator_service.ledger.repository import Head, Population, find_population
 from curator_service.ledger.reservations import Reservation
 from curator_service.ledger.service import LedgerService
+from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanisms import NoisyStatistics, draw_noise, perturb
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.problems import Problem, Unavailable
@@ -141,7 +142,7 @@ class Till:
             if any(job.id != but_for and purchase.reader in {"", job.principal_id} for job in running):
                 raise Refused
 
-    def _compute(self, prepared: Prepared, draws: Sequence[int]) -> NoisyStatistics:
+    def _compute(self, prepared: Prepared, draws: IntArray) -> NoisyStatistics:
         statistics = self.datasets.compute_statistics(prepared.dataset, prepared.plan.design, prepared.plan.row_map)
         return perturb(statistics, prepared.plan, draws)
 

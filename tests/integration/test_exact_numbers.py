@@ -268,3 +268,25 @@ def test_quotes_read_no_rows(exact: World, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(till, "perturb", fail)
     for request in REQUESTS.values():
         assert exact.api().post("/v1/datasets/cohort/quotes", json=body(**request)).status_code == 200
+
+
+def test_the_tolerance_of_lambda_min_is_that_of_the_declared_capacity(exact: World) -> None:
+    """For one row and for a thousand: how many there are must show in no scale, price, sensitivity or answer."""
+    capacity, terms = 10**7, 2
+    tolerance = math.ceil(Fraction(3 * (terms + 2) ** 2 * capacity * Q**2, 2**53)) + 1
+    assert tolerance > 900
+    told = []
+    for name, count in (("single", 1), ("thousand", 1000)):
+        rows = [{"age": repr(50 + 37 * i % 50)} for i in range(count)]
+        columns = [column for column in COLUMNS if column[0] == "age"]
+        dataset = exact.register(name, "town", rows, columns=columns, row_capacity=capacity)
+        exact.curator.identity.add_grant("ada", dataset)
+        asked = body(features=["age"], targets=[], statistics=["lambda_min"], rows={"map": "box"}, price={"mu": 0.05})
+        quote = exact.api().post(f"/v1/datasets/{name}/quotes", json=asked).json()
+        answer = exact.api().post(f"/v1/datasets/{name}/releases", json=asked, key=name).json()
+        (value,) = answer["statistics"]["lambda_min"]["values"]
+        assert round(Fraction(value) * Q**2) % tolerance == 0
+        (part,) = answer["receipt"]["mechanism"]
+        assert math.isqrt(int(part["sensitivity"])) == terms * Q**2 + 3 * tolerance
+        told.append((part, answer["noise"], answer["receipt"]["units"], quote["noise"], quote["duration_s"]))
+    assert told[0] == told[1]

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 from support import World, body, open_world
 
+from curator_service.cli.ledger import _verify_one
 from curator_service.curator import make_curator
 from curator_service.ledger.entries import Checkpoint, canonical, entry_hash
 from curator_service.ledger.signing import SigningError
+from curator_service.privacy import planning, sensitivity
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.releases import backing, rendering, till
 
 RELEASES = "/v1/datasets/cohort/releases"
 STUDIES = "/v1/datasets/cohort/reservations"
@@ -180,6 +184,107 @@ def test_a_mechanism_that_costs_something_else_is_found(tampered: World) -> None
         rewrite(tampered, 4, rehash=True, mechanism=stated)
 
 
+HALVED: dict[str, tuple[str, dict[str, Any], Adjacency]] = {
+    # what is too small: (where it comes from, what is bought, under which adjacency)
+    **{
+        f"{name}, {rows}, {mechanism}, {adjacency.value}": (
+            name,
+            {"rows": {"map": rows}, "mechanism": mechanism, "statistics": ["xtx", "xty", "yty", "lambda_min"]},
+            adjacency,
+        )
+        for name, rows, mechanism in (
+            ("xtx_box_l2_squared", "box", "gaussian"),
+            ("xtx_norm_l2_squared", "ball", "gaussian"),
+            ("xty_l2_squared", "unit", "gaussian"),
+            ("yty", "unit_xy", "gaussian"),
+            ("lambda_min", "box", "gaussian"),
+            ("xtx_box_l1", "box", "laplace"),
+            ("xtx_norm_l1", "ball", "laplace"),
+            ("xty_l1", "box", "laplace"),
+            ("yty", "ball", "laplace"),
+            ("lambda_min", "ball", "laplace"),
+        )
+        for adjacency in Adjacency
+    },
+    "curvature": ("xtx_box_curvature", {"rows": {"map": "box"}}, Adjacency.REPLACE_ONE),
+}
+
+
+@pytest.mark.parametrize("what", list(HALVED))
+def test_a_charge_for_half_of_its_sensitivity_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Its cost, its noise, its answer and its signature all agree with what it states."""
+    name, changes, adjacency = HALVED[what]
+    true = getattr(sensitivity, name)
+    with open_world(tmp_path, adjacency=adjacency) as world:
+        right = body(**changes, price={"epsilon": 0.2, "delta": 1e-6}, fresh=True)
+        if changes.get("mechanism") == "laplace":
+            right["price"] = {"epsilon": 0.2}
+        assert world.api().post(RELEASES, json=right, key="right").status_code == 201
+        assert world.unbacked() == []
+        monkeypatch.setattr(sensitivity, name, lambda *arguments: true(*arguments) / 2)
+        planning._plan.cache_clear()
+        assert world.api().post(RELEASES, json=right, key="wrong").status_code == 201
+        assert world.unbacked() != []  # the other one is wrong by what is taken for true now
+        monkeypatch.setattr(sensitivity, name, true)
+        planning._plan.cache_clear()
+        assert world.curator.ledger.verify("town").ok
+        place = world.entries()[-1]["sequence"]
+        assert world.unbacked() == [f"the sensitivities of sequence {place}"]
+        found = _verify_one(world.curator, "town")
+        assert (found["ok"], found["bad_sequence"]) == (False, place)
+        assert f"the sensitivities of sequence {place}" in found["reason"]
+
+
+@pytest.mark.parametrize("change", ["pairs", "copies", "statistic", "law", "order", "curvature", "request"])
+def test_a_charge_that_states_another_mechanism_than_was_asked_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Each of them is less noise, or noise for something else, at a price that its integers bear out."""
+    written = rendering.charge_facts
+
+    def misstate(release_id: str, prepared: Any, answer: str, moment: str) -> dict[str, Any]:
+        facts = written(release_id, prepared, answer, moment)
+        xtx, *rest = facts["mechanism"]
+        if change == "pairs":  # the cost would stay as it is, as if pairs weighed √2 in the bound of a box
+            facts["mechanism"] = [xtx | {"scales": [xtx["scales"][0], str(int(xtx["scales"][0]) * 8 // 10)]}, *rest]
+        elif change == "copies":
+            facts["mechanism"] = [part | {"copies": 2} for part in facts["mechanism"]]
+        elif change == "statistic":
+            facts["mechanism"] = [xtx, *({**part, "statistic": "yty"} for part in rest)]
+        elif change == "law":
+            facts["mechanism"] = [xtx | {"distribution": "discrete_laplace", "norm": "L1"}, *rest]
+        elif change == "order":
+            facts["mechanism"] = [*rest, xtx]
+        elif change == "curvature":
+            facts["curvature"] = "1"
+        return facts
+
+    monkeypatch.setattr(till, "charge_facts", misstate)
+    monkeypatch.setattr(backing, "_is_charged_right", lambda *_: True)
+    monkeypatch.setattr(backing, "agrees_with_charge", lambda *_: True)
+    if change == "request":
+        asked = backing._DECIDES_SENSITIVITY
+        monkeypatch.setattr(backing, "_DECIDES_SENSITIVITY", (*asked, "what no request has"))
+    request = body(rows={"map": "box"}, targets=["kappa", "dose"])
+    assert world.api().post(RELEASES, json=request, key="k").status_code == 201
+    assert world.unbacked() == [f"the sensitivities of sequence {world.entries()[-1]['sequence']}"]
+
+
+def test_sensitivities_are_derived_once_for_requests_that_differ_in_price(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derived = []
+    derive = backing.derive_stated
+    monkeypatch.setattr(backing, "derive_stated", lambda *asked: derived.append(asked) or derive(*asked))
+    for i in range(6):
+        request = body(rows={"map": "box"}, features=["age"] if i % 2 else ["sex"], price={"mu": 0.01 * (i + 1)})
+        assert world.api().post(RELEASES, json=request, key=f"k{i}").status_code == 201
+    assert world.unbacked() == []
+    assert len(derived) == 2
+
+
 def test_a_changed_hash_is_found(tampered: World) -> None:
     tamper(
         tampered,
@@ -259,6 +364,7 @@ def test_a_cut_tail_is_found(tampered: World, tail: int) -> None:
     "change",
     [
         "limit_units = limit_units + 1",
+        "highest_limit_units = highest_limit_units - 1",
         "posted_units = posted_units - 1",
         "posted_units = 0",
         "head_sequence = head_sequence + 1",

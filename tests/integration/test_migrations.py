@@ -14,6 +14,7 @@ from sqlalchemy import CheckConstraint, inspect
 from support import World, body, open_world
 
 from curator_service.db import Base, Database, migrations_dir
+from curator_service.identity.policy import Role
 
 RELEASES = "/v1/datasets/cohort/releases"
 
@@ -99,6 +100,27 @@ def test_what_was_written_stays_when_the_schema_goes_back_one_and_up_again(both:
     assert {table: sorted(both.sql(f"SELECT {columns} FROM {table}")) for table, columns in KEPT.items()} == before
     (spent,) = both.sql("SELECT sum(posted_units), sum(pending_units) FROM shares WHERE scope = 'analyst'")
     assert (int(spent[0]), int(spent[1])) == (both.account().posted, 0)
+
+
+def test_the_highest_limit_is_read_off_a_chain_that_is_older_than_its_column(both: World) -> None:
+    opened = both.account()
+    both.add_token("rita", Role.ADMIN)
+    for mu in (0.5, 0.1, 0.3):
+        limit = {"limit": {"mu": mu}, "reason": "more or less"}
+        set_at_once = both.api("root").post("/v1/admin/populations/town/limits", json=limit)
+        if set_at_once.status_code == 202:
+            approve = f"/v1/admin/proposals/{set_at_once.json()['id']}/approve"
+            assert both.api("rita").post(approve).status_code == 200
+    before = both.account()
+    assert before.highest_limit == 250_000_000_000 > before.limit == 90_000_000_000 > opened.limit
+    migrate(both, command.downgrade, "0002")
+    assert "highest_limit_units" not in {
+        column["name"] for column in inspect(both.curator.database.engine).get_columns("populations")
+    }
+    both.curator.database.upgrade()
+    assert both.account() == before
+    assert both.account("valley").highest_limit == opened.limit
+    assert both.curator.ledger.verify("town").ok
 
 
 def test_the_schema_does_not_go_back_while_something_is_held(both: World) -> None:

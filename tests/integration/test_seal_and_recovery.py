@@ -888,6 +888,27 @@ def test_both_branches_of_a_fork_are_accounted_for(used: World, lost_count: int,
     assert_sound(used)
 
 
+def test_a_higher_limit_that_was_lost_is_still_the_highest(
+    tmp_path: Path, database_url: str | None, elsewhere: str | None
+) -> None:
+    with open_world(tmp_path, url=database_url) as world:
+        world.add_token("rita", Role.ADMIN)
+        buy(world.api(), "kept")
+        write_backup(world.curator, tmp_path / "backup.tar")
+        limits = "/v1/admin/populations/town/limits"
+        raised = world.api("root").post(limits, json={"limit": {"mu": 0.5}, "reason": "more"}).json()
+        assert world.api("rita").post(f"/v1/admin/proposals/{raised['id']}/approve").status_code == 200
+        lowered = world.api("root").post(limits, json={"limit": {"mu": 0.3}, "reason": "less"})
+        assert lowered.status_code == 200
+        before = world.account()
+        assert (before.limit, before.highest_limit) == (90_000_000_000, 250_000_000_000)
+        restored = restore(world, tmp_path / "backup.tar", url=elsewhere)
+        assert restored.account().highest_limit == restored.account().limit < before.limit
+        account_for(restored)
+        assert (restored.account().limit, restored.account().highest_limit) == (before.limit, before.highest_limit)
+        assert_sound(restored)
+
+
 def test_without_the_anchor_everything_that_was_left_is_written_off(
     tmp_path: Path, database_url: str | None, elsewhere: str | None
 ) -> None:

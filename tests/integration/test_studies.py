@@ -391,6 +391,29 @@ def test_a_part_never_falls_below_what_is_spent_and_held_and_rises_with_two_admi
     assert_sound(world)
 
 
+def test_every_view_states_the_highest_limit_that_there_was(both: World) -> None:
+    """The guarantee is that of the highest limit ever set: lowered or not, and raised to less than it was."""
+    world = both
+    world.add_token("rita", Role.ADMIN)
+
+    def stated() -> set[tuple[int, int]]:
+        views = world.api().get("/v1/datasets/cohort/budget"), world.api("audra").get("/v1/ledger/town")
+        assert_sound(world)
+        found = {(int(v.json()["limit"]["units"]), int(v.json()["highest_limit"]["units"])) for v in views}
+        return found | {(world.account().limit, world.account().highest_limit)}
+
+    (opened,) = {limit for limit, _ in stated()}
+    assert stated() == {(opened, opened)}
+    for steps, highest in ((10, opened), (50, opened), (400, 400 * STEP), (300, 400 * STEP)):
+        raised = limit(world, steps)
+        if raised.status_code == 202:
+            assert world.api("rita").post(f"/v1/admin/proposals/{raised.json()['id']}/approve").status_code == 200
+        assert stated() == {(steps * STEP, highest)}
+    # A part that an analyst has is no promise to anybody.
+    assert limit(world, 290, "analyst", "ada").status_code == 200
+    assert stated() == {(300 * STEP, 400 * STEP)}
+
+
 def test_an_approval_is_of_the_limit_that_was_seen(embedded: World) -> None:
     """Two raises that were proposed beside each other do not add up, nor does one undo a lowering in between."""
     world = embedded

@@ -70,6 +70,15 @@ def test_budget_is_read_in_every_notion() -> None:
     assert (budget.checkpoint.sequence, budget.checkpoint.limit) == (12, 9_000_000_000_000)
 
 
+def test_the_highest_limit_is_that_of_the_guarantee_and_older_curators_do_not_state_it() -> None:
+    members = json.loads(Ledger().budget.content)
+    assert Curator(httpx.Response(200, json=members)).client().budget("flchain").highest_limit is None
+    members["highest_limit"] = AMOUNT | {"units": "70000000000"}
+    highest = Curator(httpx.Response(200, json=members)).client().budget("flchain").highest_limit
+    assert highest is not None
+    assert highest.units == 70_000_000_000
+
+
 def test_epsilon_that_is_too_large_to_be_stated_is_infinite() -> None:
     members = json.loads(Ledger().budget.content)
     amounts = dict.fromkeys(("limit", "posted", "pending", "remaining"), AMOUNT | {"epsilon": None})

@@ -94,7 +94,7 @@ def test_no_unsigned_entry_follows_a_signed_one() -> None:
         chain.append(StoredEntry(len(chain) + 1, payload, entry_hash(payload, version), signature))
 
     def verified() -> str:
-        account = AccountState(limit=1000, sequence=len(chain), head=chain[-1].entry_hash)
+        account = AccountState(limit=1000, highest_limit=1000, sequence=len(chain), head=chain[-1].entry_hash)
         account.terms = ("add_remove", "gdp", "1e-06", "t")
         return verify_chain("p", chain, account, lambda *_: True, every_signature=False).reason
 

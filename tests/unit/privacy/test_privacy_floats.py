@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from support import World, ZeroNoise, body, open_world
 
 from curator_service import privacy
+from curator_service.privacy import mechanisms
 from curator_service.privacy import statistics as statistics_module
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -33,6 +34,7 @@ from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import Distribution
 from curator_service.privacy.sensitivity import xtx_box_l2_squared, xtx_norm_l2_squared, xty_l2_squared
 from curator_service.privacy.statistics import EXACT_BLOCK_ROWS, SufficientStatistics, compute_gram, split_gram
+from curator_service.releases import till
 
 Q_SQUARED = UNIT**2
 MAPS = [Box(), Ball.of_norm(1.3), Unit(), UnitXY()]
@@ -111,7 +113,7 @@ MODULES: dict[str, Callable[[str], bool]] = {
 _INTEGER_ONLY = {
     "math": {"isqrt", "ceil", "floor", "isfinite"},
     "np": {"int32", "int64", "uint64", "bool_", "arange", "repeat", "frombuffer", "flatnonzero", "diagonal", "errstate"}
-    | {"where"},
+    | {"where", "concatenate", "triu_indices"},
 }
 _BUILDERS = {"array", "zeros", "ones", "empty", "full"}
 _INTEGER_TYPES = {"np.int32", "np.int64", "np.uint64", "np.bool_"}
@@ -279,43 +281,60 @@ def make_statistics() -> SufficientStatistics:
     return split_gram(compute_gram([rows.astype(np.float64)], 6), 4)
 
 
-class OnlyAdded(int):
-    """A draw that can be added to a plain integer, once, and nothing else: no look, no float, no comparison."""
+class Sealed(np.ndarray):  # type: ignore[type-arg]
+    """Integers that can be picked as a whole and added to other sealed ones, and nothing else: no look at any.
 
-    def __radd__(self, other: int) -> int:
-        assert type(other) is int
-        return int.__add__(other, int.__int__(self))
+    Sums are sealed, and draws: what looks at one of them, or makes a Python integer of it, may cost more for some.
+    """
 
-    def _refuse(self, *_: object) -> Any:
-        raise AssertionError("something looked at a draw")
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: object) -> Any:
+        assert (ufunc, method, len(inputs)) == (np.add, "__call__", 2), "something computes with a sealed number"
+        sums, draws = inputs
+        assert type(sums) is type(draws) is Sealed
+        return np.add(sums.view(np.ndarray), draws.view(np.ndarray))
 
-    __add__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _refuse
-    __rfloordiv__ = __mod__ = __pow__ = __neg__ = __abs__ = __float__ = __index__ = __bool__ = __round__ = _refuse
-    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = __and__ = __or__ = __repr__ = _refuse
+    def __array_function__(self, function: Any, _types: object, arguments: Any, options: Any) -> Any:
+        assert function in {np.concatenate, np.diagonal}, "something computes with a sealed number"
+        assert not options
+        (given,) = arguments
+        plain = given.view(np.ndarray) if function is np.diagonal else [part.view(np.ndarray) for part in given]
+        return function(plain).view(Sealed)
 
+    def __getitem__(self, index: Any) -> Any:
+        picked = super().__getitem__(index)
+        assert type(picked) is Sealed, "something picks one number"
+        return picked
 
-class TypedNoise:
-    """A source that takes plain integers alone and gives draws that nothing may look at."""
+    def _refuse(self, *_: object, **__: object) -> Any:
+        raise AssertionError("something looks at a sealed number")
 
-    def __init__(self) -> None:
-        self.calls: list[Distribution] = []
-
-    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
-        assert isinstance(distribution, Distribution)
-        assert all(type(scale) is int for scale in scales)
-        self.calls.append(distribution)
-        return [OnlyAdded(10**30 + k) for k in range(len(scales))]
+    tolist = item = astype = tobytes = __int__ = __float__ = __index__ = __bool__ = __iter__ = _refuse
+    __repr__ = __str__ = __format__ = __contains__ = any = all = min = max = sum = nonzero = _refuse
 
 
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 @pytest.mark.parametrize("row_map", MAPS, ids=repr)
-def test_noise_is_added_in_integers_and_nothing_looks_at_a_draw(row_map: RowMap, mechanism: Mechanism) -> None:
-    plan, noise = make_plan(row_map, mechanism), TypedNoise()
-    noisy = perturb(make_statistics(), plan, draw_noise(plan, noise))
-    assert noise.calls == [plan.parts[0].distribution]
-    values = [value for statistic in Statistic for value in noisy.values[statistic]]
-    assert all(type(value) is int for value in values)
-    assert [round(value, -29) for value in values] == [10**30] * 21  # exact statistics are below 2^63
+def test_noise_is_added_in_integers_and_nothing_looks_at_a_sum_or_at_a_draw(
+    monkeypatch: pytest.MonkeyPatch, row_map: RowMap, mechanism: Mechanism
+) -> None:
+    monkeypatch.setattr(mechanisms, "compute_lambda_min", lambda *_: 5)  # it looks, and ends at a public time
+    plan, noise, plain = make_plan(row_map, mechanism), KnownNoise(), make_statistics()
+    gram = np.block([[plain.xtx, plain.xty], [plain.xty.T, np.diag(plain.yty)]]).view(Sealed)
+    sealed = split_gram(gram, 4)
+    draws = draw_noise(plan, noise).view(Sealed)
+    noisy = perturb(sealed, plan, draws)
+    expected = perturb(plain, plan, np.array(noise.given, dtype=np.int64))
+    assert noisy == expected
+    assert all(type(value) is int for values in noisy.values.values() for value in values)
+
+
+def test_a_sealed_number_shows_whoever_looks() -> None:
+    sealed = np.arange(4).view(Sealed)
+    looks: list[Callable[[], object]] = [sealed.tolist, lambda: list(sealed), lambda: sealed[0], lambda: sealed == 0]
+    looks += [lambda: sealed * 2, lambda: sealed + 1, lambda: np.abs(sealed), lambda: np.sum(sealed), sealed.any]
+    for look in looks:
+        with pytest.raises(AssertionError):
+            look()
 
 
 def test_statistics_are_integers_whatever_held_the_rows() -> None:
@@ -355,14 +374,14 @@ def test_a_second_rounding_would_be_seen() -> None:
 
 
 class KnownNoise:
-    """A source of known integers of every size, beyond 2^53 too; each call goes on where the last one ended."""
+    """A source of known integers of every size that is drawn; each call goes on where the last one ended."""
 
     def __init__(self) -> None:
         self.given: list[int] = []
 
     def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
         first = len(self.given)
-        draws = [(-1) ** k * (2 ** (k * 7 % 75) + k) for k in range(first, first + len(scales))]
+        draws = [(-1) ** k * (2 ** (k * 7 % 60) + k) for k in range(first, first + len(scales))]
         self.given += draws
         return draws
 
@@ -413,6 +432,22 @@ def test_the_values_of_an_answer_are_the_noisy_integers_bit_for_bit(rich_world: 
             if abs(total) < 2**51:
                 assert round(Fraction(float(value)) * Q_SQUARED) == total
     assert next(draws, None) is None
+
+
+def test_from_the_stored_sums_to_the_noisy_values_nothing_looks_at_a_sum(
+    monkeypatch: pytest.MonkeyPatch, rich_world: World
+) -> None:
+    """Such a release has no public time: whatever depended on a sum would show in how long its answer takes."""
+    asked = body(
+        features=["age", "sex", "ward"], targets=["kappa"], rows={"map": "box"}, price={"mu": 0.05}, fresh=True
+    )
+    api, curator = rich_world.api(noise=ZeroNoise()), rich_world.apps[-1].state.curator
+    plain = api.post("/v1/datasets/cohort/releases", json=asked, key="sums-plain").json()
+    grams = curator.datasets.storage._grams
+    grams |= {dataset: (positions, gram.view(Sealed)) for dataset, (positions, gram) in grams.items()}
+    monkeypatch.setattr(till, "draw_noise", lambda plan, noise: draw_noise(plan, noise).view(Sealed))
+    sealed = api.post("/v1/datasets/cohort/releases", json=asked, key="sums-sealed").json()
+    assert sealed["statistics"] == plain["statistics"]
 
 
 # --- one rounding per operation -------------------------------------------------------------------------------------

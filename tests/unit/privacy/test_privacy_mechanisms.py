@@ -15,12 +15,19 @@ from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, draw_noise, noise_sd, perturb
+from curator_service.privacy.lattice import UNIT, IntArray
+from curator_service.privacy.mechanisms import (
+    STEP_DENOMINATOR,
+    NoisyStatistics,
+    add_noise,
+    draw_noise,
+    noise_sd,
+    perturb,
+)
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
-from curator_service.privacy.samplers import SCALE_MAX, Distribution, SystemNoise
+from curator_service.privacy.samplers import SCALE_MAX, SUM_MAX, Distribution, SystemNoise
 from curator_service.privacy.statistics import SufficientStatistics, compute_gram, compute_lambda_min, split_gram
 
 GAUSSIAN, LAPLACE = Distribution.DISCRETE_GAUSSIAN, Distribution.DISCRETE_LAPLACE
@@ -30,9 +37,9 @@ MECHANISMS = pytest.mark.parametrize("mechanism", list(Mechanism))
 
 
 class RecordingNoise:
-    """A noise source that hands out known, distinct, huge integers and remembers what was asked."""
+    """A noise source that hands out known, distinct, large integers and remembers what was asked."""
 
-    def __init__(self, first: int = 10**20) -> None:
+    def __init__(self, first: int = 10**18) -> None:
         self.calls: list[Distribution] = []
         self.asked: list[int] = []
         self.given: list[int] = []
@@ -181,8 +188,8 @@ def test_no_draw_serves_two_entries(mechanism: Mechanism) -> None:
     assert len(set(added)) == 21  # scales are above 2^34: a false alarm has probability below 1e-7
 
 
-@pytest.mark.parametrize("change", [lambda draws: draws[:-1], lambda draws: [*draws, 1], lambda _: []])
-def test_too_few_draws_and_too_many_are_refused(change: Callable[[list[int]], list[int]]) -> None:
+@pytest.mark.parametrize("change", [lambda draws: draws[:-1], lambda draws: np.append(draws, 1), lambda d: d[:0]])
+def test_too_few_draws_and_too_many_are_refused(change: Callable[[IntArray], IntArray]) -> None:
     plan = make_plan(BALL)
     with pytest.raises(ValueError, match="one draw for each entry"):
         perturb(make_statistics(), plan, change(draw_noise(plan, SystemNoise())))
@@ -202,13 +209,30 @@ def test_a_single_term_under_the_ball_has_no_pair_to_draw() -> None:
     assert [len(noisy.values[s]) for s in Statistic] == [1, 1, 1, 1]
 
 
-def test_sums_beyond_int64_stay_exact() -> None:
-    size = 2
-    top = np.full((size, size), 2**63 - 1, dtype=np.int64)
-    statistics = SufficientStatistics(top, top[:, :1], top[0, :1])
-    plan = make_plan(BOX, features=1, targets=1, statistics=(Statistic.XTX, Statistic.XTY, Statistic.YTY))
-    noisy = perturb(statistics, plan, draw_noise(plan, RecordingNoise(first=2**62)))
-    assert noisy.values[Statistic.XTX] == [2**63 - 1 + 2**62 + k for k in range(3)]
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_largest_sum_and_sixty_scales_of_noise_are_added_exactly(sign: int) -> None:
+    draw = sign * 60 * SCALE_MAX
+    assert add_noise(np.array([sign * SUM_MAX]), np.array([draw])) == [sign * SUM_MAX + draw]
+
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(st.lists(st.tuples(st.integers(-SUM_MAX, SUM_MAX), INT64), min_size=1))
+def test_what_is_returned_is_a_function_of_the_noisy_integer_whatever_the_draw(pairs: list[tuple[int, int]]) -> None:
+    """The residue modulo 2⁶⁴: the noisy integer itself wherever it fits."""
+    sums, draws = np.array(pairs, dtype=np.int64).T
+    assert add_noise(sums, draws) == [(a + b + 2**63) % 2**64 - 2**63 for a, b in pairs]
+
+
+def test_what_may_not_fit_is_refused_before_it_is_added() -> None:
+    whole = np.array([1], dtype=np.int64)
+    for wrong in (whole.astype(np.float64), whole.astype(np.int32), np.array([10**20], dtype=object)):
+        for sums, draws in ((whole, wrong), (wrong, whole)):
+            with pytest.raises(TypeError, match="sums and draws are of int64"):
+                add_noise(sums, draws)
+    with pytest.raises(ValueError, match="one draw for each entry"):
+        add_noise(whole, np.zeros((1, 1), dtype=np.int64))
 
 
 @MECHANISMS

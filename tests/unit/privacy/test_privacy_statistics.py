@@ -4,11 +4,12 @@ from typing import Literal
 
 import mpmath
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator_service.privacy import statistics
+from curator_service.privacy import sensitivity, statistics
 from curator_service.privacy.lattice import UNIT, IntArray
 from curator_service.privacy.samplers import SCALE_MAX
 from curator_service.privacy.statistics import (
@@ -163,6 +164,32 @@ def test_a_wrong_first_guess_does_not_change_lambda_min_beyond_its_bound(
     spectrum = np.linalg.eigvalsh
     monkeypatch.setattr(np.linalg, "eigvalsh", lambda matrix: spectrum(matrix) + wrong * 2**25)
     assert true - 2 * tolerance <= compute_lambda_min(xtx, tolerance) <= true + tolerance
+
+
+@pytest.mark.parametrize("rows_per_person", [1, 3])
+@pytest.mark.parametrize("tolerance", [1, 1000])
+def test_lambda_min_moves_by_its_bound_where_factorisations_err_as_far_as_is_proved(
+    monkeypatch: pytest.MonkeyPatch, tolerance: int, rows_per_person: int
+) -> None:
+    """A yes says λ_min ≥ −E and no more, a no λ_min ≤ E: three tolerances lie between two such answers."""
+    norm_squared, least = 50 * tolerance, 4000 * tolerance
+
+    def err(*, upwards: bool) -> None:
+        def decide(matrix: npt.NDArray[np.float64]) -> None:
+            smallest = np.diagonal(matrix).min()  # of a diagonal matrix
+            if not (smallest >= -tolerance if upwards else smallest > tolerance):
+                raise np.linalg.LinAlgError
+
+        monkeypatch.setattr(np.linalg, "cholesky", decide)
+
+    before = np.diag([least, 10 * least, 10 * least])
+    person = np.diag([rows_per_person * norm_squared, 0, 0])
+    err(upwards=False)
+    low = compute_lambda_min(before, tolerance)
+    err(upwards=True)
+    high = compute_lambda_min(before + person, tolerance)
+    assert (low, high) == (least - 2 * tolerance, least + rows_per_person * norm_squared + tolerance)
+    assert high - low == sensitivity.lambda_min(norm_squared, tolerance, rows_per_person)
 
 
 def test_lambda_min_of_a_singular_matrix_is_zero_to_within_the_tolerance() -> None:
