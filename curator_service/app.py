@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio import to_thread
 from fastapi import FastAPI, Response
 from fastapi_offline import FastAPIOffline
 from starlette.exceptions import HTTPException
@@ -12,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
 from curator_service.clock import Clock, utc_now
-from curator_service.curator import make_curator
+from curator_service.curator import THREADS, make_curator
 from curator_service.datasets import routes as dataset_routes
 from curator_service.http import RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.ledger import routes as ledger_routes
@@ -48,6 +49,7 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
             run_self_test()
+            to_thread.current_default_thread_limiter().total_tokens = THREADS
             curator.ledger.guard.start()
             curator.workshop.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.

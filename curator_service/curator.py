@@ -13,6 +13,7 @@ from curator_service.ledger.guard import Guard, holds_receipt
 from curator_service.ledger.limits import LimitService
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.signing import KeyRing
+from curator_service.limiter import ConcurrencyLimiter
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
 from curator_service.releases.jobs import Workshop
 from curator_service.releases.pace import Pace
@@ -20,6 +21,9 @@ from curator_service.releases.service import ReleaseService
 from curator_service.releases.studies import StudyService
 from curator_service.releases.till import Till
 from curator_service.settings import Settings
+
+THREADS = 40
+"""Requests that a process works on at once: what the framework's pool has threads for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Curator:
     workshop: Workshop
     releases: ReleaseService
     studies: StudyService
+    requests: ConcurrencyLimiter
 
     def close(self) -> None:
         """Give up what this process works on, and close its connections."""
@@ -74,6 +79,7 @@ def make_curator(
         datasets,
         SystemNoise() if noise is None else noise,
         workshop,
+        passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
         pace=Pace() if pace is None else pace,
         now=now,
     )
@@ -89,8 +95,9 @@ def make_curator(
             database,
             ledger,
             till,
-            synchronous_row_capacity=settings.synchronous_row_capacity,
+            synchronous_s=settings.synchronous_s,
             now=now,
         ),
         studies=StudyService(database, ledger, now),
+        requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )

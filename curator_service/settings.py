@@ -31,13 +31,14 @@ class Settings(BaseSettings):
     port: int = Field(8000, ge=0, le=65535)
     workers: int = Field(1, ge=1, le=64)
     body_bytes_max: int = Field(64 * 1024, ge=1024, description="Largest request body.")
-    synchronous_row_capacity: int = Field(
-        20_000_000, ge=1, description="A pass over the rows of a dataset declared larger than this runs as a job."
+    synchronous_s: float = Field(
+        1.0, ge=0, le=60, description="What takes longer, by public numbers, runs as a job, in seconds."
     )
+    passes_max: int = Field(4, ge=1, le=32, description="Releases that take time, for whose answers callers wait.")
     lease_s: float = Field(
         15.0, ge=0.1, le=3600, description="How long a worker may be silent before its jobs are given up, in seconds."
     )
-    jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait.")
+    jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait or run.")
 
     @classmethod
     def settings_customise_sources(

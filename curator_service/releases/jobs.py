@@ -6,9 +6,9 @@ by then, and the database refuses its answer.
 """
 
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,9 +18,12 @@ from curator_service.http import log_without_data
 from curator_service.ledger import reservations
 from curator_service.ledger.book import new_id
 from curator_service.ledger.service import LedgerService
+from curator_service.limiter import ConcurrencyLimiter
 from curator_service.problems import Problem, Unavailable
 
 log = logging.getLogger("curator_service")
+
+JOBS_RETRY_AFTER_S = 10
 
 
 class Place:
@@ -34,6 +37,32 @@ class Place:
         self.work = work
 
 
+class FairQueue:
+    """A queue that serves principals in turn, whoever of them has how many jobs waiting."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[tuple[str, Callable[[], object]]]] = {}
+        self._ready = threading.Semaphore(0)
+        self._turn = threading.Lock()
+
+    def put(self, principal_id: str, job_id: str, work: Callable[[], object]) -> None:
+        """Add a job behind the others of its principal."""
+        with self._turn:
+            self._waiting.setdefault(principal_id, deque()).append((job_id, work))
+        self._ready.release()
+
+    def get(self) -> tuple[str, str, Callable[[], object]]:
+        """Wait for a job of the principal whose turn it is; return the principal, the job's id and its work."""
+        self._ready.acquire()
+        with self._turn:
+            principal_id = next(iter(self._waiting))
+            jobs = self._waiting.pop(principal_id)
+            job_id, work = jobs.popleft()
+            if jobs:
+                self._waiting[principal_id] = jobs  # behind everybody else
+        return principal_id, job_id, work
+
+
 class Workshop:
     """Runs jobs, shows that this worker lives, and gives up the jobs of workers that do not.
 
@@ -44,7 +73,7 @@ class Workshop:
     lease_s : float
         How long a worker may be silent.
     waiting_max : int
-        How many jobs may wait or run here.
+        How many jobs may wait or run here; half of them of one principal.
     now : callable
         The clock, for studies whose time is over.
     """
@@ -57,8 +86,8 @@ class Workshop:
         self.lease_s = lease_s
         self.worker_id = new_id("wrk_")
         self.now = now
-        self._places = threading.BoundedSemaphore(waiting_max)
-        self._queue: queue.SimpleQueue[tuple[str, Callable[[], object]]] = queue.SimpleQueue()
+        self._places = ConcurrencyLimiter(waiting_max, "jobs", retry_after_s=JOBS_RETRY_AFTER_S)
+        self._queue = FairQueue()
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
         self._stopping = threading.Event()
@@ -77,35 +106,38 @@ class Workshop:
             self._attended.discard(job_id)
 
     @contextmanager
-    def place(self, job_id: str) -> Iterator[Place]:
+    def place(self, job_id: str, principal_id: str) -> Iterator[Place]:
         """Hold a place in the queue while a job is reserved.
 
         Raises
         ------
-        Unavailable
+        TooManyRequests
             If as many jobs wait as may.
+        Unavailable
+            If this process is being stopped.
         """
-        if self._stopping.is_set() or not self._places.acquire(blocking=False):
-            raise Unavailable("As many jobs are waiting as may. Nothing was charged; send the request again later.")
+        if self._stopping.is_set():
+            raise Unavailable("The server is being stopped. Nothing was charged; send the request again.")
+        self._places.acquire(principal_id)
         self._attended.add(job_id)
         place = Place()
         try:
             yield place
         finally:
             if place.work is None:
-                self._leave(job_id)
+                self._leave(job_id, principal_id)
             else:
-                self._queue.put((job_id, place.work))
+                self._queue.put(principal_id, job_id, place.work)
                 self._begin("jobs", self._run)
 
-    def _leave(self, job_id: str) -> None:
+    def _leave(self, job_id: str, principal_id: str) -> None:
         self._attended.discard(job_id)
-        self._places.release()
+        self._places.release(principal_id)
 
     def _run(self) -> None:
         """Work on one job after the other, each to the end of its public time: the next one's begin tells nothing."""
         while True:
-            job_id, work = self._queue.get()
+            principal_id, job_id, work = self._queue.get()
             try:
                 if not self._stopping.is_set():
                     work()
@@ -114,7 +146,7 @@ class Workshop:
             except Exception as error:
                 log_without_data(job_id, error)
             finally:
-                self._leave(job_id)
+                self._leave(job_id, principal_id)
 
     def _begin(self, name: str, run: Callable[[], None]) -> None:
         """Start a thread once; it does not keep the process from ending."""

@@ -160,8 +160,8 @@ class Caller:
     ) -> httpx.Response:
         """Send a request with its key until it is answered or refused for good; follow its job, if it becomes one.
 
-        What promises another outcome (a lost answer, 503 ``busy``, 409 ``release-in-progress``) is sent again; nobody
-        else's hand is needed.
+        What promises another outcome (a lost answer, 503 ``busy``, 429, 409 ``release-in-progress``) is sent again;
+        nobody else's hand is needed.
         """
         end = time.monotonic() + within_s
         while True:
@@ -206,7 +206,7 @@ def slug(answer: httpx.Response) -> str:
 
 def is_retried(answer: httpx.Response) -> bool:
     """Tell whether an answer promises another outcome, and says when."""
-    if slug(answer) not in {"busy", "release-in-progress"}:
+    if slug(answer) not in {"busy", "release-in-progress", "too-many-requests"}:
         return False
     assert answer.headers["retry-after"].isdigit(), describe(answer)
     return True
@@ -286,7 +286,7 @@ class Town:
         """Return the name that a population or an analyst of this test has in the world."""
         return f"{self.prefix}{name}"
 
-    def open_account(self, name: str, limit: Price = AMPLE) -> str:
+    def open_account(self, name: str, limit: Price = AMPLE, *, row_capacity: int = 1000) -> str:
         """Create a population with a budget and one dataset, which all analysts may use; return its path."""
         self.world.curator.ledger.create_population(
             self.full(name),
@@ -296,8 +296,8 @@ class Town:
             delta=1e-6,
             actor="operator:test",
         )
-        dataset = f"{self.full(name)}_data"
-        registered = self.world.register(dataset, self.full(name), make_rows(40, seed=secrets.randbits(32)))
+        dataset, rows = f"{self.full(name)}_data", make_rows(40, seed=secrets.randbits(32))
+        registered = self.world.register(dataset, self.full(name), rows, row_capacity=row_capacity)
         for analyst in ANALYSTS:
             self.world.curator.identity.add_grant(self.full(analyst), registered)
         self.world.curator.database.dispose()  # the database is the servers' alone
