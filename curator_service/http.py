@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from curator_service.db import DATABASE_ERRORS
@@ -29,7 +30,7 @@ from curator_service.problems import (
 
 log = logging.getLogger("curator_service")
 
-_HEADERS = (
+SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -69,7 +70,7 @@ class RequestGuard:
             return
         instance = f"req_{secrets.token_hex(8)}"
         scope.setdefault("state", {})["instance"] = instance
-        extra = (*_HEADERS, (b"x-request-id", instance.encode()))
+        extra = (*SECURITY_HEADERS, (b"x-request-id", instance.encode()))
         started, received = False, 0
 
         async def guarded_send(message: Message) -> None:
@@ -89,6 +90,8 @@ class RequestGuard:
         try:
             _check_length(_declared_length(scope), self.body_bytes_max)
             await self.app(scope, guarded_receive, guarded_send)
+        except ClientDisconnect:
+            return  # whoever asked has left in the middle of the request: nothing was begun, and nobody listens
         except Exception as error:
             if started:
                 raise ConnectionAbortedError(instance) from None

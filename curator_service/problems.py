@@ -108,6 +108,22 @@ class BodyTooLarge(Problem):
     title = "The body is too large"
 
 
+class HeadTooLarge(Problem):
+    """The request line and the headers are larger than the server reads."""
+
+    slug = "head-too-large"
+    status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    title = "The headers are too large"
+
+
+class RequestTimeout(Problem):
+    """The request was not sent in time."""
+
+    slug = "request-timeout"
+    status = HTTPStatus.REQUEST_TIMEOUT
+    title = "The request was not sent in time"
+
+
 class MediaTypeUnsupported(Problem):
     """The body is not declared as JSON."""
 

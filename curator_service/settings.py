@@ -30,6 +30,7 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     workers: int = Field(1, ge=1, le=64)
+    connections_max: int = Field(400, ge=8, le=100_000, description="Open connections of one worker.")
     body_bytes_max: int = Field(64 * 1024, ge=1024, description="Largest request body.")
     synchronous_s: float = Field(
         1.0, ge=0, le=60, description="What takes longer, by public numbers, runs as a job, in seconds."
