@@ -17,6 +17,7 @@ from curator_service.limiter import ConcurrencyLimiter
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
 from curator_service.releases.jobs import Workshop
 from curator_service.releases.pace import Pace
+from curator_service.releases.presence import Presence
 from curator_service.releases.service import ReleaseService
 from curator_service.releases.studies import StudyService
 from curator_service.releases.till import Till
@@ -72,7 +73,14 @@ def make_curator(
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     datasets = DatasetService(database, ledger, storage, now)
     ledger.guard.checks.append(datasets.find_fault)
-    workshop = Workshop(database, ledger, lease_s=settings.lease_s, waiting_max=settings.jobs_waiting_max, now=now)
+    workshop = Workshop(
+        database,
+        ledger,
+        Presence(settings.anchor_folder / "workers"),
+        lease_s=settings.lease_s,
+        waiting_max=settings.jobs_waiting_max,
+        now=now,
+    )
     till = Till(
         database,
         ledger,

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import secrets
 import traceback
 from typing import Any, TypeVar
@@ -151,12 +152,24 @@ async def handle_http_exception(request: Request, error: Exception) -> Response:
     """Render what the framework refuses, echoing nothing of the input."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        problem: Problem = MethodNotAllowed("This address has other methods; /docs lists them.")
+        allowed = _allowed_methods(request, error)
+        problem: Problem = MethodNotAllowed(f"This address has the methods {allowed}.", headers={"Allow": allowed})
     elif error.status_code == 404:
         problem = NotFound("There is nothing at this address; /docs lists what there is.")
     else:
         problem = BodyMalformed("The request could not be read.")
     return render_problem(problem, request.state.instance)
+
+
+def _allowed_methods(request: Request, error: HTTPException) -> str:
+    """Return every method of an address: the framework names those of its first route alone, and of files none."""
+    documented = {
+        method.upper()
+        for template, item in request.app.openapi()["paths"].items()
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), request.url.path)
+        for method in item
+    }
+    return ", ".join(sorted(documented)) or (error.headers or {}).get("Allow", "GET, HEAD")
 
 
 class Call:

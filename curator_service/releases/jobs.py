@@ -1,8 +1,9 @@
 """The jobs of one process: a queue of public length, one thread that works, and one that looks for silent workers.
 
-A worker that died leaves reservations behind. Every worker shows a beat in the database; one whose beat stands still
-for a lease, by the watcher's own clock and no other, has its jobs given up. If it only slept, its reservation is closed
-by then, and the database refuses its answer.
+A worker that died leaves reservations behind. One of this machine has let go of its lock, and its jobs are given up at
+the next look: at once when it is started again. For the others every worker shows a beat in the database; one whose
+beat stands still for a lease, by the watcher's own clock and no other, has its jobs given up. If it only slept, its
+reservation is closed by then, and the database refuses its answer.
 """
 
 import logging
@@ -10,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from curator_service.clock import Clock, timestamp
 from curator_service.db import DATABASE_ERRORS, Database
@@ -20,6 +21,7 @@ from curator_service.ledger.book import new_id
 from curator_service.ledger.service import LedgerService
 from curator_service.limiter import ConcurrencyLimiter
 from curator_service.problems import Problem, Unavailable
+from curator_service.releases.presence import Presence
 
 log = logging.getLogger("curator_service")
 
@@ -72,6 +74,8 @@ class Workshop:
     ledger : LedgerService
     lease_s : float
         How long a worker may be silent.
+    presence : Presence
+        Tells which workers of this machine have ended.
     waiting_max : int
         How many jobs may wait or run here; half of them of one principal.
     now : callable
@@ -79,10 +83,18 @@ class Workshop:
     """
 
     def __init__(
-        self, database: Database, ledger: LedgerService, *, lease_s: float, waiting_max: int, now: Clock
+        self,
+        database: Database,
+        ledger: LedgerService,
+        presence: Presence,
+        *,
+        lease_s: float,
+        waiting_max: int,
+        now: Clock,
     ) -> None:
         self.database = database
         self.ledger = ledger
+        self.presence = presence
         self.lease_s = lease_s
         self.worker_id = new_id("wrk_")
         self.now = now
@@ -158,9 +170,13 @@ class Workshop:
     # --- Life and death of workers
 
     def start(self) -> None:
-        """Show this worker's beat from now on, and look for those whose beat stands still."""
+        """Show that this worker lives from now on, and look for those who do not: at once for those of this machine."""
+        if not self.presence.announce(self.worker_id):
+            log.warning("this worker holds no lock: if it is killed, its jobs are given up when its lease is over")
         with self.database.begin() as connection:
             reservations.register_worker(connection, self.worker_id)
+        with suppress(Problem):  # then the watcher tries again
+            self.sweep()
         self._begin("watcher", self._watch)
 
     def stop(self) -> None:
@@ -173,6 +189,7 @@ class Workshop:
                 self.ledger.end(job_id, reservations.VOIDED, actor="curator")
             with self.database.begin() as connection:
                 reservations.retire_worker(connection, self.worker_id)
+            self.presence.leave(self.worker_id)
         except DATABASE_ERRORS:
             log.warning("the database did not answer at shut-down; jobs are given up when the lease is over")
 
@@ -201,11 +218,20 @@ class Workshop:
             known = seen.get(owner)
             self._seen[owner] = (beat, moment) if known is None or known[0] != beat else known
         given_up = [job for job, owner, _beat in jobs if self._is_given_up(job, owner, moment)]
-        return [job for job in given_up if self.ledger.end(job, reservations.VOIDED, actor="curator")] + [
+        ended = [job for job in given_up if self.ledger.end(job, reservations.VOIDED, actor="curator")] + [
             study for study in expired if self.ledger.end(study, reservations.EXPIRED, actor="curator")
         ]
+        self._bury({owner for job, owner, _beat in jobs if job not in given_up})
+        return ended
 
     def _is_given_up(self, job: str, owner: str, moment: float) -> bool:
         if owner == self.worker_id:
             return job not in self._attended
-        return moment - self._seen[owner][1] >= self.lease_s
+        return moment - self._seen[owner][1] >= self.lease_s or self.presence.is_dead(owner)
+
+    def _bury(self, busy: set[str]) -> None:
+        """Forget the dead of this machine who have nothing open any more."""
+        for worker in set(self.presence.list_known()) - busy:
+            if self.presence.is_dead(worker, forget=True):
+                with self.database.begin() as connection:
+                    reservations.retire_worker(connection, worker)

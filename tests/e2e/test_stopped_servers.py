@@ -4,7 +4,6 @@ import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,19 +11,13 @@ import mutants
 import pytest
 from crowds import Crowd
 from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
-from towns import ANALYSTS, Caller, Server, Town, ball, box, describe, is_retried, slug, wait_for
+from towns import ANALYSTS, Caller, Town, ball, box, describe, is_retried, is_stopped, slug, wait_for
 from wishes import ASYNC
 
 pytestmark = pytest.mark.slow
 
 LOAD_S = 0.9
 HOLDS_ITS_KEY = "after INSERT idempotency_keys"
-
-
-def is_stopped(server: Server) -> bool:
-    """Tell whether a server's process was stopped by a signal."""
-    stat = Path(f"/proc/{server.process.pid}/stat").read_text(encoding="ascii")
-    return stat.rpartition(")")[2].split()[0] == "T"
 
 
 def sleep_past_the_lease(town: Town, **changes: str) -> None:

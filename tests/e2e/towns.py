@@ -72,11 +72,16 @@ class Server:
         assert self.child is not None
         return self.child
 
-    def start(self) -> "Server":
-        """Start, and wait until it answers."""
+    def launch(self) -> Child:
+        """Start, and do not wait."""
         assert self.child is None or self.child.poll() is not None, "it runs already"
         arguments = {"port": self.port, "log_level": self._log_level}
         self.child = self._nursery.fork("faulty:serve", arguments, self.environment, self._log)
+        return self.child
+
+    def start(self) -> "Server":
+        """Start, and wait until it answers."""
+        self.child = self.launch()
         end = time.monotonic() + READY_S
         while not self._is_ready():
             assert self.child.poll() is None, f"the server ended: {self.child.text[-3000:]}"
@@ -107,6 +112,12 @@ class Server:
         if self.child is not None and self.child.poll() is None:
             self.child.signal(signal.SIGCONT)
             self.kill()
+
+
+def is_stopped(server: Server) -> bool:
+    """Tell whether a server's process was stopped by a signal."""
+    stat = Path(f"/proc/{server.process.pid}/stat").read_text(encoding="ascii")
+    return stat.rpartition(")")[2].split()[0] == "T"
 
 
 class Caller:
