@@ -34,6 +34,8 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "body-too-large": RequestInvalidError,
     "media-type-unsupported": RequestInvalidError,
     "too-many-requests": RequestInvalidError,
+    "head-too-large": RequestInvalidError,
+    "request-timeout": ServiceUnavailableError,
     "request-invalid": RequestInvalidError,
     "idempotency-key-reused": RequestInvalidError,
     "release-in-progress": ServiceUnavailableError,

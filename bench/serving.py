@@ -23,6 +23,7 @@ from curator_service.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 EMPTY_PATH = "/bench/empty"
+GUARDED = "curator_service.connections:GuardedProtocol"
 
 
 def create_bench_app() -> FastAPI:
@@ -80,6 +81,7 @@ def serve(
     workers: int = 1,
     url: str | None = None,
     app: str = "bench.serving:create_bench_app",
+    http: str = GUARDED,
 ) -> Iterator[Server]:
     """Start a curator in a temporary folder on disk; stop it and remove the folder at the end.
 
@@ -92,7 +94,7 @@ def serve(
         set_up(curator, Path(folder))
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
-        command = [sys.executable, "-m", "uvicorn", app, "--factory", "--no-access-log"]
+        command = [sys.executable, "-m", "uvicorn", app, "--factory", "--no-access-log", "--http", http]
         process = subprocess.Popen(
             [*command, "--port", str(port), "--workers", str(workers), "--log-level", "warning"],
             cwd=ROOT,

@@ -1,18 +1,21 @@
 """The HTTP application: the composition root, and the only file that knows every slice's routes."""
 
+import functools
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from anyio import to_thread
 from fastapi import FastAPI, Response
 from fastapi_offline import FastAPIOffline
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
 from curator_service.clock import Clock, utc_now
-from curator_service.curator import make_curator
+from curator_service.curator import THREADS, make_curator
 from curator_service.datasets import routes as dataset_routes
 from curator_service.http import RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.ledger import routes as ledger_routes
@@ -20,6 +23,7 @@ from curator_service.ledger.schemas import LimitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
 from curator_service.problems import PROBLEM_SCHEMA, Problem
+from curator_service.readiness import Readiness
 from curator_service.releases import routes as release_routes
 from curator_service.releases.schemas import ReleaseRequest, StudyRequest
 from curator_service.settings import Settings
@@ -42,12 +46,14 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
     """
     settings = Settings() if settings is None else settings
     curator = make_curator(settings, noise=noise, now=now)
+    readiness = Readiness(curator)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
             run_self_test()
+            to_thread.current_default_thread_limiter().total_tokens = THREADS
             curator.ledger.guard.start()
             curator.workshop.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
@@ -55,6 +61,7 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
             gc.freeze()
             yield
             gc.unfreeze()
+        readiness.close()
         curator.close()
 
     app = FastAPIOffline(
@@ -73,34 +80,34 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
     app.add_exception_handler(HTTPException, handle_http_exception)
     for router in (dataset_routes.router, ledger_routes.router, release_routes.router):
         app.include_router(router)
-    _add_health(app)
-    _add_request_schemas(app)
+    _add_health(app, readiness)
+    _add_document(app)
     return app
 
 
-def _add_health(app: FastAPI) -> None:
-    @app.get("/healthz", tags=["health"], summary="The process is alive")
+def _add_health(app: FastAPI, readiness: Readiness) -> None:
+    anybody: dict[str, Any] = {"security": []}
+
+    @app.get("/healthz", tags=["health"], summary="The process is alive", openapi_extra=anybody)
     async def healthz() -> Response:
         return json_response({"status": "alive"})
 
     @app.get(
-        "/readyz", tags=["health"], summary="The database answers, its schema is current, and the ledger is not sealed"
+        "/readyz",
+        tags=["health"],
+        summary="The database answers, its schema is current, disks are written, and the ledger is not sealed",
+        openapi_extra=anybody,
     )
-    def readyz() -> Response:
-        curator = app.state.curator
-        try:
-            current, head = curator.database.revisions()
-            sealed = current == head and bool(curator.ledger.guard.reason())
-        except Exception:
-            current, head, sealed = None, "", False
-        status = "sealed" if sealed else "ready" if current == head else "not ready"
+    async def readyz() -> Response:
+        status = await readiness.status()
         return json_response({"status": status}, 200 if status == "ready" else 503)
 
 
-def _add_request_schemas(app: FastAPI) -> None:
-    """Put what the doors check themselves into the OpenAPI document: the token and the models of bodies."""
+def _add_document(app: FastAPI) -> None:
+    """Add what the doors check themselves to the OpenAPI document, the token and models of bodies; write it once."""
     generate = app.openapi
 
+    @functools.cache
     def openapi() -> dict[str, Any]:
         document = generate()
         parts: dict[str, Any] = {}
@@ -113,3 +120,15 @@ def _add_request_schemas(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
+
+    @functools.cache
+    def written() -> bytes:
+        return to_json(openapi())
+
+    address = app.openapi_url
+    assert address is not None
+    app.router.routes[:] = [route for route in app.router.routes if getattr(route, "path", "") != address]
+
+    @app.get(address, include_in_schema=False)
+    async def document() -> Response:
+        return Response(written(), media_type="application/json")

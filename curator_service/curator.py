@@ -13,13 +13,18 @@ from curator_service.ledger.guard import Guard, holds_receipt
 from curator_service.ledger.limits import LimitService
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.signing import KeyRing
+from curator_service.limiter import ConcurrencyLimiter
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
 from curator_service.releases.jobs import Workshop
 from curator_service.releases.pace import Pace
+from curator_service.releases.presence import Presence
 from curator_service.releases.service import ReleaseService
 from curator_service.releases.studies import StudyService
 from curator_service.releases.till import Till
 from curator_service.settings import Settings
+
+THREADS = 40
+"""Requests that a process works on at once: what the framework's pool has threads for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Curator:
     workshop: Workshop
     releases: ReleaseService
     studies: StudyService
+    requests: ConcurrencyLimiter
 
     def close(self) -> None:
         """Give up what this process works on, and close its connections."""
@@ -67,13 +73,21 @@ def make_curator(
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     datasets = DatasetService(database, ledger, storage, now)
     ledger.guard.checks.append(datasets.find_fault)
-    workshop = Workshop(database, ledger, lease_s=settings.lease_s, waiting_max=settings.jobs_waiting_max, now=now)
+    workshop = Workshop(
+        database,
+        ledger,
+        Presence(settings.anchor_folder / "workers"),
+        lease_s=settings.lease_s,
+        waiting_max=settings.jobs_waiting_max,
+        now=now,
+    )
     till = Till(
         database,
         ledger,
         datasets,
         SystemNoise() if noise is None else noise,
         workshop,
+        passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
         pace=Pace() if pace is None else pace,
         now=now,
     )
@@ -89,8 +103,9 @@ def make_curator(
             database,
             ledger,
             till,
-            synchronous_row_capacity=settings.synchronous_row_capacity,
+            synchronous_s=settings.synchronous_s,
             now=now,
         ),
         studies=StudyService(database, ledger, now),
+        requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )

@@ -1,7 +1,11 @@
 """The database: two engines on one URL, units of work, and the migrations' head."""
 
+import functools
+import logging
+import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +22,8 @@ from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase
 
+log = logging.getLogger("curator_service")
+
 BUSY_TIMEOUT_MS = 30_000
 SERVICE_GROUP = "curator_service"
 """The role of PostgreSQL that may do the service's work, and change no history; a migration makes it."""
@@ -32,6 +38,28 @@ DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 def is_passing(error: BaseException) -> bool:
     """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
     return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
+
+
+_SQLITE_OF_DISK = {
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOTADB,
+}
+
+
+def is_of_disk(error: BaseException) -> bool:
+    """Tell whether the database could not write, or read, its files: not a matter of the moment."""
+    cause = getattr(error, "orig", error)
+    if isinstance(cause, psycopg.Error):
+        return cause.sqlstate == "53100" or (cause.sqlstate or "").startswith("58")  # disk_full; system errors
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_OF_DISK
+
+
+class DatabaseReplaced(sqlite3.OperationalError):
+    """The file of the embedded database is another one than this process has open."""
 
 
 class Base(DeclarativeBase):
@@ -76,11 +104,14 @@ class Database:
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
         self._local = threading.local()
+        self._file: os.stat_result | None = None
+        self.fault = ""
+        self.failed_at = float("-inf")
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
         self._turn = threading.Lock() if self.is_sqlite else None
         if self.is_sqlite:
             for engine in (self._writer, self._reader):
-                event.listen(engine, "connect", _configure_sqlite)
+                event.listen(engine, "connect", self._open_sqlite)
             event.listen(self._writer, "begin", _begin_immediate)
         else:
             event.listen(self._writer, "connect", _configure_postgres)
@@ -97,16 +128,57 @@ class Database:
         """Open a unit of work: committed, durably, on success; undone on any exception.
 
         On SQLite it holds the write lock from the start, so that what it reads cannot change under it.
+
+        Raises
+        ------
+        DatabaseReplaced
+            If the embedded database's file is another one than was opened: what was written is in a file without a
+            name then, and nobody must be told that it is stored.
         """
         if getattr(self._local, "writing", False):
             raise RuntimeError("a unit of work was opened within another: it would wait for itself")
         self._end_sitting()  # whoever waits for the writer's turn must not keep readers waiting
         self._local.writing = True
         try:
+            self.check_file()
             with self._in_line(), self._writer.begin() as connection:
                 yield connection
+            self.check_file()
+        except DATABASE_ERRORS as error:
+            if is_of_disk(error):
+                self.failed_at = time.monotonic()
+            raise
         finally:
             self._local.writing = False
+
+    def check_file(self) -> None:
+        """Check that the embedded database's file is the one that this process has open.
+
+        Raises
+        ------
+        DatabaseReplaced
+            From then on always, until every connection is closed.
+        """
+        if self._file is None:
+            return
+        if not self.fault:
+            path = Path(str(self.url.database))
+            try:
+                is_same = os.path.samestat(path.stat(), self._file)
+            except OSError:
+                is_same = False
+            if not is_same:
+                self.fault = f"the database's file {path} was replaced, moved or removed while the curator ran"
+                log.error("SEALED: %s. Nothing is released until it is started again.", self.fault)
+        if self.fault:
+            raise DatabaseReplaced(self.fault)
+
+    def _open_sqlite(self, connection: Any, record: Any) -> None:
+        """Note which file was opened, or check that it is the one of the other connections."""
+        self.check_file()
+        _configure_sqlite(connection, record)
+        if self._file is None and self.url.database:
+            self._file = Path(self.url.database).stat()
 
     @contextmanager
     def _in_line(self) -> Iterator[None]:
@@ -184,7 +256,7 @@ class Database:
         """Return the schema's revision and the migrations' head."""
         with self._reader.connect() as connection:
             current = MigrationContext.configure(connection).get_current_revision()
-        return current, ScriptDirectory.from_config(_migration_config()).get_current_head()
+        return current, _head_revision()
 
     def has_group(self) -> bool:
         """Tell whether the group that the service needs on PostgreSQL has its rights; the embedded one needs none."""
@@ -198,6 +270,7 @@ class Database:
         """Close every pooled connection."""
         self._writer.dispose()
         self._reader.dispose()
+        self._file, self.fault = None, ""
 
     @property
     def engine(self) -> Engine:
@@ -280,6 +353,12 @@ def _migration_config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations_dir()))
     return config
+
+
+@functools.cache
+def _head_revision() -> str | None:
+    """Return the newest revision: reading the migrations takes milliseconds, and they do not change under a process."""
+    return ScriptDirectory.from_config(_migration_config()).get_current_head()
 
 
 def _configure_sqlite(connection: Any, _record: Any) -> None:

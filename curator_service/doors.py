@@ -87,7 +87,8 @@ def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Aw
             with curator.database.sitting():
                 principal = curator.identity.authenticate(call.authorization)
                 visit = Visit(curator, call, principal, curator.identity.authorize(principal, action))
-                return function(visit, **parameters)
+                with curator.requests.place(principal.id):
+                    return function(visit, **parameters)
 
         async def endpoint(request: Request, **parameters: object) -> Response:
             call = Call(request.headers, request.query_params, await request.body())

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import secrets
 import traceback
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from curator_service.db import DATABASE_ERRORS
@@ -29,7 +31,7 @@ from curator_service.problems import (
 
 log = logging.getLogger("curator_service")
 
-_HEADERS = (
+SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -69,7 +71,7 @@ class RequestGuard:
             return
         instance = f"req_{secrets.token_hex(8)}"
         scope.setdefault("state", {})["instance"] = instance
-        extra = (*_HEADERS, (b"x-request-id", instance.encode()))
+        extra = (*SECURITY_HEADERS, (b"x-request-id", instance.encode()))
         started, received = False, 0
 
         async def guarded_send(message: Message) -> None:
@@ -89,6 +91,8 @@ class RequestGuard:
         try:
             _check_length(_declared_length(scope), self.body_bytes_max)
             await self.app(scope, guarded_receive, guarded_send)
+        except ClientDisconnect:
+            return  # whoever asked has left in the middle of the request: nothing was begun, and nobody listens
         except Exception as error:
             if started:
                 raise ConnectionAbortedError(instance) from None
@@ -148,12 +152,24 @@ async def handle_http_exception(request: Request, error: Exception) -> Response:
     """Render what the framework refuses, echoing nothing of the input."""
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        problem: Problem = MethodNotAllowed("This address has other methods; /docs lists them.")
+        allowed = _allowed_methods(request, error)
+        problem: Problem = MethodNotAllowed(f"This address has the methods {allowed}.", headers={"Allow": allowed})
     elif error.status_code == 404:
         problem = NotFound("There is nothing at this address; /docs lists what there is.")
     else:
         problem = BodyMalformed("The request could not be read.")
     return render_problem(problem, request.state.instance)
+
+
+def _allowed_methods(request: Request, error: HTTPException) -> str:
+    """Return every method of an address: the framework names those of its first route alone, and of files none."""
+    documented = {
+        method.upper()
+        for template, item in request.app.openapi()["paths"].items()
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), request.url.path)
+        for method in item
+    }
+    return ", ".join(sorted(documented)) or (error.headers or {}).get("Allow", "GET, HEAD")
 
 
 class Call:

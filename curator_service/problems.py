@@ -1,6 +1,7 @@
 """RFC 9457 problems: a refusal is a `Problem`, raised where the rule lives and rendered in one place."""
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, ClassVar
 
@@ -15,6 +16,8 @@ class Problem(Exception):
     detail : str
         What rule was broken, what was asked and what would have worked. Public numbers and the caller's own words
         only: nothing that depends on a row.
+    headers : mapping of str to str, optional
+        Of this refusal, beside those of its class.
     **members
         Extension members of the problem object.
     """
@@ -22,11 +25,12 @@ class Problem(Exception):
     slug: ClassVar[str]
     status: ClassVar[HTTPStatus]
     title: ClassVar[str]
-    headers: ClassVar[dict[str, str]] = {}
+    default_headers: ClassVar[dict[str, str]] = {}
 
-    def __init__(self, detail: str, **members: Any) -> None:
+    def __init__(self, detail: str, *, headers: Mapping[str, str] | None = None, **members: Any) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.headers = self.default_headers | dict(headers or {})
         self.members = members
 
     def render(self, instance: str) -> bytes:
@@ -104,6 +108,22 @@ class BodyTooLarge(Problem):
     title = "The body is too large"
 
 
+class HeadTooLarge(Problem):
+    """The request line and the headers are larger than the server reads."""
+
+    slug = "head-too-large"
+    status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    title = "The headers are too large"
+
+
+class RequestTimeout(Problem):
+    """The request was not sent in time."""
+
+    slug = "request-timeout"
+    status = HTTPStatus.REQUEST_TIMEOUT
+    title = "The request was not sent in time"
+
+
 class MediaTypeUnsupported(Problem):
     """The body is not declared as JSON."""
 
@@ -125,13 +145,31 @@ class RequestInvalid(Problem):
         return cls(detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
+class TooManyRequests(Problem):
+    """As much is worked on as may be: refused before anything is charged, reserved, or tied to a key.
+
+    Parameters
+    ----------
+    detail : str
+    retry_after_s : int
+        When to ask again, in seconds.
+    """
+
+    slug = "too-many-requests"
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    title = "Too many requests are being worked on"
+
+    def __init__(self, detail: str, *, retry_after_s: int) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after_s)})
+
+
 class Unavailable(Problem):
     """Something that the service needs does not answer, or is busy; the same request may be sent again."""
 
     slug = "busy"
     status = HTTPStatus.SERVICE_UNAVAILABLE
     title = "The service cannot answer now"
-    headers: ClassVar = {"Retry-After": "1"}
+    default_headers: ClassVar = {"Retry-After": "1"}
 
 
 class InternalError(Problem):

@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from sqlalchemy import make_url
 
 CONFIG_VARIABLE = "CURATOR_CONFIG"
 
@@ -27,17 +28,22 @@ class Settings(BaseSettings):
         "folder if not set.",
     )
     database_url: str | None = Field(None, description="SQLAlchemy URL; the embedded SQLite file if not set.")
+    database_password_file: Path | None = Field(
+        None, description="File that holds the password of the database's URL, and nothing else."
+    )
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     workers: int = Field(1, ge=1, le=64)
+    connections_max: int = Field(400, ge=8, le=100_000, description="Open connections of one worker.")
     body_bytes_max: int = Field(64 * 1024, ge=1024, description="Largest request body.")
-    synchronous_row_capacity: int = Field(
-        20_000_000, ge=1, description="A pass over the rows of a dataset declared larger than this runs as a job."
+    synchronous_s: float = Field(
+        1.0, ge=0, le=60, description="What takes longer, by public numbers, runs as a job, in seconds."
     )
+    passes_max: int = Field(4, ge=1, le=32, description="Releases that take time, for whose answers callers wait.")
     lease_s: float = Field(
         15.0, ge=0.1, le=3600, description="How long a worker may be silent before its jobs are given up, in seconds."
     )
-    jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait.")
+    jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait or run.")
 
     @classmethod
     def settings_customise_sources(
@@ -57,6 +63,17 @@ class Settings(BaseSettings):
             raise FileNotFoundError(f"{CONFIG_VARIABLE} names a file that does not exist: {path}")
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, path)
 
+    @field_validator("database_password_file")
+    @classmethod
+    def _is_readable(cls, path: Path | None) -> Path | None:
+        """Refuse a file that cannot be read here, where the setting is named."""
+        try:
+            if path is not None and not path.read_text(encoding="utf-8").strip():
+                raise ValueError("the file is empty")
+        except OSError as error:
+            raise ValueError(f"the file cannot be read: {error.strerror}") from None
+        return path
+
     @property
     def keys_folder(self) -> Path:
         """Where the private signing keys are."""
@@ -70,5 +87,10 @@ class Settings(BaseSettings):
 
     @property
     def url(self) -> str:
-        """The database URL."""
-        return self.database_url or f"sqlite:///{self.data_dir.absolute() / 'curator.sqlite3'}"
+        """The database URL, with the password of its file."""
+        if self.database_url is None:
+            return f"sqlite:///{self.data_dir.absolute() / 'curator.sqlite3'}"
+        if self.database_password_file is None:
+            return self.database_url
+        password = self.database_password_file.read_text(encoding="utf-8").strip()
+        return make_url(self.database_url).set(password=password).render_as_string(hide_password=False)

@@ -21,6 +21,8 @@ def serve(
     """Serve the HTTP interface. Put a TLS proxy in front: tokens travel in the header."""
     import uvicorn  # noqa: PLC0415 -- the other commands start faster without the server
 
+    from curator_service.connections import server_options  # noqa: PLC0415
+
     settings = read_settings()
     with open_curator() as curator:
         reason = curator.ledger.guard.start()  # the database answers, and its ledger holds
@@ -37,8 +39,8 @@ def serve(
         port=settings.port if port is None else port,
         workers=settings.workers if workers is None else workers,
         access_log=access_log,
-        server_header=False,
         log_level="info",
+        **server_options(settings),
     )
 
 

@@ -21,7 +21,7 @@ class AuthenticationRequired(Problem):
     slug = "authentication-required"
     status = HTTPStatus.UNAUTHORIZED
     title = "Authentication is required"
-    headers: ClassVar = {"WWW-Authenticate": "Bearer"}
+    default_headers: ClassVar = {"WWW-Authenticate": "Bearer"}
 
 
 class PermissionDenied(Problem):

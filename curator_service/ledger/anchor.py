@@ -40,6 +40,7 @@ class Anchor:
         self._seen: dict[str, Checkpoint] = {}
         self._read_up_to = 0
         self._waiting: dict[str, SignedCheckpoint] = {}
+        self.failed_at = float("-inf")
         self._guard, self._turn, self._reading = threading.Lock(), threading.Lock(), threading.Lock()
 
     @property
@@ -84,7 +85,7 @@ class Anchor:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise AnchorError(f"the anchor in {self.folder} cannot be read: {error.strerror}") from None
+            raise self._fails("read", error) from None
 
     def move(self, signed: SignedCheckpoint) -> None:
         """Write a checkpoint down, unless a higher one of its population is.
@@ -114,7 +115,7 @@ class Anchor:
                 with self._locked():
                     self._append(batch)
             except OSError as error:
-                raise AnchorError(f"the anchor in {self.folder} cannot be written: {error.strerror}") from None
+                raise self._fails("written", error) from None
             for written in batch.values():
                 self.notice(written.checkpoint)
                 self._written[written.checkpoint.population] = written.checkpoint.order
@@ -130,7 +131,11 @@ class Anchor:
             with self._in_line(), self._locked():
                 self._append({signed.checkpoint.population: signed})
         except OSError as error:
-            raise AnchorError(f"the anchor in {self.folder} cannot be written: {error.strerror}") from None
+            raise self._fails("written", error) from None
+
+    def _fails(self, to_be: str, error: OSError) -> AnchorError:
+        self.failed_at = time.monotonic()
+        return AnchorError(f"the anchor in {self.folder} cannot be {to_be}: {error.strerror}")
 
     def read(self) -> dict[str, SignedCheckpoint]:
         """Return the highest checkpoint of each population: two processes may have written in another order than that.
@@ -160,7 +165,7 @@ class Anchor:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise AnchorError(f"the anchor in {self.folder} cannot be read: {error.strerror}") from None
+            raise self._fails("read", error) from None
         return self._parse(content)
 
     def _parse(self, content: bytes) -> list[SignedCheckpoint]:

@@ -71,8 +71,16 @@ class Guard:
         self.trust = trust
         self.checks: list[Callable[[], str]] = []
         self.now = now
-        self.doubt = ""
+        self._doubt = ""
         self._signed: set[str] = set()
+
+    @property
+    def doubt(self) -> str:
+        """Why this process releases nothing until it is started again; empty where nothing is wrong.
+
+        A key or an anchor could not be read, or the database's file is not the one that was opened.
+        """
+        return self._doubt or self.database.fault
 
     @property
     def anchor(self) -> Anchor:
@@ -101,9 +109,10 @@ class Guard:
     def status(self) -> tuple[str, str]:
         """Return why and since when the curator is sealed; two empty texts while it is not.
 
-        What only this process cannot do, for want of a key or an anchor that it can read, is its `doubt`: it ends when
-        the process is started with them.
+        What is wrong with this process alone is its `doubt`: it ends when the process is started anew.
         """
+        if self.database.fault:
+            return self.database.fault, ""
         with self.database.read() as connection:
             reason, since = find_seal(connection)
         return (reason, since) if reason else (self.doubt, "")
@@ -134,15 +143,15 @@ class Guard:
 
         Reads every entry once: hashes, links and sums of all, the last signature of each chain, and the anchor.
         """
-        self.doubt = ""
+        self._doubt = ""
         reason = self.reason()
         if reason:
             return reason
         try:
             reason = self._find_fault()
         except (AnchorError, SigningError) as error:
-            self.doubt = str(error)
-            return self.doubt
+            self._doubt = str(error)
+            return self._doubt
         if reason:
             self.seal(reason)
         return reason

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from curator_service.clock import Clock, timestamp, utc_now
-from curator_service.db import Database
+from curator_service.db import Database, DatabaseReplaced
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import AnchorError
 from curator_service.ledger.book import Contradiction, Ledger, Payer, Refused
@@ -118,6 +118,8 @@ class LedgerService:
                 yield Ledger(connection, signer, self.guard.trust)
         except Contradiction as found:
             self.guard.seal(str(found))
+            raise unverified() from None
+        except DatabaseReplaced:
             raise unverified() from None
         except AnchorError as error:
             log.error("%s", error)  # noqa: TRY400 -- the message says it all

@@ -1,16 +1,17 @@
 """The jobs of one process: a queue of public length, one thread that works, and one that looks for silent workers.
 
-A worker that died leaves reservations behind. Every worker shows a beat in the database; one whose beat stands still
-for a lease, by the watcher's own clock and no other, has its jobs given up. If it only slept, its reservation is closed
-by then, and the database refuses its answer.
+A worker that died leaves reservations behind. One of this machine has let go of its lock, and its jobs are given up at
+the next look: at once when it is started again. For the others every worker shows a beat in the database; one whose
+beat stands still for a lease, by the watcher's own clock and no other, has its jobs given up. If it only slept, its
+reservation is closed by then, and the database refuses its answer.
 """
 
 import logging
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from curator_service.clock import Clock, timestamp
 from curator_service.db import DATABASE_ERRORS, Database
@@ -18,9 +19,13 @@ from curator_service.http import log_without_data
 from curator_service.ledger import reservations
 from curator_service.ledger.book import new_id
 from curator_service.ledger.service import LedgerService
+from curator_service.limiter import ConcurrencyLimiter
 from curator_service.problems import Problem, Unavailable
+from curator_service.releases.presence import Presence
 
 log = logging.getLogger("curator_service")
+
+JOBS_RETRY_AFTER_S = 10
 
 
 class Place:
@@ -34,6 +39,32 @@ class Place:
         self.work = work
 
 
+class FairQueue:
+    """A queue that serves principals in turn, whoever of them has how many jobs waiting."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[tuple[str, Callable[[], object]]]] = {}
+        self._ready = threading.Semaphore(0)
+        self._turn = threading.Lock()
+
+    def put(self, principal_id: str, job_id: str, work: Callable[[], object]) -> None:
+        """Add a job behind the others of its principal."""
+        with self._turn:
+            self._waiting.setdefault(principal_id, deque()).append((job_id, work))
+        self._ready.release()
+
+    def get(self) -> tuple[str, str, Callable[[], object]]:
+        """Wait for a job of the principal whose turn it is; return the principal, the job's id and its work."""
+        self._ready.acquire()
+        with self._turn:
+            principal_id = next(iter(self._waiting))
+            jobs = self._waiting.pop(principal_id)
+            job_id, work = jobs.popleft()
+            if jobs:
+                self._waiting[principal_id] = jobs  # behind everybody else
+        return principal_id, job_id, work
+
+
 class Workshop:
     """Runs jobs, shows that this worker lives, and gives up the jobs of workers that do not.
 
@@ -43,22 +74,32 @@ class Workshop:
     ledger : LedgerService
     lease_s : float
         How long a worker may be silent.
+    presence : Presence
+        Tells which workers of this machine have ended.
     waiting_max : int
-        How many jobs may wait or run here.
+        How many jobs may wait or run here; half of them of one principal.
     now : callable
         The clock, for studies whose time is over.
     """
 
     def __init__(
-        self, database: Database, ledger: LedgerService, *, lease_s: float, waiting_max: int, now: Clock
+        self,
+        database: Database,
+        ledger: LedgerService,
+        presence: Presence,
+        *,
+        lease_s: float,
+        waiting_max: int,
+        now: Clock,
     ) -> None:
         self.database = database
         self.ledger = ledger
+        self.presence = presence
         self.lease_s = lease_s
         self.worker_id = new_id("wrk_")
         self.now = now
-        self._places = threading.BoundedSemaphore(waiting_max)
-        self._queue: queue.SimpleQueue[tuple[str, Callable[[], object]]] = queue.SimpleQueue()
+        self._places = ConcurrencyLimiter(waiting_max, "jobs", retry_after_s=JOBS_RETRY_AFTER_S)
+        self._queue = FairQueue()
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
         self._stopping = threading.Event()
@@ -77,35 +118,38 @@ class Workshop:
             self._attended.discard(job_id)
 
     @contextmanager
-    def place(self, job_id: str) -> Iterator[Place]:
+    def place(self, job_id: str, principal_id: str) -> Iterator[Place]:
         """Hold a place in the queue while a job is reserved.
 
         Raises
         ------
-        Unavailable
+        TooManyRequests
             If as many jobs wait as may.
+        Unavailable
+            If this process is being stopped.
         """
-        if self._stopping.is_set() or not self._places.acquire(blocking=False):
-            raise Unavailable("As many jobs are waiting as may. Nothing was charged; send the request again later.")
+        if self._stopping.is_set():
+            raise Unavailable("The server is being stopped. Nothing was charged; send the request again.")
+        self._places.acquire(principal_id)
         self._attended.add(job_id)
         place = Place()
         try:
             yield place
         finally:
             if place.work is None:
-                self._leave(job_id)
+                self._leave(job_id, principal_id)
             else:
-                self._queue.put((job_id, place.work))
+                self._queue.put(principal_id, job_id, place.work)
                 self._begin("jobs", self._run)
 
-    def _leave(self, job_id: str) -> None:
+    def _leave(self, job_id: str, principal_id: str) -> None:
         self._attended.discard(job_id)
-        self._places.release()
+        self._places.release(principal_id)
 
     def _run(self) -> None:
         """Work on one job after the other, each to the end of its public time: the next one's begin tells nothing."""
         while True:
-            job_id, work = self._queue.get()
+            principal_id, job_id, work = self._queue.get()
             try:
                 if not self._stopping.is_set():
                     work()
@@ -114,7 +158,7 @@ class Workshop:
             except Exception as error:
                 log_without_data(job_id, error)
             finally:
-                self._leave(job_id)
+                self._leave(job_id, principal_id)
 
     def _begin(self, name: str, run: Callable[[], None]) -> None:
         """Start a thread once; it does not keep the process from ending."""
@@ -126,9 +170,13 @@ class Workshop:
     # --- Life and death of workers
 
     def start(self) -> None:
-        """Show this worker's beat from now on, and look for those whose beat stands still."""
+        """Show that this worker lives from now on, and look for those who do not: at once for those of this machine."""
+        if not self.presence.announce(self.worker_id):
+            log.warning("this worker holds no lock: if it is killed, its jobs are given up when its lease is over")
         with self.database.begin() as connection:
             reservations.register_worker(connection, self.worker_id)
+        with suppress(Problem):  # then the watcher tries again
+            self.sweep()
         self._begin("watcher", self._watch)
 
     def stop(self) -> None:
@@ -141,6 +189,7 @@ class Workshop:
                 self.ledger.end(job_id, reservations.VOIDED, actor="curator")
             with self.database.begin() as connection:
                 reservations.retire_worker(connection, self.worker_id)
+            self.presence.leave(self.worker_id)
         except DATABASE_ERRORS:
             log.warning("the database did not answer at shut-down; jobs are given up when the lease is over")
 
@@ -169,11 +218,20 @@ class Workshop:
             known = seen.get(owner)
             self._seen[owner] = (beat, moment) if known is None or known[0] != beat else known
         given_up = [job for job, owner, _beat in jobs if self._is_given_up(job, owner, moment)]
-        return [job for job in given_up if self.ledger.end(job, reservations.VOIDED, actor="curator")] + [
+        ended = [job for job in given_up if self.ledger.end(job, reservations.VOIDED, actor="curator")] + [
             study for study in expired if self.ledger.end(study, reservations.EXPIRED, actor="curator")
         ]
+        self._bury({owner for job, owner, _beat in jobs if job not in given_up})
+        return ended
 
     def _is_given_up(self, job: str, owner: str, moment: float) -> bool:
         if owner == self.worker_id:
             return job not in self._attended
-        return moment - self._seen[owner][1] >= self.lease_s
+        return moment - self._seen[owner][1] >= self.lease_s or self.presence.is_dead(owner)
+
+    def _bury(self, busy: set[str]) -> None:
+        """Forget the dead of this machine who have nothing open any more."""
+        for worker in set(self.presence.list_known()) - busy:
+            if self.presence.is_dead(worker, forget=True):
+                with self.database.begin() as connection:
+                    reservations.retire_worker(connection, worker)

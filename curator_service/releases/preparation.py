@@ -22,10 +22,10 @@ from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
 TERMS_MAX = 1000
 PASS_WORK_MAX = 1_000_000_000_000
 """Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
-SYNCHRONOUS_WORK_MAX = 20_000_000_000
-"""Beyond so many it runs as a job: a request would wait for more than a minute."""
 IMMEDIATE_ENTRIES_MAX = 5_000
 """Beyond so many the account is not locked while noise is drawn, and the answer written: some milliseconds."""
+ENTRY_S = 4e-6
+"""What an entry of an answer takes about, drawn, added and written, in seconds."""
 
 _UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
@@ -55,15 +55,18 @@ class Prepared:
     @property
     def is_immediate(self) -> bool:
         """Whether it takes no time worth naming, and none that depends on rows: decided by declarations."""
-        terms, targets = len(self.plan.design.terms), len(self.plan.design.targets)
-        return self.duration_s == 0 and terms * (terms + targets) <= IMMEDIATE_ENTRIES_MAX
+        return self.duration_s == 0 and self.entry_count <= IMMEDIATE_ENTRIES_MAX
 
-    def is_long(self, synchronous_row_capacity: int) -> bool:
-        """Tell whether the request runs as a job, whatever the caller prefers: decided by declarations."""
-        capacity, design = self.dataset.manifest.row_capacity, self.plan.design
-        work = capacity * (len(design.terms) + len(design.targets)) ** 2
-        too_long = capacity > synchronous_row_capacity or work > SYNCHRONOUS_WORK_MAX
-        return too_long and needs_pass(design, self.plan.row_map)
+    @property
+    def entry_count(self) -> int:
+        """How many numbers XᵀX and Xᵀy have."""
+        terms, targets = len(self.plan.design.terms), len(self.plan.design.targets)
+        return terms * (terms + targets)
+
+    @property
+    def expected_s(self) -> float:
+        """How long the request takes about, in seconds: what decides whether it runs as a job is public."""
+        return 0.0 if self.is_immediate else self.duration_s + self.entry_count * ENTRY_S
 
     @property
     def duration_s(self) -> float:

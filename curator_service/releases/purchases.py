@@ -39,7 +39,7 @@ class ReleaseInProgress(Problem):
     slug = "release-in-progress"
     status = HTTPStatus.CONFLICT
     title = "The same request is being worked on"
-    headers: ClassVar = {"Retry-After": "1"}
+    default_headers: ClassVar = {"Retry-After": "1"}
 
 
 class JobEnded(Problem):

@@ -82,7 +82,7 @@ def create_release(
     key = check_key(visit.call.idempotency_key)
     releases = visit.curator.releases
     prepared = releases.prepare(dataset, visit.call.parse(ReleaseRequest))
-    as_job = visit.call.prefers_async or prepared.is_long(releases.synchronous_row_capacity)
+    as_job = visit.call.prefers_async or prepared.expected_s > releases.synchronous_s
     answer = (releases.submit if as_job else releases.release)(prepared, visit.principal, key)
     if isinstance(answer, Reservation):
         return _show_job(visit, answer, dataset, 202)

@@ -52,8 +52,8 @@ class ReleaseService:
     database : Database
     ledger : LedgerService
     till : Till
-    synchronous_row_capacity : int
-        A pass over the rows of a dataset declared larger than this runs as a job.
+    synchronous_s : float
+        What takes longer, by public numbers, runs as a job.
     now : callable
         The clock.
     """
@@ -64,13 +64,13 @@ class ReleaseService:
         ledger: LedgerService,
         till: Till,
         *,
-        synchronous_row_capacity: int,
+        synchronous_s: float,
         now: Clock = utc_now,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.till = till
-        self.synchronous_row_capacity = synchronous_row_capacity
+        self.synchronous_s = synchronous_s
         self.now = now
         self.library = Library()
 
@@ -116,7 +116,7 @@ class ReleaseService:
         Raises
         ------
         IdempotencyKeyMissing, IdempotencyKeyReused, ReleaseInProgress, BudgetExceeded, ReservationNotFound,
-        ReservationEnded, LedgerUnverified, Unavailable
+        ReservationEnded, LedgerUnverified, TooManyRequests, Unavailable
         """
         answer = self._answer(prepared, analyst, key, as_job=False)
         assert not isinstance(answer, Reservation)

@@ -15,6 +15,7 @@ from curator_service.ledger.guard import unverified
 from curator_service.ledger.repository import Head, Population, find_population
 from curator_service.ledger.reservations import Reservation
 from curator_service.ledger.service import LedgerService
+from curator_service.limiter import ConcurrencyLimiter
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanisms import NoisyStatistics, draw_noise, perturb
 from curator_service.privacy.samplers import NoiseSource
@@ -52,6 +53,8 @@ class Till:
     noise : NoiseSource
     workshop : Workshop
         Runs the jobs of this process.
+    passes : ConcurrencyLimiter
+        Of what takes time while its caller waits: each holds a thread and the memory of a pass over rows.
     pace : Pace
         Makes answers show at public times.
     now : callable
@@ -66,6 +69,7 @@ class Till:
         noise: NoiseSource,
         workshop: Workshop,
         *,
+        passes: ConcurrencyLimiter,
         pace: Pace,
         now: Clock,
     ) -> None:
@@ -74,6 +78,7 @@ class Till:
         self.datasets = datasets
         self.noise = noise
         self.workshop = workshop
+        self.passes = passes
         self.pace = pace
         self.now = now
 
@@ -245,15 +250,27 @@ class Till:
         return int(prepared.duration_s * 1000)
 
     def reserve_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
-        """Reserve, compute at a public pace, and post, while the caller waits."""
+        """Reserve, compute at a public pace, and post, while the caller waits.
+
+        Raises
+        ------
+        TooManyRequests
+            If as many callers wait as may. Nothing was reserved, and the key is free.
+        """
         job = self._new_job(purchase, population)
-        with self.workshop.attending(job.id):
+        with self.passes.place(purchase.analyst.id), self.workshop.attending(job.id):
             return None if self._reserve(purchase, job) is None else self._work(purchase, population, job)
 
     def start_job(self, purchase: Purchase, population: Population) -> Reservation | None:
-        """Reserve, and let the workshop do the rest; None if the key, the library or the budget decide."""
+        """Reserve, and let the workshop do the rest; None if the key, the library or the budget decide.
+
+        Raises
+        ------
+        TooManyRequests
+            If as many jobs wait as may. Nothing was reserved, and the key is free.
+        """
         job = self._new_job(purchase, population)
-        with self.workshop.place(job.id) as place:
+        with self.workshop.place(job.id, purchase.analyst.id) as place:
             if self._reserve(purchase, job) is None:
                 return None
             place.take(lambda: self._work(purchase, population, job))

@@ -413,7 +413,27 @@ def test_what_is_not_there_is_not_found(attacked: tuple[World, Api], url: str, w
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "POST", "TRACE", "OPTIONS"])
 def test_other_methods_are_not_allowed(attacked: tuple[World, Api], method: str) -> None:
     _, api = attacked
-    assert_refused(Case("", "method-not-allowed", 405), api.request(method, "/v1/datasets/cohort"))
+    answer = api.request(method, "/v1/datasets/cohort")
+    assert_refused(Case("", "method-not-allowed", 405), answer)
+    assert answer.headers["allow"] == "GET"
+
+
+@pytest.mark.parametrize(
+    ("url", "allowed"),
+    [
+        ("/v1/datasets/cohort/releases", "GET, POST"),
+        ("/v1/jobs/job_0", "DELETE, GET"),
+        ("/v1/datasets/cohort/quotes", "POST"),
+        ("/readyz", "GET"),
+        ("/docs", "GET"),
+        ("/openapi.json", "GET"),
+        ("/static-offline-docs/swagger-ui.css", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_not_allowed_names_all_that_are(attacked: tuple[World, Api], url: str, allowed: str) -> None:
+    _, api = attacked
+    answer = api.request("PUT", url)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
 
 
 def test_a_pass_whose_declared_work_is_out_of_proportion_is_refused(world: World) -> None:

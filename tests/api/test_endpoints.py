@@ -1,7 +1,9 @@
 """Every endpoint: anonymous, wrong role, not granted, each problem in its order, success."""
 
+import asyncio
 import base64
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +21,7 @@ from curator_service.ledger.entries import SignedCheckpoint, canonical
 from curator_service.ledger.signing import key_id_of, verifies
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
+from curator_service.readiness import Readiness
 from curator_service.settings import Settings
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -107,6 +110,14 @@ class TestEveryRoute:
                     problem(answer, "authentication-required", 401)
                     assert answer.headers["www-authenticate"] == "Bearer"
         assert walked == 20
+
+    def test_the_document_asks_for_a_token_wherever_one_is_needed_and_nowhere_else(self, world: World) -> None:
+        api = world.api(None)
+        document = api.app.openapi()
+        assert document["security"] == [{"token": []}]
+        for path, item in document["paths"].items():
+            for operation in item.values():
+                assert operation.get("security") == (None if path.startswith("/v1") else []), path
 
     def test_each_came_through_a_door(self, world: World) -> None:
         routes = v1_routes(world.api().app)
@@ -807,6 +818,65 @@ class TestHealth:
         finally:
             api.close()
             app.state.curator.database.dispose()
+
+    def test_those_who_ask_at_once_share_a_look_that_began_after_they_asked(self, world: World) -> None:
+        readiness, looks = Readiness(world.curator), []
+        look, began, goes_on = readiness._look, threading.Event(), threading.Event()
+
+        def slow_look() -> str:
+            looks.append(None)
+            began.set()
+            assert goes_on.wait(20)
+            return look()
+
+        async def ask() -> list[str]:
+            first = asyncio.create_task(readiness.status())
+            await asyncio.to_thread(began.wait, 20)
+            others = [asyncio.create_task(readiness.status()) for _ in range(1000)]
+            await asyncio.sleep(0)
+            world.curator.ledger.guard.seal("while the first one looks")
+            goes_on.set()
+            return [await first, *[await other for other in others]]
+
+        readiness._look = slow_look  # type: ignore[method-assign]
+        statuses = asyncio.run(ask())
+        readiness.close()
+        assert set(statuses[1:]) == {"sealed"}
+        assert len(looks) == 2
+
+    def test_a_look_that_does_not_end_is_an_answer_too(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("curator_service.readiness.ANSWER_S", 0.01)
+        readiness, goes_on = Readiness(world.curator), threading.Event()
+        readiness._look = lambda: str(goes_on.wait(20))  # type: ignore[method-assign]
+
+        async def ask() -> str:
+            status = await readiness.status()
+            goes_on.set()
+            return status
+
+        assert asyncio.run(ask()) == "not ready"
+        readiness.close()
+
+    def test_a_write_that_failed_on_a_disk_shows_for_a_while(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        api, curator = world.api(None), world.apps[-1].state.curator
+        full, busy = sqlite3.OperationalError("full"), sqlite3.OperationalError("locked")
+        full.sqlite_errorcode, busy.sqlite_errorcode = sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY
+        for error, status in ((busy, "ready"), (full, "not ready")):
+            with pytest.raises(sqlite3.OperationalError), curator.database.begin():
+                raise error
+            assert api.get("/readyz").json() == {"status": status}
+        monkeypatch.setattr("curator_service.readiness.FAILURE_SHOWN_S", 0.0)
+        assert api.get("/readyz").json() == {"status": "ready"}
+
+    def test_an_anchor_that_cannot_be_written_shows_for_a_while(self, world: World) -> None:
+        api, anchor = world.api(), world.apps[-1].state.curator.ledger.guard.anchor
+        anchor.path.unlink()
+        anchor.path.mkdir()  # whoever runs the tests may write anywhere else
+        assert api.get("/readyz").json() == {"status": "ready"}
+        problem(api.post(RELEASES, json=body(rows={"map": "box"}), key="k"), "busy", 503)
+        assert api.get("/readyz").json() == {"status": "not ready"}
 
     def test_not_ready_when_the_database_does_not_answer(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def fail(*_arguments: object) -> None:

@@ -14,6 +14,7 @@ from patience import scaled
 from support import World, open_world
 
 from curator_service.app import create_app
+from curator_service.connections import server_options
 
 
 @contextmanager
@@ -23,7 +24,7 @@ def serve_world(folder: Path, **options: Any) -> Iterator[tuple[World, str]]:
         listener.bind(("127.0.0.1", 0))
         app = create_app(world.settings)
         world.apps.append(app)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", **server_options(world.settings)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         for _ in range(int(scaled(200))):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,23 @@ def test_the_document_is_the_same_however_often_it_is_asked(tmp_path: Path) -> N
     first = json.dumps(app.openapi())
     assert json.dumps(app.openapi()) == first
     app.state.curator.database.dispose()
+
+
+@pytest.mark.parametrize("synchronous_s", [0.0, 1.0], ids=["as a job", "while they wait"])
+def test_callers_who_come_at_once_are_all_answered_whether_refused_at_first_or_given_a_job(
+    tmp_path: Path, synchronous_s: float
+) -> None:
+    """Neither 202 nor 429 shows to whoever buys: the key stays the same, and each pays once."""
+    with serve_world(tmp_path, synchronous_s=synchronous_s, passes_max=1, jobs_waiting_max=1) as (world, url):
+
+        def buy(i: int) -> Release:
+            with CuratorClient(url, world.tokens["ada"], memory=None, max_attempts=100) as client:
+                client._transport.sleep = lambda _: time.sleep(0.02)
+                return client.release("cohort", FEATURES[: i + 1], mu=0.01)
+
+        with ThreadPoolExecutor(5) as pool:
+            releases = list(pool.map(buy, range(5)))
+        assert [len(release.features) for release in releases] == [1, 2, 3, 4, 5]
+        charged = [entry["kind"] for entry in world.entries()].count("charge")
+        assert charged == 5
+        assert world.account().pending == 0

@@ -68,3 +68,10 @@ def doomed_town(nursery: Nursery, tmp_path: Path, database_url: str | None) -> I
     """Return a town in a world of its own, for what breaks a ledger; once on each database."""
     with open_place(tmp_path, database_url) as world, open_town(world, nursery, tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def embedded_doomed_town(nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
+    """Return the same on the embedded database alone."""
+    with open_place(tmp_path, None) as world, open_town(world, nursery, tmp_path) as made:
+        yield made

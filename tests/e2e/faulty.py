@@ -11,6 +11,8 @@ environment says so:
     A file that shifts the clock by days.
 ``CURATOR_TEST_PATIENCE_MS``
     How long the database lets a session wait for a lock, or be idle in a unit of work; scaled as every wait is.
+``CURATOR_TEST_LIMITS``
+    Other bounds of connections: constants of `curator_service.connections`, as JSON.
 ``CURATOR_TEST_WATCHER``
     An order for the watcher's sweeps, as a header has it for a request.
 ``CURATOR_TEST_START``
@@ -43,7 +45,7 @@ from sqlalchemy import Connection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from curator_service import app as product
-from curator_service import db
+from curator_service import connections, db
 from curator_service.cli import main
 from curator_service.clock import utc_now
 from curator_service.db import Database, Statement
@@ -55,7 +57,7 @@ from curator_service.settings import Settings
 HEADER = "x-test-order"
 MUTANT_VARIABLE, CLOCK_VARIABLE = "CURATOR_TEST_MUTANT", "CURATOR_TEST_CLOCK"
 PATIENCE_VARIABLE, WATCHER_VARIABLE = "CURATOR_TEST_PATIENCE_MS", "CURATOR_TEST_WATCHER"
-START_VARIABLE = "CURATOR_TEST_START"
+START_VARIABLE, LIMITS_VARIABLE = "CURATOR_TEST_START", "CURATOR_TEST_LIMITS"
 _MEETING_S = scaled(5.0)
 Moment = int | str
 _TABLE = re.compile(r"(?:FROM|INTO|UPDATE)\s+(\w+)")
@@ -369,6 +371,9 @@ def serve(port: int, log_level: str = "warning") -> None:
     ordered = os.environ.get(START_VARIABLE)
     if ordered is not None:
         _order.set(Order(**json.loads(ordered)))
+    for name, value in json.loads(os.environ.get(LIMITS_VARIABLE, "{}")).items():
+        assert hasattr(connections, name), name
+        setattr(connections, name, value)
     uvicorn.run(
         "faulty:create_app",
         factory=True,
@@ -376,5 +381,5 @@ def serve(port: int, log_level: str = "warning") -> None:
         port=port,
         log_level=log_level,
         access_log=log_level == "info",
-        server_header=False,
+        **connections.server_options(Settings()),
     )

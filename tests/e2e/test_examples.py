@@ -190,7 +190,7 @@ def test_lost_answers_are_asked_for_again_with_the_same_key(
 def test_answer_of_a_job_is_asked_for_with_the_same_key(
     clinic: Clinic, example: tuple[str, ...], tmp_path: Path
 ) -> None:
-    server = clinic.town.serve(CURATOR_SYNCHRONOUS_ROW_CAPACITY="1")
+    server = clinic.town.serve(CURATOR_SYNCHRONOUS_S="0")
     price = {"mu": 0.26 if example is CURL else 0.27}
     done = clinic.run(example, order(tmp_path, price=price), tmp_path / "release.json", url=server.url)
     server.terminate()

@@ -6,17 +6,20 @@ Short form: the steps at the seams. ``CURATOR_TEST_LONG=1``: every step, until t
 import itertools
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import httpx
 import pytest
 from crowds import Crowd
 from faulty import WATCHER_VARIABLE
 from patience import pause, scaled, wait_for
-from towns import LEASE_S, Caller, Server, Town, ball, box, slug
+from towns import LEASE_S, Caller, Server, Town, ball, box, is_stopped, slug
 from wishes import ASYNC, STEPS_MAX, WISHES, Wish, WishMaker, close_studies, read_steps
 
 pytestmark = pytest.mark.slow
@@ -84,29 +87,74 @@ def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and
     assert any(purchase.status == 201 for purchase in sent), "nobody was served"
 
 
-@pytest.mark.parametrize(
-    ("who", "headers"), [("the restarted one", ASYNC), ("another one", {})], ids=["job_restarted", "reserved_elsewhere"]
-)
-def test_what_a_killed_curator_had_reserved_is_given_back_after_its_lease_and_charged_once(
-    town: Town, who: str, headers: dict[str, str]
+def test_what_a_curator_of_another_machine_had_reserved_is_given_back_after_its_lease_and_charged_once(
+    town: Town,
 ) -> None:
     path, lease_s = f"{town.open_account('killed')}/releases", 1.5 * LEASE_S
     changes = {"CURATOR_LEASE_S": f"{lease_s:.2f}"}
-    server = town.serve(**changes)
-    other = town.serve_elsewhere(**changes) if who == "another one" else server
+    server, other = town.serve(**changes), town.serve_elsewhere(**changes)
     with town.call(server) as caller:
-        kill_after_reserving(town, server, caller, path, headers)
-    killed_at = time.monotonic()
-    if other is server:
-        server.start()
+        kill_after_reserving(town, server, caller, path, {})
+        killed_at = time.monotonic()
+        if town.is_sqlite:  # both are on this machine: as if nothing was known of the other one
+            shutil.rmtree(workers_of(town))
     with town.call(other) as caller:
-        assert slug(caller.post(path, ball(), "the-key", headers=headers)) == "release-in-progress"
-        answer = caller.insist(path, ball(), "the-key", headers=headers)
+        assert slug(caller.post(path, ball(), "the-key")) == "release-in-progress"
+        answer = caller.insist(path, ball(), "the-key")
         assert time.monotonic() - killed_at > 0.6 * lease_s, "it was given up before its lease was over"
         assert answer.status_code == 201
-        assert caller.insist(path, ball(), "the-key", headers=headers).content == answer.content
+        assert caller.insist(path, ball(), "the-key").content == answer.content
     books = town.audit("killed")
     assert len(books.charges) == len(books.of_kind("void")) == 1
+
+
+def workers_of(town: Town) -> Path:
+    """Return the folder of the locks of this machine's processes."""
+    return town.world.settings.anchor_folder / "workers"
+
+
+@pytest.mark.parametrize("headers", [ASYNC, {}], ids=["job", "reserved"])
+def test_a_curator_that_starts_again_gives_back_at_once_what_it_had_reserved_when_it_was_killed(
+    town: Town, headers: dict[str, str]
+) -> None:
+    path = f"{town.open_account('killed')}/releases"
+    server = town.serve(CURATOR_LEASE_S="3600")  # nobody waits for it
+    with town.call(server) as caller:
+        kill_after_reserving(town, server, caller, path, headers)
+        server.start()
+        assert town.look("killed").pending == 0
+        assert caller.insist(path, ball(), "the-key", headers=headers).status_code == 201
+    books = town.audit("killed")
+    assert len(books.charges) == len(books.of_kind("void")) == 1
+    server.terminate()
+    assert [file for file in workers_of(town).rglob("wrk_*") if file.is_file()] == []
+
+
+@pytest.mark.parametrize("how", ["works", "is stopped"])
+def test_a_curator_that_starts_beside_a_live_one_takes_nothing_from_it(town: Town, how: str) -> None:
+    path = f"{town.open_account('alive')}/releases"
+    changes = {"CURATOR_LEASE_S": "3600"}
+    first, meeting = town.serve(**changes), town.folder / "meeting"
+    order = {"trace": str(town.trace())}
+    if how == "works":
+        order |= {"at": "after draw", "action": "meet", "place": str(meeting), "count": 2}  # type: ignore[dict-item]
+    else:
+        order |= {"at": "after draw", "action": "stop"}
+    with town.call(first) as caller, ThreadPoolExecutor(1) as pool:
+        asleep = pool.submit(caller.post, path, ball(), "the-key", order=order)
+        wait_for(lambda: town.look("alive").pending > 0, "it has reserved")
+        wait_for(lambda: meeting.is_dir() if how == "works" else is_stopped(first), "it is at work")
+        second = town.serve(**changes)
+        assert town.look("alive").pending > 0
+        second.terminate()
+        assert town.look("alive").pending > 0
+        if how == "works":
+            (meeting / "guest").touch()
+        else:
+            first.process.signal(signal.SIGCONT)
+        assert asleep.result(30).status_code == 201
+    books = town.audit("alive")
+    assert (len(books.charges), books.of_kind("void")) == (1, [])
 
 
 def kill_after_reserving(town: Town, server: Server, caller: Caller, path: str, headers: dict[str, str]) -> None:
@@ -136,8 +184,7 @@ def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_i
     for at in GIVING_UP if IS_LONG else GIVING_UP[-2:]:
         assert town.audit("killed", settled=False).of_kind("void") == []
         server.environment[WATCHER_VARIABLE] = json.dumps({"at": at, "action": "kill", "trace": str(town.trace())})
-        server.start()
-        assert server.process.wait() == -signal.SIGKILL
+        assert server.launch().wait() == -signal.SIGKILL
     assert len(town.audit("killed").of_kind("void")) == 1
     del server.environment[WATCHER_VARIABLE]
     server.start()

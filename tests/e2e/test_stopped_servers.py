@@ -4,7 +4,6 @@ import signal
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,19 +12,13 @@ import pytest
 from crowds import Crowd
 from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
 from patience import scaled, wait_for
-from towns import ANALYSTS, Caller, Server, Town, ball, box, describe, is_retried, slug
+from towns import ANALYSTS, Caller, Town, ball, box, describe, is_retried, is_stopped, slug
 from wishes import ASYNC
 
 pytestmark = pytest.mark.slow
 
 LOAD_S = scaled(0.9)
 HOLDS_ITS_KEY = "after INSERT idempotency_keys"
-
-
-def is_stopped(server: Server) -> bool:
-    """Tell whether a server's process was stopped by a signal."""
-    stat = Path(f"/proc/{server.process.pid}/stat").read_text(encoding="ascii")
-    return stat.rpartition(")")[2].split()[0] == "T"
 
 
 def sleep_past_the_lease(town: Town, **changes: str) -> None:
@@ -161,7 +154,8 @@ def test_a_server_that_stops_while_it_writes_the_anchor_does_not_hold_others_up_
 
 def test_a_job_whose_server_slept_past_its_lease_is_answered_once(town: Town) -> None:
     path = f"{town.open_account('slept')}/releases"
-    first, second = town.serve(), town.serve_elsewhere()
+    # The first one beats rarely: stopped while it beats, it would hold the embedded database's one place to write.
+    first, second = town.serve(CURATOR_LEASE_S="60"), town.serve_elsewhere()
     trace = town.trace()
     order = {"at": "after draw", "action": "stop", "trace": str(trace)}
     with town.call(first) as sleeping, town.call(second) as awake, ThreadPoolExecutor(1) as pool:

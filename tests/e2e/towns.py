@@ -73,11 +73,16 @@ class Server:
         assert self.child is not None
         return self.child
 
-    def start(self) -> "Server":
-        """Start, and wait until it answers."""
+    def launch(self) -> Child:
+        """Start, and do not wait."""
         assert self.child is None or self.child.poll() is not None, "it runs already"
         arguments = {"port": self.port, "log_level": self._log_level}
         self.child = self._nursery.fork("faulty:serve", arguments, self.environment, self._log)
+        return self.child
+
+    def start(self) -> "Server":
+        """Start, and wait until it answers."""
+        self.child = self.launch()
         end = time.monotonic() + READY_S
         while not self._is_ready():
             assert self.child.poll() is None, f"the server ended: {self.child.text[-3000:]}"
@@ -108,6 +113,12 @@ class Server:
         if self.child is not None and self.child.poll() is None:
             self.child.signal(signal.SIGCONT)
             self.kill()
+
+
+def is_stopped(server: Server) -> bool:
+    """Tell whether a server's process was stopped by a signal."""
+    stat = Path(f"/proc/{server.process.pid}/stat").read_text(encoding="ascii")
+    return stat.rpartition(")")[2].split()[0] == "T"
 
 
 class Caller:
@@ -161,8 +172,8 @@ class Caller:
     ) -> httpx.Response:
         """Send a request with its key until it is answered or refused for good; follow its job, if it becomes one.
 
-        What promises another outcome (a lost answer, 503 ``busy``, 409 ``release-in-progress``) is sent again; nobody
-        else's hand is needed.
+        What promises another outcome (a lost answer, 503 ``busy``, 429, 409 ``release-in-progress``) is sent again;
+        nobody else's hand is needed.
         """
         end = time.monotonic() + scaled(within_s)
         while True:
@@ -207,7 +218,7 @@ def slug(answer: httpx.Response) -> str:
 
 def is_retried(answer: httpx.Response) -> bool:
     """Tell whether an answer promises another outcome, and says when."""
-    if slug(answer) not in {"busy", "release-in-progress"}:
+    if slug(answer) not in {"busy", "release-in-progress", "too-many-requests"}:
         return False
     assert answer.headers["retry-after"].isdigit(), describe(answer)
     return True
@@ -287,7 +298,7 @@ class Town:
         """Return the name that a population or an analyst of this test has in the world."""
         return f"{self.prefix}{name}"
 
-    def open_account(self, name: str, limit: Price = AMPLE) -> str:
+    def open_account(self, name: str, limit: Price = AMPLE, *, row_capacity: int = 1000) -> str:
         """Create a population with a budget and one dataset, which all analysts may use; return its path."""
         self.world.curator.ledger.create_population(
             self.full(name),
@@ -297,8 +308,8 @@ class Town:
             delta=1e-6,
             actor="operator:test",
         )
-        dataset = f"{self.full(name)}_data"
-        registered = self.world.register(dataset, self.full(name), make_rows(40, seed=secrets.randbits(32)))
+        dataset, rows = f"{self.full(name)}_data", make_rows(40, seed=secrets.randbits(32))
+        registered = self.world.register(dataset, self.full(name), rows, row_capacity=row_capacity)
         for analyst in ANALYSTS:
             self.world.curator.identity.add_grant(self.full(analyst), registered)
         self.world.curator.database.dispose()  # the database is the servers' alone

@@ -98,7 +98,7 @@ def test_a_job_says_where_it_is_holds_its_cost_and_becomes_a_release(gated: tupl
 
 
 def test_a_request_becomes_a_job_by_what_it_declares_never_by_what_is_stored(tmp_path: Path) -> None:
-    with open_world(tmp_path, synchronous_row_capacity=999) as world:  # the manifest declares 1000
+    with open_world(tmp_path, synchronous_s=0.004) as world:  # a pass is given 0.005 s, and more for each row
         api = world.api()
         job = api.post(RELEASES, json=body(), key="k1")
         assert job.status_code == 202
@@ -220,11 +220,11 @@ def test_a_full_queue_refuses_before_anything_is_held(tmp_path: Path) -> None:
     gate = Gate()
     with open_world(tmp_path, noise=gate, jobs_waiting_max=2) as world:
         api = world.api()
-        waiting = [submit(api, f"k{i}", fresh=True) for i in range(2)]
+        waiting = [submit(api, "k0", fresh=True), submit(world.api("ben"), "k1", fresh=True)]
         before, entries = world.account(), world.entries()
         refused = api.post(RELEASES, json=body(fresh=True), key="k2", headers=ASYNC)
-        problem(refused, "busy", 503)
-        assert "retry-after" in refused.headers
+        problem(refused, "too-many-requests", 429)
+        assert refused.headers["retry-after"] == "10"
         assert (world.account(), world.entries()) == (before, entries)
         assert world.sql("SELECT count(*) FROM idempotency_keys")[0][0] == 2
         gate.opened.set()

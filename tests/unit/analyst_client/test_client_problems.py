@@ -39,6 +39,8 @@ ERROR_OF_SLUG = [
     ("body-too-large", 413, RequestInvalidError),
     ("media-type-unsupported", 415, RequestInvalidError),
     ("too-many-requests", 429, RequestInvalidError),
+    ("head-too-large", 431, RequestInvalidError),
+    ("request-timeout", 408, ServiceUnavailableError),
     ("request-invalid", 422, RequestInvalidError),
     ("idempotency-key-reused", 422, RequestInvalidError),
     ("release-in-progress", 409, ServiceUnavailableError),

@@ -3,11 +3,15 @@
 import re
 from pathlib import Path
 
+from curator_service.connections import STOP_S
+from curator_service.readiness import ANSWER_S
 from curator_service.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 IMAGE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+
+SERVICES = re.findall(r"^  (\w+):$", COMPOSE.partition("\nservices:\n")[2].partition("\nsecrets:\n")[0], re.MULTILINE)
 
 
 def folders() -> dict[str, str]:
@@ -20,6 +24,12 @@ def service(name: str) -> str:
     found = re.search(rf"^  {name}:\n(.*?)(?=^  \S|^\S|\Z)", COMPOSE, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
+
+
+def listed(name: str, member: str) -> set[str]:
+    """Return the items of a list of a service."""
+    found = re.search(rf"^    {member}:\n((?:      - .*\n)+)", service(name), re.MULTILINE)
+    return set() if found is None else set(re.findall(r"- (\S+)", found[1]))
 
 
 def test_data_keys_and_anchor_are_folders_of_their_own_that_the_service_alone_enters() -> None:
@@ -50,10 +60,80 @@ def test_the_service_is_not_the_owner_of_the_tables() -> None:
     assert curator is not None
     assert owner[1] != curator[1]
     assert f"GRANT curator_service TO {curator[1]};" in service("roles")
-    assert "OWNER_PASSWORD" not in service("curator")
 
 
-def test_every_password_is_asked_for() -> None:
-    passwords = re.findall(r"PASSWORD: (.*)", COMPOSE)
-    assert len(passwords) == 5
-    assert all(re.fullmatch(r"\$\{(\w+):\?set \1\}", password) for password in passwords)
+def test_passwords_are_files_and_the_server_never_has_the_owner_s() -> None:
+    """Nothing secret is in the environment, which `docker inspect` and every child process shows."""
+    assert re.search(r"PASSWORD\w*: *\$", COMPOSE) is None
+    named = re.findall(r"(\w*PASSWORD_FILE): (\S+)", COMPOSE)
+    assert {file for _, file in named} == {"/run/secrets/owner", "/run/secrets/service"}
+    for name, _file in named:
+        setting = name.removeprefix("CURATOR_").lower()
+        assert setting in Settings.model_fields or name == "POSTGRES_PASSWORD_FILE"
+    given = {name: listed(name, "secrets") for name in SERVICES}
+    assert given == {
+        "database": {"owner"},
+        "upgrade": {"owner"},
+        "roles": {"owner", "service"},
+        "curator": {"service"},
+        "proxy": set(),
+    }
+    for name in SERVICES:
+        assert {Path(file).name for file in re.findall(r"/run/secrets/\w+", service(name))} == given[name]
+
+
+def test_every_container_is_confined() -> None:
+    """No root file system that can be written, no capability, no more of the host than is said."""
+    shared = COMPOSE.partition("x-confined: &confined\n")[2].partition("\nx-curator")[0]
+    for line in (
+        "read_only: true",
+        "cap_drop:\n    - ALL",
+        "no-new-privileges:true",
+        "pids_limit:",
+        "mem_limit:",
+        "cpus:",
+        "nofile:",
+    ):
+        assert line in shared
+    assert "x-curator: &curator\n  <<: *confined\n" in COMPOSE
+    for name in SERVICES:
+        text = service(name)
+        assert re.search(r"^    <<: \*(confined|curator)$", text, re.MULTILINE), name
+        assert (
+            re.search(r"privileged|read_only: false|cap_drop|security_opt|pid:|network_mode|docker.sock", text) is None
+        ), name
+    added = {name: listed(name, "cap_add") for name in SERVICES}
+    assert {name: caps for name, caps in added.items() if caps} == {"proxy": {"NET_BIND_SERVICE"}}
+
+
+def test_what_is_written_on_is_a_volume_or_of_memory() -> None:
+    assert listed("database", "tmpfs") >= {"/run/postgresql", "/tmp"}
+    assert "user: postgres" in service("database")
+    assert "PATH=/opt/curator/bin" in IMAGE
+
+
+def test_only_the_proxy_reaches_out_and_is_reached() -> None:
+    declared = COMPOSE.rpartition("\nnetworks:\n")[2]
+    internal = set(re.findall(r"^  (\w+):\n    internal: true", declared, re.MULTILINE))
+    assert internal == {"inside", "front"}
+    joined = {name: listed(name, "networks") for name in SERVICES}
+    assert joined == {
+        "database": {"inside"},
+        "upgrade": {"inside"},
+        "roles": {"inside"},
+        "curator": {"inside", "front"},
+        "proxy": {"front", "outside"},
+    }
+    assert [name for name in SERVICES if "    ports:\n" in service(name)] == ["proxy"]
+    assert "./deploy/Caddyfile:/etc/caddy/Caddyfile:ro" in service("proxy")
+    assert (ROOT / "deploy" / "Caddyfile").is_file()
+
+
+def test_whoever_serves_is_given_time_to_end() -> None:
+    for name in ("database", "curator", "proxy"):
+        grace = re.search(r"stop_grace_period: (\d+)s", service(name))
+        assert grace is not None
+        assert int(grace[1]) > STOP_S or name == "proxy"
+    ready = re.search(r"readyz', timeout=(\d+)", service("curator"))
+    assert ready is not None
+    assert int(ready[1]) > ANSWER_S

@@ -1,0 +1,118 @@
+"""Many requests that take time: who is let in, what a refusal leaves behind, and who is served meanwhile."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from patience import wait_for
+from towns import ANALYSTS, Town, ball, box, describe, slug
+
+from curator_service.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+PASSES = Settings.model_fields["passes_max"].default
+
+
+class Held:
+    """Requests that stand at one of their steps until they are let go."""
+
+    def __init__(self, place: Path, pool: ThreadPoolExecutor) -> None:
+        self.place, self.pool = place, pool
+        self.sent: list[Future[httpx.Response]] = []
+
+    @property
+    def order(self) -> dict[str, Any]:
+        """What each is told."""
+        trace = self.place.with_name(f"trace-{len(self.sent)}")
+        return {"at": "before draw", "action": "meet", "place": str(self.place), "count": 10_000, "trace": str(trace)}
+
+    def send(self, act: Callable[[dict[str, Any]], httpx.Response]) -> Future[httpx.Response]:
+        """Send a request in the background."""
+        self.sent.append(self.pool.submit(act, self.order))
+        return self.sent[-1]
+
+    def count(self) -> int:
+        """Return how many stand there."""
+        return len(list(self.place.iterdir())) if self.place.is_dir() else 0
+
+    def let_go(self) -> None:
+        """Let all of them go on."""
+        for i in range(10_000):
+            (self.place / f"guest-{i}").touch()
+
+
+@contextmanager
+def holding(town: Town) -> Iterator[Held]:
+    """Yield what holds requests, and let them go at the end."""
+    with ThreadPoolExecutor(64) as pool:
+        held = Held(town.folder / "meeting", pool)
+        held.place.mkdir()
+        try:
+            yield held
+        finally:
+            held.let_go()
+
+
+def test_passes_of_one_analyst_stop_neither_health_nor_others_and_a_refused_one_leaves_nothing(town: Town) -> None:
+    path = f"{town.open_account('crowded')}/releases"
+    server = town.serve()
+    with (
+        town.call(server) as ada,
+        town.call(server, ANALYSTS[1]) as ben,
+        town.call(server, ANALYSTS[2]) as carl,
+        holding(town) as held,
+    ):
+        sent = {
+            f"ada-{i}": held.send(lambda order, i=i: ada.post(path, ball(), f"ada-{i}", order=order)) for i in range(45)
+        }
+        # All but those that are worked on are answered while these are still at work.
+        wait_for(lambda: sum(answer.done() for answer in sent.values()) == 45 - PASSES // 2, "the others are refused")
+        assert held.count() == PASSES // 2
+        for answer in sent.values():
+            if answer.done():
+                refused = answer.result()
+                assert (refused.status_code, slug(refused)) == (429, "too-many-requests"), describe(refused)
+                assert refused.headers["retry-after"] == "1"
+        assert len(town.look("crowded").of_kind("reserve")) == PASSES // 2
+        # Whoever needs no pass is served, and somebody else's pass finds room.
+        assert carl.get("/readyz").status_code == 200
+        assert carl.post(path, box(), "carl-1").status_code == 201
+        others = [
+            held.send(lambda order, i=i: ben.post(path, ball(), f"ben-{i}", order=order)) for i in range(PASSES // 2)
+        ]
+        wait_for(lambda: held.count() == PASSES, "the other analyst's are worked on")
+        assert slug(carl.post(path, ball(), "carl-2")) == "too-many-requests"
+        assert not any(answer.done() for answer in others)
+        held.let_go()
+        for answer in others:
+            assert answer.result(60).status_code == 201
+        # A refused key is free for any request; each one is answered in the end, and charged once.
+        refused_keys = [key for key, answer in sent.items() if answer.result(60).status_code == 429]
+        assert ada.insist(path, ball(price={"mu": 0.02}), refused_keys[0]).status_code == 201
+        assert ada.insist(path, ball(), refused_keys[1]).status_code == 201
+        assert carl.insist(path, ball(), "carl-2").status_code == 201
+    books = town.audit("crowded")
+    assert len(books.charges) == len(books.releases) == PASSES + 4
+    assert books.of_kind("void") == []
+
+
+def test_what_takes_more_than_a_second_by_its_declarations_is_a_job_that_any_client_follows(town: Town) -> None:
+    """Of 20 million declared rows a pass is given seconds: nobody's thread waits for them."""
+    path = f"{town.open_account('declared', row_capacity=20_000_000)}"
+    server = town.serve()
+    with town.call(server) as ada:
+        quote = ada.post(f"{path}/quotes", ball(), "")
+        assert quote.json()["duration_s"] > 1
+        accepted = [ada.post(f"{path}/releases", ball(), f"key-{i}") for i in range(9)]
+        assert [answer.status_code for answer in accepted] == [202] * 8 + [429]
+        assert accepted[-1].headers["retry-after"] == "10"
+        assert ada.get("/readyz").status_code == 200
+        assert len(town.look("declared").of_kind("reserve")) == 8
+        for answer in accepted[:-1]:
+            assert ada.delete(f"/v1/jobs/{answer.json()['id']}").status_code in {200, 409}
+        wait_for(lambda: ada.post(f"{path}/releases", ball(), "key-8").status_code == 202, "there is a place again", 60)
