@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +23,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from curator_service.datasets.manifest import Manifest
-from curator_service.files import sync
+from curator_service.files import open_regular, sync
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, cached_design, code_rows
 from curator_service.privacy.lattice import MISSING, IntArray, RowArray, StoredArray, to_stored
 from curator_service.privacy.rows import Box, RowMap
 from curator_service.privacy.statistics import compute_gram
 
 _CHUNK_ROWS = 50_000
+_CHUNK_CHARACTERS = 2**25
+_LINE_CHARACTERS_MAX = 2**22
+"""A line is held in memory many times over before its fields are counted."""
 _BATCH_ENTRIES = 2**20
 """Rows × terms that are coded at once: a wide request takes more batches, not more memory."""
 _BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
@@ -238,21 +242,24 @@ class Persons:
 def _parse_chunks(
     manifest: Manifest, columns: Sequence[Column], source: Path, persons: Persons, progress: Progress
 ) -> Iterator[tuple[dict[str, StoredArray], int]]:
-    size = max(source.stat().st_size, 1)
+    names = [*([] if manifest.subject is None else [manifest.subject]), *(column.name for column in columns)]
 
-    def parse(header: list[str], rows: list[list[str]], lines: list[int]) -> tuple[dict[str, StoredArray], int]:
-        stored = _parse_columns(columns, header, rows, lines, source)
+    def parse(rows: list[list[str]], lines: list[int]) -> tuple[dict[str, StoredArray], int]:
+        stored = _parse_columns(columns, names, rows, lines, source)
         if manifest.subject is not None:
-            stored[_MARK] = persons.mark(_parse_subjects(manifest.subject, header, rows, lines, source))
+            stored[_MARK] = persons.mark(_parse_subjects(manifest.subject, names, rows, lines, source))
         return stored, len(rows)
 
     try:
-        with source.open("rb") as binary:
+        with _open_source(source) as binary:
+            size = max(os.fstat(binary.fileno()).st_size, 1)
             text = open(binary.fileno(), encoding="utf-8-sig", newline="", closefd=False)  # noqa: SIM115 -- of `binary`
-            reader = csv.reader(text, strict=True)
-            header = _check_header(manifest, next(reader, None), source)
+            reader = csv.reader(_read_lines(text, source), strict=True)
+            header = _check_header(names, next(reader, None), source)
+            positions = [header.index(name) for name in names]
             rows: list[list[str]] = []
             lines: list[int] = []
+            held = 0
             start = reader.line_num + 1
             for row in reader:
                 if reader.line_num != start:
@@ -266,15 +273,16 @@ def _parse_chunks(
                         raise IngestError(
                             f"{source}, line {start}: {len(fields)} fields where the header has {len(header)}"
                         )
-                    rows.append(fields)
+                    rows.append([fields[position] for position in positions])
                     lines.append(start)
+                    held += sum(map(len, rows[-1]))
                 start = reader.line_num + 1
-                if len(rows) == _CHUNK_ROWS:
-                    yield parse(header, rows, lines)
+                if len(rows) == _CHUNK_ROWS or held > _CHUNK_CHARACTERS:
+                    yield parse(rows, lines)
                     progress(os.lseek(binary.fileno(), 0, os.SEEK_CUR) / size)
-                    rows, lines = [], []
+                    rows, lines, held = [], [], 0
             if rows:
-                yield parse(header, rows, lines)
+                yield parse(rows, lines)
             progress(1.0)
     except UnicodeDecodeError:
         raise IngestError(f"{source}: not UTF-8 text") from None
@@ -282,12 +290,27 @@ def _parse_chunks(
         raise IngestError(f"{source}, line {reader.line_num}: {error}") from None
 
 
-def _check_header(manifest: Manifest, header: list[str] | None, source: Path) -> list[str]:
+def _open_source(source: Path) -> BinaryIO:
+    try:
+        return open_regular(source)
+    except ValueError as error:
+        raise IngestError(f"{source}: {error}") from None
+
+
+def _read_lines(text: TextIO, source: Path) -> Iterator[str]:
+    number = 0
+    while line := text.readline(_LINE_CHARACTERS_MAX + 1):
+        number += 1
+        if len(line) > _LINE_CHARACTERS_MAX:
+            raise IngestError(f"{source}, line {number}: longer than {_LINE_CHARACTERS_MAX} characters; is it a table?")
+        yield line
+
+
+def _check_header(declared: Sequence[str], header: list[str] | None, source: Path) -> list[str]:
     if header is None:
         raise IngestError(f"{source}, line 1: the file is empty; it needs a header")
     names = [name.strip() for name in header]
-    subject = [] if manifest.subject is None else [manifest.subject]
-    for name in (*subject, *(declaration.name for declaration in manifest.columns)):
+    for name in declared:
         if names.count(name) != 1:
             found = "no column" if name not in names else "more than one column"
             raise IngestError(f"{source}, line 1: {found} {name!r}, which the manifest declares")
@@ -295,7 +318,7 @@ def _check_header(manifest: Manifest, header: list[str] | None, source: Path) ->
 
 
 def _parse_columns(
-    columns: Sequence[Column], header: list[str], rows: list[list[str]], lines: list[int], source: Path
+    columns: Sequence[Column], header: Sequence[str], rows: list[list[str]], lines: list[int], source: Path
 ) -> dict[str, StoredArray]:
     stored = {}
     for column in columns:
@@ -312,7 +335,7 @@ def _parse_columns(
 
 
 def _parse_subjects(
-    subject: str, header: list[str], rows: list[list[str]], lines: list[int], source: Path
+    subject: str, header: Sequence[str], rows: list[list[str]], lines: list[int], source: Path
 ) -> list[str]:
     position = header.index(subject)
     words = [_fold(row[position]) for row in rows]
