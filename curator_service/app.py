@@ -48,7 +48,8 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
             run_self_test()
-            curator.ledger.guard.start()
+            if not curator.ledger.guard.start():
+                curator.datasets.start()
             curator.workshop.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
@@ -84,16 +85,19 @@ def _add_health(app: FastAPI) -> None:
         return json_response({"status": "alive"})
 
     @app.get(
-        "/readyz", tags=["health"], summary="The database answers, its schema is current, and the ledger is not sealed"
+        "/readyz",
+        tags=["health"],
+        summary="The database answers, its schema is current, the ledger is not sealed, and stored rows are there",
     )
     def readyz() -> Response:
         curator = app.state.curator
         try:
             current, head = curator.database.revisions()
             sealed = current == head and bool(curator.ledger.guard.reason())
+            whole = current == head and curator.datasets.has_all_rows()
         except Exception:
-            current, head, sealed = None, "", False
-        status = "sealed" if sealed else "ready" if current == head else "not ready"
+            current, head, sealed, whole = None, "", False, False
+        status = "sealed" if sealed else "ready" if whole else "not ready"
         return json_response({"status": status}, 200 if status == "ready" else 503)
 
 

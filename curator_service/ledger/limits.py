@@ -18,7 +18,7 @@ from curator_service.identity.repository import Principal, find_principal
 from curator_service.ledger import proposals, repository
 from curator_service.ledger.book import Ledger, Refused, new_id
 from curator_service.ledger.entries import Receipt
-from curator_service.ledger.proposals import APPLIED, APPROVED, OPEN, REJECTED, Proposal
+from curator_service.ledger.proposals import APPLIED, APPROVED, OPEN, REJECTED, ROWS, Proposal
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.names import NAME
@@ -111,11 +111,12 @@ class LimitService:
         if proposal.state != OPEN:
             raise LimitConflict(f"The proposal was {proposal.state} before.")
         if approve and proposal.proposed_by == admin.id:
-            raise SecondAdminNeeded("Whoever proposes a higher limit cannot approve it: ask another admin.")
+            raise SecondAdminNeeded("Whoever makes a proposal cannot approve it: ask another admin.")
         state = APPROVED if approve else REJECTED
         decided = replace(proposal, state=state, decided_by=admin.id, decided_at=timestamp(self.now()))
         if approve:
             self.ledger.guard.check_open()
+        if approve and proposal.scope != ROWS:  # rows are registered later, and that entry names both admins
             self._apply(decided, approved_by=admin.id, new=False)
             return decided
         try:

@@ -17,7 +17,8 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
 
     Ids of releases; entries whose release is gone, as ``sequence N``; charges of another amount than their own
     mechanism costs, as ``the cost of sequence N``; charges for a dataset that the chain had not registered by then, as
-    ``the dataset of sequence N``; datasets whose manifest or snapshot is not the registered one, as ``dataset NAME``.
+    ``the dataset of sequence N``; datasets whose manifest or snapshot is not the registered one, as ``dataset NAME``;
+    datasets whose stored rows or sums are not the registered ones, or are gone, as ``the rows of dataset NAME``.
     """
     bad = []
     known = datasets.list_all()
@@ -44,12 +45,20 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
             if not _is_backed(release, facts, names.get(release.dataset_id)):
                 bad.append(release.id)
     bad += [f"sequence {sequence}" for sequence in answered]
-    return bad + [
-        f"dataset {dataset.name}"
-        for dataset in known
-        if dataset.population == population
-        and (dataset.name, dataset.manifest_digest, dataset.commitment) not in registered
-    ]
+    return (
+        bad
+        + [
+            f"dataset {dataset.name}"
+            for dataset in known
+            if dataset.population == population
+            and (dataset.name, dataset.manifest_digest, dataset.commitment) not in registered
+        ]
+        + [
+            f"the rows of dataset {dataset.name}"
+            for dataset in known
+            if dataset.population == population and not datasets.holds(dataset)
+        ]
+    )
 
 
 def is_stated(release: StoredRelease) -> bool:
