@@ -59,7 +59,7 @@ class LikenessService:
     def find_owner(self, connection: Connection, population: str, snapshot: Snapshot) -> str | None:
         """Return another population that has these rows, or nearly; None if none has.
 
-        Nothing else is told, and the threshold has a secret part that depends on the very file: so the answer does not
+        Nothing else is told, and the threshold has a secret part that depends on the very rows: so the answer does not
         tell whether one more person is among the registered rows.
 
         Raises
@@ -81,7 +81,7 @@ class LikenessService:
 
     def label(self, manifest_digest: str, snapshot: Snapshot) -> str:
         """Return what two admins agree on: these very rows under this very manifest."""
-        return self.key_digest(self._key_ids()[0], f"{manifest_digest} {snapshot.source_digest}")[:60]
+        return self.key_digest(self._key_ids()[0], f"{manifest_digest} {snapshot.lattice_digest}")[:60]
 
     def key_digest(self, key_id: str, digest: str) -> str:
         """Return a digest under the secret of a key: HMAC-SHA256, in hexadecimal."""
@@ -89,7 +89,7 @@ class LikenessService:
 
     def _margin(self, dataset_id: str, snapshot: Snapshot) -> float:
         drawn = hmac.digest(
-            self.keys.secret(self._key_ids()[0], "margin"), f"{dataset_id} {snapshot.source_digest}".encode(), "sha256"
+            self.keys.secret(self._key_ids()[0], "margin"), f"{dataset_id} {snapshot.lattice_digest}".encode(), "sha256"
         )
         return int.from_bytes(drawn[:4]) / 2**32
 

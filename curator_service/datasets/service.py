@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets import repository
@@ -19,8 +19,9 @@ from curator_service.db import Database
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.ledger import proposals
+from curator_service.ledger.attestation import list_attested
 from curator_service.ledger.book import Registration, list_registrations, new_id
-from curator_service.ledger.proposals import APPROVED, OPEN, ROWS, Proposal
+from curator_service.ledger.proposals import OPEN, ROWS, Proposal
 from curator_service.ledger.repository import find_population, iterate_kind, list_populations
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.signing import SigningError
@@ -51,7 +52,6 @@ class DatasetUnavailable(Problem):
     slug = "dataset-unavailable"
     status = HTTPStatus.SERVICE_UNAVAILABLE
     title = "The dataset cannot be read now"
-    headers: ClassVar = {"Retry-After": "60"}
 
 
 class RegistrationError(ValueError):
@@ -127,7 +127,7 @@ class DatasetService:
             snapshot = self.storage.ingest(dataset_id, manifest, source, self.likeness.sketcher(), progress)
             try:
                 confirmed = self._check_people(manifest, snapshot, actor, other_people)
-                return self._publish(dataset_id, manifest, snapshot, actor, confirmed)
+                return self._publish(dataset_id, manifest, snapshot, actor, confirmed=confirmed)
             except BaseException:
                 self.storage.discard(dataset_id)
                 raise
@@ -155,23 +155,23 @@ class DatasetService:
 
     def _check_people(
         self, manifest: Manifest, snapshot: Snapshot, actor: str, other_people: OtherPeople | None
-    ) -> Proposal | None:
+    ) -> bool:
         """Refuse rows of people who have a budget under another name, and let the ledger say so.
 
         Returns
         -------
-        Proposal or None
-            What two admins agreed on, where the rows are like another population's.
+        bool
+            Whether two admins agreed, by a signed entry, that these rows are of other people.
         """
         label = self.likeness.label(manifest.digest, snapshot)
+        holds = self.ledger.guard.trust.holds
         with self.database.read() as connection:
             owner = self.likeness.find_owner(connection, manifest.population, snapshot)
-            known = [p for p in proposals.list_proposals(connection) if (p.scope, p.label) == (ROWS, label)]
+            confirmed = list_attested(connection, manifest.population, "confirmation", holds)
+        if any(facts["rows"] == label for facts in confirmed):
+            return True
         if owner is None:
-            return None
-        for proposal in known:
-            if proposal.state == APPROVED and proposal.population == manifest.population:
-                return proposal
+            return False
         facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
         moment = timestamp(self.now())
         proposed = None
@@ -196,23 +196,14 @@ class DatasetService:
         )
 
     def _publish(
-        self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str, confirmed: Proposal | None
+        self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str, *, confirmed: bool
     ) -> Dataset:
         moment = timestamp(self.now())
         about = About(snapshot.persons, snapshot.rows, snapshot.lattice_digest, secrets.token_hex(32))
         with self.ledger.unit() as ledger:
             connection = ledger.connection
-            facts: dict[str, Any] = {
-                "dataset": manifest.name,
-                "manifest_digest": manifest.digest,
-                "snapshot": about.commitment,
-                "dataset_id": dataset_id,
-                "actor": actor,
-                "time": moment,
-            }
-            if confirmed is not None:
-                facts |= {"proposed_by": confirmed.proposed_by, "approved_by": confirmed.decided_by}
-                facts |= {"reason": confirmed.reason}
+            facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
+            facts |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
             receipt = ledger.note(manifest.population, "dataset", facts)
             population = find_population(connection, manifest.population)
             assert population is not None
@@ -229,7 +220,7 @@ class DatasetService:
             )
             if not repository.insert_dataset(connection, dataset):
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")
-            if confirmed is None and self.likeness.find_owner(connection, manifest.population, snapshot) is not None:
+            if not confirmed and self.likeness.find_owner(connection, manifest.population, snapshot) is not None:
                 raise RegistrationError("rows like these were registered under another population at the same time")
             digests = [snapshot.source_digest, snapshot.values_digest]
             self.likeness.record(connection, dataset_id, manifest.population, digests, snapshot.sketch)

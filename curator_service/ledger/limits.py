@@ -116,7 +116,6 @@ class LimitService:
         decided = replace(proposal, state=state, decided_by=admin.id, decided_at=timestamp(self.now()))
         if approve:
             self.ledger.guard.check_open()
-        if approve and proposal.scope != ROWS:  # rows are registered later, and that entry names both admins
             self._apply(decided, approved_by=admin.id, new=False)
             return decided
         try:
@@ -143,7 +142,7 @@ class LimitService:
     def _apply(self, proposal: Proposal, *, approved_by: str, new: bool) -> Receipt:
         try:
             with self.ledger.unit() as ledger:
-                receipt = _set(ledger, proposal, approved_by)
+                receipt = _write(ledger, proposal, approved_by)
                 if new:
                     proposals.insert_proposal(ledger.connection, proposal)
                 else:
@@ -175,13 +174,15 @@ def _current(connection: Connection, account: Population, scope: str, label: str
     return -1 if share is None or share.limit is None else share.limit
 
 
-def _set(ledger: Ledger, proposal: Proposal, approved_by: str) -> Receipt:
+def _write(ledger: Ledger, proposal: Proposal, approved_by: str) -> Receipt:
     facts: dict[str, Any] = {
         "actor": proposal.proposed_by,
         "approved_by": approved_by,
         "reason": proposal.reason,
         "time": proposal.decided_at,
     }
+    if proposal.scope == ROWS:
+        return ledger.note(proposal.population, "confirmation", facts | {"rows": proposal.label})
     if proposal.scope == ACCOUNT:
         head = repository.set_limit(ledger.connection, proposal.population, was=proposal.was, units=proposal.limit)
         if head is None:

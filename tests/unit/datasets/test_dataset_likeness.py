@@ -218,12 +218,18 @@ def test_a_second_admin_may_confirm_that_rows_are_of_other_people(world: World) 
     world.curator.limits.decide(proposal, other, approve=True)
     assert world.account("valley").limit == limit
     register(world, copy)
-    (entry,) = [e for e in world.entries("valley") if e["kind"] == "dataset" and e["dataset"] == "new"]
-    assert entry["proposed_by"] == one.id
-    assert entry["approved_by"] == other.id
-    assert entry["reason"] == "the twins of the first study"
+    (entry,) = [e for e in world.entries("valley") if e["kind"] == "confirmation"]
+    assert (entry["actor"], entry["approved_by"]) == (one.id, other.id)
+    assert (entry["reason"], entry["units"]) == ("the twins of the first study", "0")
     assert world.curator.ledger.verify("valley").ok
     assert world.unbacked("valley") == []
+
+
+def test_whoever_may_write_the_table_of_proposals_confirms_nothing(world: World) -> None:
+    (one,) = admins(world, 1)
+    propose(world, ROWS[1:], one)
+    world.sql("UPDATE proposals SET state = 'approved', decided_by = proposed_by, decided_at = proposed_at")
+    assert_recognised(world, ROWS[1:])
 
 
 @pytest.mark.parametrize("change", ["rows", "manifest", "rejected"])
@@ -258,7 +264,7 @@ def test_one_guessed_row_among_known_ones_does_not_show(world: World) -> None:
     assert_recognised(world, [*ROWS[:60], NOISE[0]])
 
 
-def test_the_threshold_depends_on_a_secret_and_on_the_very_file(world: World) -> None:
+def test_the_threshold_depends_on_a_secret_and_on_the_very_rows(world: World) -> None:
     likeness, folder = world.curator.datasets.likeness, world.curator.datasets.storage
     found = {d.name: d for d in world.curator.datasets.list_all()}
     margins = set()
