@@ -85,7 +85,7 @@ class LikenessService:
 
     def key_digest(self, key_id: str, digest: str) -> str:
         """Return a digest under the secret of a key: HMAC-SHA256, in hexadecimal."""
-        return hmac.new(self.keys.secret(key_id, "digest"), digest.encode(), "sha256").hexdigest()
+        return hmac.new(self._secret(key_id, "digest"), digest.encode(), "sha256").hexdigest()
 
     def _margin(self, dataset_id: str, snapshot: Snapshot) -> float:
         drawn = hmac.digest(
@@ -107,13 +107,18 @@ class LikenessService:
             )
         try:
             sealed = base64.b64decode(stored.sealed, validate=True)
-            cipher = AESGCM(self.keys.secret(stored.key_id, "seal"))
+            cipher = AESGCM(self._secret(stored.key_id, "seal"))
             about = f"{stored.dataset_id} {stored.population}".encode()
             return Sketch.from_bytes(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about))
         except (InvalidTag, binascii.Error, ValueError) as error:
             if isinstance(error, SigningError):
                 raise
             raise SigningError(f"the sketch of the dataset {stored.dataset_id} is not one of this curator's") from None
+
+    def _secret(self, key_id: str, purpose: str) -> bytes:
+        if key_id not in self._key_ids():
+            raise SigningError(f"digests or sketches are under {key_id!r}, which is no key of this curator")
+        return self.keys.secret(key_id, purpose)
 
     def _key_ids(self) -> list[str]:
         keys = self.keys.list_keys()

@@ -3,6 +3,7 @@
 import json
 import logging
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
@@ -15,7 +16,7 @@ from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import About, Progress, RowsUnreadable, Snapshot, Storage
-from curator_service.db import Database
+from curator_service.db import DATABASE_ERRORS, Database
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.ledger import proposals
@@ -129,8 +130,14 @@ class DatasetService:
                 confirmed = self._check_people(manifest, snapshot, actor, other_people)
                 return self._publish(dataset_id, manifest, snapshot, actor, confirmed=confirmed)
             except BaseException:
-                self.storage.discard(dataset_id)
+                self._discard_unless_registered(dataset_id)
                 raise
+
+    def _discard_unless_registered(self, dataset_id: str) -> None:
+        """Remove rows of a registration that failed; those of one that was committed, or perhaps was, stay."""
+        with suppress(*DATABASE_ERRORS), self.database.read() as connection:  # then the next start decides
+            if repository.find_dataset_by_id(connection, dataset_id, granted_to=None) is None:
+                self.storage.discard(dataset_id)
 
     def _check_registrable(self, manifest: Manifest) -> None:
         since = timestamp(self.now() - _REFUSALS_SPAN)
@@ -240,12 +247,12 @@ class DatasetService:
             One sentence for each dataset whose rows cannot be used.
         """
         known = self.list_all()
-        for name in self.storage.sweep({dataset.id for dataset in known}):
-            log.warning("removed %s: rows of a registration or a restore that did not end", name)
         try:
+            for name in self.storage.sweep({dataset.id for dataset in known}):
+                log.warning("removed %s: rows of a registration or a restore that did not end", name)
             self._take_over(known)
-        except SigningError as error:
-            log.error("what an earlier version left is not taken over: %s", error)  # noqa: TRY400
+        except (SigningError, OSError) as error:
+            log.error("what was left of earlier is still there: %s", error)  # noqa: TRY400 -- the message says it all
         faults = self.list_faults()
         for fault in faults:
             log.error("%s", fault)

@@ -1,6 +1,7 @@
 """What a file and a manifest must satisfy: a mistake is named by place, shows no value, and leaves nothing behind."""
 
 import os
+import sqlite3
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from curator_service.datasets.storage import IngestError
 from curator_service.privacy.design import code_rows, make_design
 from curator_service.privacy.lattice import UNIT
 from curator_service.privacy.rows import Ball
+from curator_service.problems import Unavailable
 
 SECRET = "4711.5"
 SMALL: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
@@ -311,6 +313,39 @@ def test_a_failure_while_registering_leaves_nothing(world: World, monkeypatch: p
             patch.setattr(place, fail)
             assert_refused(world, RuntimeError, [], GOOD)
     register(world, GOOD)
+
+
+def test_what_fails_after_the_commit_leaves_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An anchor that cannot be written: the dataset is registered, and its rows must not go."""
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise Unavailable("the anchor")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("curator_service.ledger.guard.Guard.let_out", fail)
+        with pytest.raises(Unavailable):
+            register(world, GOOD)
+    assert world.curator.datasets.list_faults() == []
+    assert "new" in {dataset.name for dataset in world.curator.datasets.list_all()}
+    assert world.unbacked() == []
+
+
+def test_a_commit_of_unknown_outcome_leaves_the_rows_to_the_next_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(world)
+
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("curator_service.datasets.repository.find_dataset_by_id", fail)
+        patch.setattr("curator_service.datasets.repository.insert_dataset", fail)
+        with pytest.raises(sqlite3.OperationalError):
+            register(world, GOOD)
+    assert len(state(world)[-1]) == len(before[-1]) + 1
+    assert world.curator.datasets.start() == []
+    assert state(world) == before
 
 
 def read_back(world: World, name: str) -> tuple[dict[str, list[int | None]], Any]:
