@@ -65,6 +65,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python -m bench.gram
 	$(BIN)/python bench/multipliers.py
 	$(BIN)/python bench/conversions.py
+	$(BIN)/python -m bench.copies
 	$(BIN)/python bench/timing.py
 	$(BIN)/python -m bench.ledger
 	$(BIN)/python -m bench.coverage

@@ -39,6 +39,7 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "request-invalid": RequestInvalidError,
     "idempotency-key-reused": RequestInvalidError,
     "release-in-progress": ServiceUnavailableError,
+    "dataset-unavailable": ServiceUnavailableError,
     "busy": ServiceUnavailableError,
     "ledger-unverified": LedgerSealedError,
     "checkpoint-invalid": RequestInvalidError,

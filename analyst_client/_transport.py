@@ -130,10 +130,12 @@ class Transport:
 def is_retried(failure: CuratorError) -> bool:
     """Tell whether the same request may fare better in a moment.
 
-    A sealed ledger waits for an admin, so asking again at once would only add load. A request that a job works on is
-    answered when the job is done: that is what to ask for.
+    A sealed ledger, or rows that are gone, wait for an admin, so asking again at once would only add load. A request
+    that a job works on is answered when the job is done: that is what to ask for.
     """
-    if isinstance(failure, LedgerSealedError) or (isinstance(failure, ServiceUnavailableError) and failure.job):
+    if failure.slug == "dataset-unavailable" or isinstance(failure, LedgerSealedError):
+        return False
+    if isinstance(failure, ServiceUnavailableError) and failure.job:
         return False
     return failure.status in RETRIED_STATUSES or failure.slug == "release-in-progress"
 

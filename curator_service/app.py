@@ -54,7 +54,8 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
         with threadpool_limits(1, user_api="blas"):
             run_self_test()
             to_thread.current_default_thread_limiter().total_tokens = THREADS
-            curator.ledger.guard.start()
+            if not curator.ledger.guard.start():
+                curator.datasets.start()
             curator.workshop.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
@@ -95,7 +96,7 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
     @app.get(
         "/readyz",
         tags=["health"],
-        summary="The database answers, its schema is current, disks are written, and the ledger is not sealed",
+        summary="The database answers, its schema is current, disks are written, rows are there, and nothing is sealed",
         openapi_extra=anybody,
     )
     async def readyz() -> Response:

@@ -182,8 +182,13 @@ def _count(connection: Connection, table: Table) -> int:
 
 
 def _restore_rows(curator: Curator, archive: tarfile.TarFile, about: dict[str, Any]) -> None:
-    root = curator.datasets.storage.root
-    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    storage = curator.datasets.storage
+    storage.sweep(set(about["datasets"]))
+    with storage.writing():
+        _restore_folders(storage.root, archive, about)
+
+
+def _restore_folders(root: Path, archive: tarfile.TarFile, about: dict[str, Any]) -> None:
     for dataset_id in about["datasets"]:
         if not _DATASET_ID.fullmatch(dataset_id):
             raise BackupError(f"{dataset_id!r} names no dataset")

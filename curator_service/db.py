@@ -252,6 +252,12 @@ class Database:
             command.downgrade(config, revision)
             connection.commit()
 
+    def forget_deleted(self) -> None:
+        """Empty the embedded database's log, which holds pages as they were; as far as nobody reads them now."""
+        if self.is_sqlite:
+            with self._reader.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def revisions(self) -> tuple[str | None, str | None]:
         """Return the schema's revision and the migrations' head."""
         with self._reader.connect() as connection:
@@ -368,6 +374,7 @@ def _configure_sqlite(connection: Any, _record: Any) -> None:
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten
     cursor.execute("PRAGMA recursive_triggers=ON")  # or REPLACE would delete past the append-only triggers
     cursor.close()
 

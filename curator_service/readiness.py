@@ -52,6 +52,8 @@ class Readiness:
                 return "not ready"
             if guard.reason():
                 return "sealed"
+            if not self._curator.datasets.has_all_rows():
+                return "not ready"
         except Exception:
             return "sealed" if database.fault else "not ready"
         failed_at = max(database.failed_at, guard.anchor.failed_at)

@@ -21,6 +21,8 @@ from curator_service.curator import Curator, make_curator
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.storage import IngestError
+from curator_service.identity.policy import Action
+from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.ledger.anchor import AnchorError
 from curator_service.ledger.recovery import ReconciliationError
@@ -108,6 +110,8 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iter
             check_schema(curator)
         if to_write and (reason := curator.ledger.guard.start()):
             fail(f"the curator is sealed: {reason}. Nothing is written until `curator restore --reconcile`")
+        if to_write:
+            curator.datasets.start()
         yield curator
     except (*_ERRORS, SchemaError) as error:
         fail(str(error))
@@ -121,6 +125,13 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iter
         fail("the database does not answer; check CURATOR_DATABASE_URL and that the server runs")
     finally:
         curator.database.dispose()
+
+
+def authenticate_admin(curator: Curator, token: str) -> Principal:
+    """Return whose token it is, if that is an admin's."""
+    principal = curator.identity.authenticate(f"Bearer {token}")
+    curator.identity.authorize(principal, Action.SET_LIMIT)
+    return principal
 
 
 def actor() -> str:

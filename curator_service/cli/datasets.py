@@ -1,34 +1,69 @@
 """Commands of datasets."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from curator_service.cli.common import AsJson, actor, check_machine, emit, err, fail, open_curator
+from curator_service.cli.common import (
+    AsJson,
+    actor,
+    authenticate_admin,
+    check_machine,
+    emit,
+    err,
+    fail,
+    open_curator,
+)
+from curator_service.curator import Curator
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
+from curator_service.datasets.service import OtherPeople
 
 app = typer.Typer(help="Datasets: a manifest and its rows.", no_args_is_help=True)
+REASON_MAX = 500
 _File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 
 
 @app.command("add")
-def add(manifest: _File, data: _File, as_json: AsJson = False) -> None:
+def add(
+    manifest: _File,
+    data: _File,
+    other_people: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON", help="Propose to register rows like another population's: why they are other people."
+        ),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="CURATOR_TOKEN", help="Token of an admin, beside --other-people.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Validate, ingest and register a dataset: all of it or nothing."""
+    if other_people is not None and (not token or not 0 < len(other_people) <= REASON_MAX):
+        fail(f"--other-people takes a reason of up to {REASON_MAX} characters, and an admin's token")
     check_machine()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with open_curator(to_write=True) as curator, Progress(*columns, console=err, transient=True) as bar:
         task = bar.add_task(f"reading {data.name}", total=1.0)
+        said = None
+        if other_people is not None:
+            said = OtherPeople(authenticate_admin(curator, token or ""), other_people)
         dataset = curator.datasets.register(
-            manifest, data, actor=actor(), progress=lambda share: bar.update(task, completed=share)
+            manifest,
+            data,
+            actor=actor(),
+            other_people=said,
+            progress=lambda share: bar.update(task, completed=share),
         )
+        shown = _render(curator, dataset)
     count = len(dataset.manifest.columns)
     text = f"[green]registered[/green] {dataset.name}: {count} columns, population {dataset.population}"
-    emit({"id": dataset.id, **render_dataset(dataset)}, as_json=as_json, table=text)
+    emit({"id": dataset.id, **shown}, as_json=as_json, table=text)
 
 
 @app.command("list")
@@ -36,6 +71,7 @@ def list_datasets(as_json: AsJson = False) -> None:
     """Show every dataset."""
     with open_curator() as curator:
         found = curator.datasets.list_all()
+        shown = [_render(curator, dataset) for dataset in found]
     table = Table("dataset", "population", "adjacency", "capacity", "rows each", "registered", title="Datasets")
     for dataset in found:
         manifest = dataset.manifest
@@ -47,7 +83,7 @@ def list_datasets(as_json: AsJson = False) -> None:
             str(manifest.rows_per_person),
             dataset.created_at[:10],
         )
-    emit([render_dataset(dataset) for dataset in found], as_json=as_json, table=table)
+    emit(shown, as_json=as_json, table=table)
 
 
 @app.command("show")
@@ -55,13 +91,18 @@ def show(name: str, as_json: AsJson = False) -> None:
     """Show one dataset's public declaration."""
     with open_curator() as curator:
         dataset = find(curator.datasets.list_all(), name)
+        shown = _render(curator, dataset)
     table = Table("column", "type", "unit", "bounds or levels", "missing", "description", title=dataset.name)
     for declared in dataset.manifest.columns:
         column = declared.column
         public = ", ".join(column.levels) or f"{column.lower:g} to {column.upper:g}"
         texts = (column.unit or "", public, column.missing, declared.description)
         table.add_row(column.name, column.type, *(escape(text) for text in texts))
-    emit(render_dataset(dataset), as_json=as_json, table=table)
+    emit(shown, as_json=as_json, table=table)
+
+
+def _render(curator: Curator, dataset: Dataset) -> dict[str, Any]:
+    return render_dataset(dataset, curator.datasets.public_count(dataset))
 
 
 def find(datasets: list[Dataset], name: str) -> Dataset:

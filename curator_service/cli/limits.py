@@ -5,11 +5,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from curator_service.cli.common import AsJson, emit, fail, open_curator
-from curator_service.curator import Curator
-from curator_service.identity.policy import Action
-from curator_service.identity.repository import Principal
-from curator_service.ledger.proposals import Proposal
+from curator_service.cli.common import AsJson, authenticate_admin, emit, fail, open_curator
+from curator_service.ledger.proposals import ROWS, Proposal
 from curator_service.ledger.schemas import render_proposal
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -42,7 +39,7 @@ def set_limit(
         fail(f"the limit is not valid: {error}")
     scope = "analyst" if analyst is not None else "project" if project is not None else ""
     with open_curator(to_write=True) as curator:
-        admin = _admin(curator, token)
+        admin = authenticate_admin(curator, token)
         proposal = curator.limits.propose(population, scope, analyst or project or "", price, reason, admin)
     _show([proposal], as_json=as_json)
 
@@ -56,9 +53,9 @@ def list_proposals(as_json: AsJson = False) -> None:
 
 @app.command("approve")
 def approve(proposal: str, token: Token, as_json: AsJson = False) -> None:
-    """Approve a higher limit, as another admin than the one who proposed it."""
+    """Approve what another admin proposed: a higher limit, or rows that are like another population's."""
     with open_curator(to_write=True) as curator:
-        decided = curator.limits.decide(proposal, _admin(curator, token), approve=True)
+        decided = curator.limits.decide(proposal, authenticate_admin(curator, token), approve=True)
     _show([decided], as_json=as_json)
 
 
@@ -66,14 +63,8 @@ def approve(proposal: str, token: Token, as_json: AsJson = False) -> None:
 def reject(proposal: str, token: Token, as_json: AsJson = False) -> None:
     """Reject a proposal, or take it back."""
     with open_curator() as curator:
-        decided = curator.limits.decide(proposal, _admin(curator, token), approve=False)
+        decided = curator.limits.decide(proposal, authenticate_admin(curator, token), approve=False)
     _show([decided], as_json=as_json)
-
-
-def _admin(curator: Curator, token: str) -> Principal:
-    principal = curator.identity.authenticate(f"Bearer {token}")
-    curator.identity.authorize(principal, Action.SET_LIMIT)
-    return principal
 
 
 def _show(proposals: list[Proposal], *, as_json: bool) -> None:
@@ -81,5 +72,8 @@ def _show(proposals: list[Proposal], *, as_json: bool) -> None:
     for p in proposals:
         was = "none" if p.was < 0 else f"{p.was / UNITS_PER_ONE:.6g}"
         whose = f"{p.scope} {p.label}" if p.scope else "everybody"
-        table.add_row(p.id, p.population, whose, f"{p.limit / UNITS_PER_ONE:.6g}", was, p.state, p.reason)
+        limit = f"{p.limit / UNITS_PER_ONE:.6g}"
+        if p.scope == ROWS:
+            whose, limit, was = "rows of other people", "", ""
+        table.add_row(p.id, p.population, whose, limit, was, p.state, p.reason)
     emit([render_proposal(p) for p in proposals], as_json=as_json, table=table)

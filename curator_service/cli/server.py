@@ -26,6 +26,8 @@ def serve(
     settings = read_settings()
     with open_curator() as curator:
         reason = curator.ledger.guard.start()  # the database answers, and its ledger holds
+        if not reason:
+            curator.datasets.start()
     if reason:
         err.print(f"[red]sealed:[/red] {escape(reason)}", highlight=False, soft_wrap=True)
         err.print("No release leaves until an admin runs `curator restore --reconcile`; reads are served.")

@@ -1,6 +1,7 @@
 """The manifest: a dataset's public declaration, in TOML, read and checked by an admin."""
 
 import hashlib
+import re
 import tomllib
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from curator_service.files import open_regular
 from curator_service.names import NAME_PATTERN
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import center_and_scale
@@ -23,8 +25,21 @@ Header = Annotated[
 COLUMNS_MAX = 1000
 LEVELS_MAX = 1000
 ROWS_PER_SUBJECT_MAX = 1000
+_BYTES_MAX = 4 * 2**20
 _SHOWN_MAX = 80
 """Most characters of a wrong value that a message repeats."""
+_ERRORS_SHOWN_MAX = 20
+_TEXT_OR_COMMENT = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5}|\Z)|'
+    r"'''(?:[^']|'(?!''))*+(?:'{3,5}|\Z)|"
+    r'"(?:[^"\\\n]|\\.)*+"?|'
+    r"'[^'\n]*+'?|"
+    r"#[^\n]*+",
+    re.DOTALL,
+)
+_LONG_KEY = re.compile(r"(?:\.[^.=,\n\[\]{}]*+){16}")
+"""Sixteen dots with no end of a key or a value between them: the parser's time grows with the square of a key's."""
+_TABLE_OF_COLUMN = re.compile(r"^[ \t]*\[\[", re.MULTILINE)
 
 
 class ManifestError(ValueError):
@@ -147,19 +162,43 @@ def load_manifest(path: Path) -> Manifest:
     ManifestError
         Naming the file, the column and the rule.
     """
+    text = _read_text(path)
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise ManifestError(f"{path}: not UTF-8 text") from error
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ManifestError(f"{path}: not valid TOML: {error}") from error
+        raise ManifestError(f"{path}: not valid TOML: {_shorten(str(error))}") from error
     except RecursionError:
         raise ManifestError(f"{path}: not valid TOML: nested too deep") from None
+    except ValueError:  # of Python's own conversion
+        raise ManifestError(f"{path}: not valid TOML: a whole number of thousands of digits") from None
     try:
         return Manifest.model_validate(content)
     except ValidationError as error:
-        lines = [f"{path}: {_place(content, item['loc'])}{_reason(item)}" for item in error.errors()]
+        found = error.errors(include_url=False)
+        lines = [f"{path}: {_place(content, item['loc'])}{_reason(item)}" for item in found[:_ERRORS_SHOWN_MAX]]
+        if len(found) > _ERRORS_SHOWN_MAX:
+            lines.append(f"{path}: and {len(found) - _ERRORS_SHOWN_MAX} more mistakes")
         raise ManifestError("\n".join(lines)) from error
+
+
+def _read_text(path: Path) -> str:
+    """Read what takes the parser a time that does not matter."""
+    try:
+        with open_regular(path) as file:
+            raw = file.read(_BYTES_MAX + 1)
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise ManifestError(f"{path}: not UTF-8 text") from error
+    except ValueError as error:
+        raise ManifestError(f"{path}: {error}") from None
+    if len(raw) > _BYTES_MAX:
+        raise ManifestError(f"{path}: more than {_BYTES_MAX} bytes, which no manifest needs")
+    bare = _TEXT_OR_COMMENT.sub('""', text)
+    if _LONG_KEY.search(bare):
+        raise ManifestError(f"{path}: a key of more than 16 parts with dots between them; no manifest has one")
+    if len(_TABLE_OF_COLUMN.findall(bare)) > COLUMNS_MAX:
+        raise ManifestError(f"{path}: more than {COLUMNS_MAX} columns")
+    return text
 
 
 def _place(content: dict[str, Any], location: tuple[int | str, ...]) -> str:
@@ -168,16 +207,26 @@ def _place(content: dict[str, Any], location: tuple[int | str, ...]) -> str:
             columns = content.get("columns")
             declared = columns[index] if isinstance(columns, list) and index < len(columns) else None
             name = declared.get("name") if isinstance(declared, dict) else None
-            field = "".join(f", {part}" for part in rest)
-            return f"column {name!r}{field}: " if name else f"column number {index + 1}{field}: "
+            field = "".join(f", {_shorten(str(part))}" for part in rest)
+            return f"column {_shown(name)}{field}: " if name else f"column number {index + 1}{field}: "
         case ():
             return ""
-    return ", ".join(str(part) for part in location) + ": "
+    return ", ".join(_shorten(str(part)) for part in location) + ": "
 
 
 def _reason(item: Any) -> str:
     message = str(item["msg"]).removeprefix("Value error, ")
     if item["type"] == "value_error" or isinstance(item["input"], list | dict):
         return message
-    got = repr(item["input"])
-    return f"{message} (got {got if len(got) <= _SHOWN_MAX else got[:_SHOWN_MAX] + '…'})"
+    return f"{message} (got {_shown(item['input'])})"
+
+
+def _shown(value: object) -> str:
+    try:
+        return _shorten(repr(value))
+    except ValueError:  # a hexadecimal number may have more digits than Python writes in decimals
+        return "a whole number of thousands of digits"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…"

@@ -1,14 +1,14 @@
 """Queries of datasets."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exists, select
+from sqlalchemy import Connection, bindparam, delete, exists, func, select, text
 
 from curator_service.datasets.manifest import Manifest
-from curator_service.datasets.models import DatasetRow, SnapshotRow
+from curator_service.datasets.models import DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
 from curator_service.db import InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow
 from curator_service.ledger.book import Registration
@@ -21,8 +21,8 @@ from curator_service.privacy.adjacency import Adjacency
 class Dataset:
     """A registered dataset with its population's adjacency and accountant.
 
-    `row_count` counts persons where the manifest declares a subject. `manifest_digest` is of the declarations as they
-    are stored: a later version may read defaults into them that an older one did not know.
+    `manifest_digest` is of the declarations as they are stored: a later version may read defaults into them that an
+    older one did not know.
     """
 
     id: str
@@ -31,7 +31,6 @@ class Dataset:
     adjacency: Adjacency
     accountant: Accountant
     manifest: Manifest
-    row_count: int = field(repr=False)
     commitment: str
     created_at: str
     manifest_digest: str
@@ -51,12 +50,13 @@ class Dataset:
 
 
 @dataclass(frozen=True, slots=True)
-class NewDataset:
-    """What a registration writes."""
+class SealedSketch:
+    """A sketch as it is stored: encrypted, under a secret of a key."""
 
-    dataset: Dataset
-    lattice_digest: str = field(repr=False)
-    nonce: str = field(repr=False)
+    dataset_id: str
+    population: str
+    key_id: str
+    sealed: str
 
 
 _SELECT = select(
@@ -64,7 +64,6 @@ _SELECT = select(
     DatasetRow.name,
     DatasetRow.population,
     DatasetRow.manifest,
-    DatasetRow.row_count,
     DatasetRow.snapshot_commitment,
     DatasetRow.created_at,
     PopulationRow.adjacency,
@@ -80,6 +79,18 @@ _LIST, _LIST_GRANTED = Statement(_IN_ORDER), Statement(_IN_ORDER.where(_GRANTED)
 _INSERT = InsertIfAbsent(DatasetRow)
 _CLAIM_SNAPSHOT = InsertIfAbsent(SnapshotRow)
 _OWNER_OF_SNAPSHOT = Statement(select(SnapshotRow.population).where(SnapshotRow.digest == bindparam("digest")))
+_KEYS_OF_SNAPSHOTS = Statement(select(SnapshotRow.key_id).distinct())
+_INSERT_SKETCH = InsertIfAbsent(SketchRow)
+_SKETCHES = Statement(
+    select(DatasetRow.id, DatasetRow.population, SketchRow.key_id, SketchRow.sealed)
+    .join(SketchRow, SketchRow.dataset_id == DatasetRow.id, isouter=True)
+    .order_by(DatasetRow.id)
+)
+_UNKEYED = Statement(select(UnkeyedRow.id, UnkeyedRow.content).order_by(UnkeyedRow.id))
+_COUNT_UNKEYED = Statement(select(func.count()).select_from(UnkeyedRow))
+_FORGET_UNKEYED = Statement(delete(UnkeyedRow).where(UnkeyedRow.id == bindparam("id")))
+_LOCK_UNKEYED = Statement(text("LOCK TABLE unkeyed IN ACCESS EXCLUSIVE MODE"))
+_EMPTY_UNKEYED = Statement(text("TRUNCATE unkeyed"))
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +99,7 @@ def _manifest(text: str) -> Manifest:
 
 
 def _dataset(row: tuple[Any, ...]) -> Dataset:
-    dataset_id, name, population, manifest, row_count, commitment, created_at, adjacency, accountant = row
+    dataset_id, name, population, manifest, commitment, created_at, adjacency, accountant = row
     return Dataset(
         dataset_id,
         name,
@@ -96,7 +107,6 @@ def _dataset(row: tuple[Any, ...]) -> Dataset:
         Adjacency(adjacency),
         ACCOUNTANTS[accountant],
         _manifest(manifest),
-        row_count,
         commitment,
         created_at,
         hashlib.sha256(manifest.encode()).hexdigest(),
@@ -128,27 +138,58 @@ def list_datasets(connection: Connection, *, granted_to: str | None) -> list[Dat
     return [_dataset(row) for row in _LIST_GRANTED.all(connection, principal=granted_to)]
 
 
-def claim_snapshot(connection: Connection, digest: str, population: str) -> str:
-    """Tie a snapshot to a population, unless it is tied already; return the population that has it."""
-    _CLAIM_SNAPSHOT.execute(connection, digest=digest, population=population)
+def find_owner(connection: Connection, digest: str) -> str | None:
+    """Return the population that a keyed digest is tied to, or None."""
     row = _OWNER_OF_SNAPSHOT.first(connection, digest=digest)
-    assert row is not None
-    owner: str = row[0]
-    return owner
+    return None if row is None else row[0]
 
 
-def insert_dataset(connection: Connection, new: NewDataset) -> bool:
+def claim_snapshot(connection: Connection, digest: str, population: str, key_id: str) -> None:
+    """Tie a keyed digest to a population, unless it is tied already."""
+    _CLAIM_SNAPSHOT.execute(connection, digest=digest, population=population, key_id=key_id)
+
+
+def list_keys_of_snapshots(connection: Connection) -> list[str]:
+    """Return the keys under which there are digests."""
+    return [row[0] for row in _KEYS_OF_SNAPSHOTS.all(connection)]
+
+
+def insert_sketch(connection: Connection, sketch: SealedSketch) -> None:
+    """Insert the sketch of a dataset, unless it has one."""
+    _INSERT_SKETCH.execute(connection, dataset_id=sketch.dataset_id, key_id=sketch.key_id, sealed=sketch.sealed)
+
+
+def list_sketches(connection: Connection) -> list[SealedSketch]:
+    """Return the sketch of every dataset; empty texts where there is none."""
+    return [
+        SealedSketch(name, owner, key or "", sealed or "") for name, owner, key, sealed in _SKETCHES.all(connection)
+    ]
+
+
+def list_unkeyed(connection: Connection) -> dict[str, str]:
+    """Return what an earlier version left."""
+    return dict(_UNKEYED.all(connection))
+
+
+def forget_unkeyed(connection: Connection, ids: list[str]) -> None:
+    """Delete what was taken over. On PostgreSQL an empty table also gets a new file: the old one holds what it held."""
+    on_postgres = connection.dialect.name == "postgresql"
+    if on_postgres:
+        _LOCK_UNKEYED.execute(connection)  # or two workers that delete, and then empty the table, wait for each other
+    for name in ids:
+        _FORGET_UNKEYED.execute(connection, id=name)
+    if on_postgres and _COUNT_UNKEYED.first(connection) == (0,):
+        _EMPTY_UNKEYED.execute(connection)
+
+
+def insert_dataset(connection: Connection, dataset: Dataset) -> bool:
     """Insert a registered dataset; False if its name is taken."""
-    dataset = new.dataset
     inserted = _INSERT.changed(
         connection,
         id=dataset.id,
         name=dataset.name,
         population=dataset.population,
         manifest=dataset.manifest.model_dump_json(),
-        row_count=dataset.row_count,
-        lattice_digest=new.lattice_digest,
-        snapshot_nonce=new.nonce,
         snapshot_commitment=dataset.commitment,
         created_at=dataset.created_at,
     )

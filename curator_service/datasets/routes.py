@@ -17,8 +17,9 @@ def list_datasets(
     visit: Visit,
 ) -> Response:
     """Return every visible dataset with its schema."""
-    datasets = visit.curator.datasets.list_visible(visit.principal, visit.objects)
-    return json_response({"datasets": [render_dataset(dataset) for dataset in datasets]})
+    datasets = visit.curator.datasets
+    visible = datasets.list_visible(visit.principal, visit.objects)
+    return json_response({"datasets": [render_dataset(dataset, datasets.public_count(dataset)) for dataset in visible]})
 
 
 @router.get("/{name}", summary="One dataset's schema, bounds and adjacency")
@@ -28,4 +29,5 @@ def get_dataset(
     name: str,
 ) -> Response:
     """Return one dataset's declaration."""
-    return json_response(render_dataset(visit.dataset(name)))
+    dataset = visit.dataset(name)
+    return json_response(render_dataset(dataset, visit.curator.datasets.public_count(dataset)))

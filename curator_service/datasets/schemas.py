@@ -4,12 +4,11 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.privacy.accountant import PURE
-from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Column, ColumnType
 
 
-def render_dataset(dataset: Dataset) -> dict[str, Any]:
-    """Return a dataset's public declaration as JSON; the count of rows or persons only where it is public."""
+def render_dataset(dataset: Dataset, public_count: int | None) -> dict[str, Any]:
+    """Return a dataset's public declaration as JSON; with the count of rows or persons where it is public."""
     manifest = dataset.manifest
     return {
         "name": dataset.name,
@@ -19,7 +18,7 @@ def render_dataset(dataset: Dataset) -> dict[str, Any]:
         "accountant": dataset.accountant.name,
         "row_capacity": manifest.row_capacity,
         "rows_per_person": manifest.rows_per_person,
-        "rows": dataset.row_count if dataset.adjacency is Adjacency.REPLACE_ONE else None,
+        "rows": public_count,
         "columns": [render_column(c.column) | {"description": c.description} for c in manifest.columns],
         "kinds": ["gram"],
         "row_maps": ["box", "ball", "unit", "unit_xy"],

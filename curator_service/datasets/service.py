@@ -1,25 +1,42 @@
 """Registering datasets, and finding those that a principal may see."""
 
-import hashlib
+import json
+import logging
 import secrets
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets import repository
+from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
-from curator_service.datasets.repository import Dataset, NewDataset
-from curator_service.datasets.storage import Progress, Snapshot, Storage
-from curator_service.db import Database
+from curator_service.datasets.repository import Dataset
+from curator_service.datasets.storage import About, Progress, RowsUnreadable, Snapshot, Storage
+from curator_service.db import DATABASE_ERRORS, Database
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
-from curator_service.ledger.book import Registration, list_registrations
-from curator_service.ledger.repository import find_population, list_populations
+from curator_service.ledger import proposals
+from curator_service.ledger.attestation import list_attested
+from curator_service.ledger.book import Registration, list_registrations, new_id
+from curator_service.ledger.proposals import OPEN, ROWS, Proposal
+from curator_service.ledger.repository import find_population, iterate_kind, list_populations
 from curator_service.ledger.service import LedgerService
+from curator_service.ledger.signing import SigningError
+from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
 from curator_service.privacy.rows import RowMap
 from curator_service.privacy.statistics import SufficientStatistics, split_gram
 from curator_service.problems import Problem
+
+log = logging.getLogger("curator_service")
+
+REFUSALS_MAX = 10
+"""Registrations per day that may be refused because their rows are like another population's."""
+_REFUSALS_SPAN = timedelta(days=1)
 
 
 class DatasetNotFound(Problem):
@@ -30,8 +47,24 @@ class DatasetNotFound(Problem):
     title = "There is no such dataset"
 
 
+class DatasetUnavailable(Problem):
+    """The stored rows of a dataset are gone, or cannot be read."""
+
+    slug = "dataset-unavailable"
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+    title = "The dataset cannot be read now"
+
+
 class RegistrationError(ValueError):
     """A dataset cannot be registered as asked; the message says why, for the admin."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPeople:
+    """An admin's word that rows which are like another population's are of other people; a second one must agree."""
+
+    admin: Principal
+    reason: str
 
 
 class DatasetService:
@@ -50,10 +83,17 @@ class DatasetService:
         self.database = database
         self.ledger = ledger
         self.storage = storage
+        self.likeness = LikenessService(ledger.guard.keys)
         self.now = now
 
     def register(
-        self, manifest_path: Path, source: Path, *, actor: str, progress: Progress = lambda _: None
+        self,
+        manifest_path: Path,
+        source: Path,
+        *,
+        actor: str,
+        other_people: OtherPeople | None = None,
+        progress: Progress = lambda _: None,
     ) -> Dataset:
         """Validate, ingest and register a dataset: all of it or nothing.
 
@@ -63,6 +103,8 @@ class DatasetService:
             The manifest (TOML) and the rows (CSV).
         actor : str
             Who registers, for the ledger.
+        other_people : OtherPeople, optional
+            Proposes to register rows that are like another population's; another admin must approve before.
         progress : callable
             Called with the share of the file that was read.
 
@@ -74,19 +116,31 @@ class DatasetService:
         ------
         ManifestError, IngestError, RegistrationError
             Naming file, place and rule.
+        SigningError
+            If a key that older digests or sketches need is not here.
         """
         manifest = load_manifest(manifest_path)
         self.ledger.guard.check_open()
         self._check_registrable(manifest)
+        self.ledger.guard.signer()  # a new curator has a key from here on
         dataset_id = f"ds_{secrets.token_hex(12)}"
-        snapshot = self.storage.ingest(dataset_id, manifest, source, progress)
-        try:
-            return self._publish(dataset_id, manifest, snapshot, actor)
-        except BaseException:
-            self.storage.discard(dataset_id)
-            raise
+        with self.storage.writing():
+            snapshot = self.storage.ingest(dataset_id, manifest, source, self.likeness.sketcher(), progress)
+            try:
+                confirmed = self._check_people(manifest, snapshot, actor, other_people)
+                return self._publish(dataset_id, manifest, snapshot, actor, confirmed=confirmed)
+            except BaseException:
+                self._discard_unless_registered(dataset_id)
+                raise
+
+    def _discard_unless_registered(self, dataset_id: str) -> None:
+        """Remove rows of a registration that failed; those of one that was committed, or perhaps was, stay."""
+        with suppress(*DATABASE_ERRORS), self.database.read() as connection:  # then the next start decides
+            if repository.find_dataset_by_id(connection, dataset_id, granted_to=None) is None:
+                self.storage.discard(dataset_id)
 
     def _check_registrable(self, manifest: Manifest) -> None:
+        since = timestamp(self.now() - _REFUSALS_SPAN)
         with self.database.read() as connection:
             if find_population(connection, manifest.population) is None:
                 raise RegistrationError(
@@ -95,23 +149,69 @@ class DatasetService:
                 )
             if repository.find_dataset(connection, manifest.name, granted_to=None) is not None:
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")
+            refused = [
+                json.loads(entry.payload)["time"]
+                for population in list_populations(connection)
+                for entry in iterate_kind(connection, population.name, "refusal")
+            ]
+        if sum(moment > since for moment in refused) >= REFUSALS_MAX:
+            raise RegistrationError(
+                f"{REFUSALS_MAX} registrations of rows that are like another population's were refused within a day; "
+                "nothing more is compared until that is over"
+            )
 
-    def _publish(self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str) -> Dataset:
-        nonce, moment = secrets.token_hex(32), timestamp(self.now())
-        # It hides: without the nonce a digest of rows would let anyone test guesses of the last one.
-        commitment = hashlib.sha256(bytes.fromhex(nonce + snapshot.lattice_digest)).hexdigest()
+    def _check_people(
+        self, manifest: Manifest, snapshot: Snapshot, actor: str, other_people: OtherPeople | None
+    ) -> bool:
+        """Refuse rows of people who have a budget under another name, and let the ledger say so.
+
+        Returns
+        -------
+        bool
+            Whether two admins agreed, by a signed entry, that these rows are of other people.
+        """
+        label = self.likeness.label(manifest.digest, snapshot)
+        holds = self.ledger.guard.trust.holds
+        with self.database.read() as connection:
+            owner = self.likeness.find_owner(connection, manifest.population, snapshot)
+            confirmed = list_attested(connection, manifest.population, "confirmation", holds)
+        if any(facts["rows"] == label for facts in confirmed):
+            return True
+        if owner is None:
+            return False
+        facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
+        moment = timestamp(self.now())
+        proposed = None
+        with self.ledger.unit() as ledger:
+            if other_people is not None:
+                admin = other_people.admin.id
+                account = (manifest.population, ROWS, label, 0, 0)
+                proposed = Proposal(new_id("prp_"), *account, other_people.reason, admin, moment, OPEN)
+                proposals.insert_proposal(ledger.connection, proposed)
+                proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
+                facts |= {"proposal": proposed.id}
+            receipt = ledger.note(manifest.population, "refusal", facts | {"time": moment})
+        self.ledger.guard.let_out(receipt, just_written=True)
+        log.warning("the registration of %r was refused: its rows are like those of %r", manifest.name, owner)
+        said = f"the same rows, or nearly, are registered under the population {owner!r}; the same people must not get "
+        said += f"a second budget: name the population {owner!r} in the manifest. "
+        raise RegistrationError(
+            said + "If they are other people, an admin may say so with --other-people, and another one approve"
+            if proposed is None
+            else said
+            + f"Another admin may approve {proposed.id} (`curator limits approve`); then add the dataset again"
+        )
+
+    def _publish(
+        self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str, *, confirmed: bool
+    ) -> Dataset:
+        moment = timestamp(self.now())
+        about = About(snapshot.persons, snapshot.rows, snapshot.lattice_digest, secrets.token_hex(32))
         with self.ledger.unit() as ledger:
             connection = ledger.connection
-            facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": commitment}
+            facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
             facts |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
             receipt = ledger.note(manifest.population, "dataset", facts)
-            for digest in (snapshot.source_digest, snapshot.values_digest):
-                owner = repository.claim_snapshot(connection, digest, manifest.population)
-                if owner != manifest.population:
-                    raise RegistrationError(
-                        f"the same rows are registered under the population {owner!r}; the same people must not "
-                        "get a second budget"
-                    )
             population = find_population(connection, manifest.population)
             assert population is not None
             dataset = Dataset(
@@ -121,16 +221,96 @@ class DatasetService:
                 adjacency=population.adjacency,
                 accountant=population.accountant,
                 manifest=manifest,
-                row_count=snapshot.person_count,
-                commitment=commitment,
+                commitment=about.commitment,
                 created_at=moment,
                 manifest_digest=manifest.digest,
             )
-            if not repository.insert_dataset(connection, NewDataset(dataset, snapshot.lattice_digest, nonce)):
+            if not repository.insert_dataset(connection, dataset):
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")
-            self.storage.publish(dataset_id, snapshot)
+            if not confirmed and self.likeness.find_owner(connection, manifest.population, snapshot) is not None:
+                raise RegistrationError("rows like these were registered under another population at the same time")
+            digests = [snapshot.source_digest, snapshot.values_digest]
+            self.likeness.record(connection, dataset_id, manifest.population, digests, snapshot.sketch)
+            self.storage.publish(dataset_id, about)
+        self.storage.confirm(dataset_id)
         self.ledger.guard.let_out(receipt, just_written=True)
         return dataset
+
+    def start(self) -> list[str]:
+        """Take over what an earlier version left, remove what a killed process left, and say which rows are lost.
+
+        Call it when the ledger was found to hold, and before anything is registered.
+
+        Returns
+        -------
+        list of str
+            One sentence for each dataset whose rows cannot be used.
+        """
+        known = self.list_all()
+        try:
+            for name in self.storage.sweep({dataset.id for dataset in known}):
+                log.warning("removed %s: rows of a registration or a restore that did not end", name)
+            self._take_over(known)
+        except (SigningError, OSError) as error:
+            log.error("what was left of earlier is still there: %s", error)  # noqa: TRY400 -- the message says it all
+        faults = self.list_faults()
+        for fault in faults:
+            log.error("%s", fault)
+        return faults
+
+    def _take_over(self, known: list[Dataset]) -> None:
+        with self.database.read() as connection:
+            unkeyed = {name: json.loads(text) for name, text in repository.list_unkeyed(connection).items()}
+            sketched = {sketch.dataset_id for sketch in repository.list_sketches(connection) if sketch.sealed}
+        for dataset in known:
+            if dataset.id in unkeyed or dataset.id not in sketched:
+                self._take_over_one(dataset, unkeyed.get(dataset.id, {}))
+        digests = {digest: left["population"] for digest, left in unkeyed.items() if "population" in left}
+        if digests:
+            with self.database.begin() as connection:
+                for digest, population in digests.items():
+                    self.likeness.record_digest(connection, digest, population)
+                repository.forget_unkeyed(connection, list(digests))
+        if unkeyed:
+            self.database.forget_deleted()
+
+    def _take_over_one(self, dataset: Dataset, left: dict[str, Any]) -> None:
+        try:
+            snapshot = self.storage.read_snapshot(dataset.id, dataset.manifest, self.likeness.sketcher())
+        except RowsUnreadable:
+            return  # it is told as a fault, and tried again at the next start
+        if left.get("nonce"):  # empty where this schema was left and reached again: then it is beside the rows
+            about = About(left["persons"], snapshot.rows, left["lattice_digest"], left["nonce"])
+            self.storage.keep_about(dataset.id, about)
+        with self.database.begin() as connection:
+            digests = [snapshot.values_digest]
+            self.likeness.record(connection, dataset.id, dataset.population, digests, snapshot.sketch)
+            repository.forget_unkeyed(connection, [dataset.id])
+
+    def list_faults(self) -> list[str]:
+        """Return one sentence for each dataset whose rows are gone, or cannot be those that were registered."""
+        return [
+            f"dataset {dataset.name}: its {fault}"
+            for dataset in self.list_all()
+            if (fault := self.storage.find_fault(dataset.id, dataset.commitment))
+        ]
+
+    def has_all_rows(self) -> bool:
+        """Tell whether the files of every dataset are there."""
+        return all(self.storage.has_files(dataset.id) for dataset in self.list_all())
+
+    def holds(self, dataset: Dataset) -> bool:
+        """Tell whether stored rows and sums are, number by number, those that were registered."""
+        return self.storage.holds(dataset.id, dataset.manifest, dataset.commitment)
+
+    def public_count(self, dataset: Dataset) -> int | None:
+        """Return the number of rows, or of persons, where it is public; None where not, or while the rows are gone."""
+        if dataset.adjacency is not Adjacency.REPLACE_ONE:
+            return None
+        try:
+            return self.storage.about(dataset.id).persons
+        except RowsUnreadable:
+            return None
 
     def find_fault(self) -> str:
         """Return which dataset is not as the ledger registered it, or what rows lie beside no ledger; or nothing."""
@@ -146,6 +326,17 @@ class DatasetService:
             if not dataset.registration.is_among(registered):
                 return f"the dataset {dataset.name!r} is not the one that the ledger registered"
         return ""
+
+    def check_available(self, dataset: Dataset) -> None:
+        """Refuse what would need rows that are gone, before anything is held for it.
+
+        Raises
+        ------
+        DatasetUnavailable
+        """
+        if not self.storage.has_files(dataset.id):
+            log.error("dataset %s: its rows are gone", dataset.name)
+            raise _unavailable()
 
     def get_visible(self, principal: Principal, objects: Objects, name: str) -> Dataset:
         """Return a dataset that a principal may see.
@@ -180,9 +371,25 @@ class DatasetService:
             return repository.list_datasets(connection, granted_to=None)
 
     def compute_statistics(self, dataset: Dataset, design: Design, row_map: RowMap) -> SufficientStatistics:
-        """Compute exact statistics; call only inside a unit of work that has charged for them."""
-        gram = self.storage.compute_gram(dataset.id, dataset.manifest, design, row_map)
+        """Compute exact statistics; call only inside a unit of work that has charged for them.
+
+        Raises
+        ------
+        DatasetUnavailable
+        """
+        try:
+            gram = self.storage.compute_gram(dataset.id, dataset.manifest, design, row_map)
+        except RowsUnreadable:
+            log.error("dataset %s: its rows cannot be read", dataset.name)  # noqa: TRY400 -- an exception may hold a row
+            raise _unavailable() from None
         return split_gram(gram, len(design.terms))
+
+
+def _unavailable() -> DatasetUnavailable:
+    return DatasetUnavailable(
+        "The rows of this dataset cannot be read now. Nothing was charged; stored releases are served. The curator's "
+        "log says more."
+    )
 
 
 def _restriction(principal: Principal, objects: Objects) -> str | None:

@@ -15,7 +15,7 @@ from curator_service.ledger.entries import (
     entry_hash,
 )
 
-UNCHARGED_KINDS = frozenset({"dataset", "derive", "key"})
+UNCHARGED_KINDS = frozenset({"dataset", "derive", "key", "refusal", "confirmation"})
 _OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
 
 

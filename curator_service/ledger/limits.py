@@ -18,7 +18,7 @@ from curator_service.identity.repository import Principal, find_principal
 from curator_service.ledger import proposals, repository
 from curator_service.ledger.book import Ledger, Refused, new_id
 from curator_service.ledger.entries import Receipt
-from curator_service.ledger.proposals import APPLIED, APPROVED, OPEN, REJECTED, Proposal
+from curator_service.ledger.proposals import APPLIED, APPROVED, OPEN, REJECTED, ROWS, Proposal
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.names import NAME
@@ -111,7 +111,7 @@ class LimitService:
         if proposal.state != OPEN:
             raise LimitConflict(f"The proposal was {proposal.state} before.")
         if approve and proposal.proposed_by == admin.id:
-            raise SecondAdminNeeded("Whoever proposes a higher limit cannot approve it: ask another admin.")
+            raise SecondAdminNeeded("Whoever makes a proposal cannot approve it: ask another admin.")
         state = APPROVED if approve else REJECTED
         decided = replace(proposal, state=state, decided_by=admin.id, decided_at=timestamp(self.now()))
         if approve:
@@ -142,7 +142,7 @@ class LimitService:
     def _apply(self, proposal: Proposal, *, approved_by: str, new: bool) -> Receipt:
         try:
             with self.ledger.unit() as ledger:
-                receipt = _set(ledger, proposal, approved_by)
+                receipt = _write(ledger, proposal, approved_by)
                 if new:
                     proposals.insert_proposal(ledger.connection, proposal)
                 else:
@@ -174,13 +174,15 @@ def _current(connection: Connection, account: Population, scope: str, label: str
     return -1 if share is None or share.limit is None else share.limit
 
 
-def _set(ledger: Ledger, proposal: Proposal, approved_by: str) -> Receipt:
+def _write(ledger: Ledger, proposal: Proposal, approved_by: str) -> Receipt:
     facts: dict[str, Any] = {
         "actor": proposal.proposed_by,
         "approved_by": approved_by,
         "reason": proposal.reason,
         "time": proposal.decided_at,
     }
+    if proposal.scope == ROWS:
+        return ledger.note(proposal.population, "confirmation", facts | {"rows": proposal.label})
     if proposal.scope == ACCOUNT:
         head = repository.set_limit(ledger.connection, proposal.population, was=proposal.was, units=proposal.limit)
         if head is None:

@@ -1,4 +1,4 @@
-"""Queries of proposed limits."""
+"""Queries of what was proposed and waits for a second admin: limits, and rows that are like another population's."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,8 @@ from curator_service.db import Statement
 from curator_service.ledger.models import ProposalRow
 
 OPEN, APPROVED, REJECTED, APPLIED, SUPERSEDED = "open", "approved", "rejected", "applied", "superseded"
+ROWS = "rows"
+"""The scope of a proposal to register rows; its label is a keyed digest of them and their manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +19,7 @@ class Proposal:
     Attributes
     ----------
     scope : str
-        Empty for the account; ``analyst`` or ``project``.
+        Empty for the account; ``analyst`` or ``project``; ``rows`` where no limit is proposed.
     label : str
         The analyst's id, or the project; empty for the account.
     limit, was : int

@@ -1,7 +1,8 @@
 """The curator's signature: Ed25519 keys, each endorsed by the one before, and checkpoints, which they sign.
 
 A private key is a file that only the curator reads; the public keys and their endorsements are rows of the database,
-so that every worker and host verifies with the same ones.
+so that every worker and host verifies with the same ones. What the database holds of rows is under secrets that are
+derived from private keys: whoever has the database alone cannot test a guess of a row.
 """
 
 import base64
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -27,6 +30,7 @@ from curator_service.ledger.entries import Checkpoint, canonical
 from curator_service.ledger.keys import PublicKey, insert_key, list_keys
 
 _KEY_DOMAIN = b"curator-key:1\n"
+_SECRET_DOMAIN = b"curator-secret:1\n"
 
 
 class SigningError(ValueError):
@@ -186,6 +190,17 @@ class KeyRing:
         self._add(moment, keys[-1])
         self._signer = self._verifier = None
         return self.signer(moment)
+
+    def secret(self, key_id: str, purpose: str) -> bytes:
+        """Derive a secret of 32 bytes from a private key (HKDF): it is made, rotated and kept as that key is.
+
+        Raises
+        ------
+        SigningError
+            If the private key is not here.
+        """
+        seed = self._read(key_id).private_bytes_raw()
+        return HKDF(SHA256(), 32, salt=None, info=_SECRET_DOMAIN + purpose.encode()).derive(seed)
 
     def recover(self, moment: str) -> list[str]:
         """Take keys back whose files are here and whose rows were lost with a database; return their ids.

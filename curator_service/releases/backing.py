@@ -38,7 +38,8 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
     mechanism costs, as ``the cost of sequence N``; charges that state another sensitivity than follows from manifest
     and request, as ``the sensitivities of sequence N``; charges for a dataset that the chain had not registered by
     then, as ``the dataset of sequence N``; last, datasets whose manifest or snapshot is not the registered one, as
-    ``dataset NAME``.
+    ``dataset NAME``, and those whose stored rows or sums are not the registered ones, or are gone, as ``the rows of
+    dataset NAME``.
     """
     bad: list[Unbacked] = []
     known = {dataset.id: dataset for dataset in datasets.list_all()}
@@ -69,12 +70,15 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
             elif facts["kind"] == "charge" and not sensitivities.agree(dataset.id, answer, facts):
                 bad.append(Unbacked(f"the sensitivities of sequence {release.sequence}", release.sequence))
     bad += [Unbacked(f"sequence {sequence}", sequence) for sequence in answered]
-    return sorted(bad, key=lambda found: found.sequence or 0) + [
-        Unbacked(f"dataset {dataset.name}")
-        for dataset in known.values()
-        if dataset.population == population
-        and (dataset.name, dataset.manifest_digest, dataset.commitment) not in registered
-    ]
+    bad.sort(key=lambda found: found.sequence or 0)
+    for dataset in known.values():
+        if dataset.population != population:
+            continue
+        if (dataset.name, dataset.manifest_digest, dataset.commitment) not in registered:
+            bad.append(Unbacked(f"dataset {dataset.name}"))
+        if not datasets.holds(dataset):
+            bad.append(Unbacked(f"the rows of dataset {dataset.name}"))
+    return bad
 
 
 class _Sensitivities:

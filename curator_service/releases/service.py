@@ -116,7 +116,7 @@ class ReleaseService:
         Raises
         ------
         IdempotencyKeyMissing, IdempotencyKeyReused, ReleaseInProgress, BudgetExceeded, ReservationNotFound,
-        ReservationEnded, LedgerUnverified, TooManyRequests, Unavailable
+        ReservationEnded, LedgerUnverified, DatasetUnavailable, TooManyRequests, Unavailable
         """
         answer = self._answer(prepared, analyst, key, as_job=False)
         assert not isinstance(answer, Reservation)
@@ -146,6 +146,7 @@ class ReleaseService:
                 return served
             if population.sealed or self.ledger.guard.doubt:
                 raise unverified()
+            self.till.datasets.check_available(prepared.dataset)
             self._check_room(purchase, population, in_full=attempt > 0)
             if as_job:
                 job = self.till.start_job(purchase, population)

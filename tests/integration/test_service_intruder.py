@@ -174,7 +174,7 @@ def test_a_dataset_does_not_point_to_the_rows_of_another(town: World) -> None:
     intrude(
         town,
         (
-            "INSERT INTO datasets SELECT %s, 'twin', 'valley', manifest, row_count, lattice_digest, snapshot_nonce, "
+            "INSERT INTO datasets SELECT %s, 'twin', 'valley', manifest, "
             "snapshot_commitment, created_at FROM datasets WHERE name = 'cohort'",
             (f"./{dataset}",),
         ),
@@ -191,7 +191,6 @@ def test_two_datasets_do_not_change_their_rows(town: World) -> None:
     api = town.api()
     town.curator.identity.add_grant("ada", town.register("other", "valley", make_rows(40, seed=9)))
     swap = "UPDATE datasets d SET name = o.name, population = o.population, manifest = o.manifest, "
-    swap += "lattice_digest = o.lattice_digest, snapshot_nonce = o.snapshot_nonce, "
     swap += "snapshot_commitment = o.snapshot_commitment FROM datasets o "
     swap += "WHERE d.name IN ('cohort', 'other') AND o.name IN ('cohort', 'other') AND d.name <> o.name"
     assert town.curator.database.url is not None

@@ -17,9 +17,10 @@ from curator_service.privacy.accountant import Price
 
 pytestmark = pytest.mark.postgres
 
-LOG = {"ledger_entries", "releases", "snapshots", "signing_keys"}
+LOG = {"ledger_entries", "releases", "snapshots", "sketches", "signing_keys"}
 KEPT = {"populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal"}
 PASSING = {"datasets", "tokens", "grants", "workers"}
+EMPTIED = {"unkeyed"}
 
 
 @pytest.fixture
@@ -51,8 +52,19 @@ def is_allowed(engine: Engine, statement: str) -> bool:
     return True
 
 
-def test_every_table_is_one_of_the_three_kinds() -> None:
-    assert {*LOG, *KEPT, *PASSING} == set(Base.metadata.tables)
+def test_every_table_is_one_of_the_four_kinds() -> None:
+    assert {*LOG, *KEPT, *PASSING, *EMPTIED} == set(Base.metadata.tables)
+
+
+def test_what_an_earlier_version_left_is_read_and_emptied_and_nothing_else(service: Engine) -> None:
+    for statement in ("SELECT * FROM unkeyed", "DELETE FROM unkeyed", "TRUNCATE unkeyed"):
+        assert is_allowed(service, statement), statement
+    for statement in (
+        "INSERT INTO unkeyed VALUES ('x', '{}')",
+        "UPDATE unkeyed SET content = ''",
+        "DROP TABLE unkeyed",
+    ):
+        assert not is_allowed(service, statement), statement
 
 
 @pytest.mark.parametrize("table", sorted(LOG | KEPT | PASSING))

@@ -44,6 +44,7 @@ ERROR_OF_SLUG = [
     ("request-invalid", 422, RequestInvalidError),
     ("idempotency-key-reused", 422, RequestInvalidError),
     ("release-in-progress", 409, ServiceUnavailableError),
+    ("dataset-unavailable", 503, ServiceUnavailableError),
     ("busy", 503, ServiceUnavailableError),
     ("ledger-unverified", 503, LedgerSealedError),
     ("checkpoint-invalid", 400, RequestInvalidError),

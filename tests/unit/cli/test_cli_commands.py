@@ -1,7 +1,9 @@
 """Every command: its JSON parses, and what goes wrong ends with a code and a line, never with a traceback."""
 
+import hashlib
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -117,6 +119,62 @@ def test_no_command_shows_a_row_count(full: tuple[Cli, World]) -> None:
     for arguments in (["datasets", "list"], ["datasets", "show", "cohort"], ["ledger", "show", "town"]):
         assert "row_count" not in cli.run(*arguments, "--json").stdout
         assert '"rows": 80' not in cli.run(*arguments, "--json").stdout
+
+
+def test_no_command_shows_a_digest_of_rows(full: tuple[Cli, World], tmp_path: Path) -> None:
+    """Whoever reads a terminal's or a timer's log could test guesses of a row."""
+    cli, world = full
+    digests = set()
+    for dataset in world.curator.datasets.list_all():
+        about = world.curator.datasets.storage.about(dataset.id)
+        digests |= {about.lattice_digest, about.nonce}
+        for path in world.curator.datasets.storage.files(dataset.id):
+            digests.add(hashlib.sha256(path.read_bytes()).hexdigest())
+    written = cli.run("backup", str(tmp_path / "b.tar"), "--json")
+    again = Cli(tmp_path, {"CURATOR_DATA_DIR": str(tmp_path / "again")})
+    shown = [written, again.run("restore", str(tmp_path / "b.tar"), "--json")]
+    shown += [
+        cli.run(*command, "--json")
+        for command in (["datasets", "list"], ["ledger", "verify"], ["ledger", "show", "town"])
+    ]
+    assert all(result.exit_code == 0 for result in shown)
+    assert not [digest for digest in digests for result in shown if digest in result.output + result.stderr]
+
+
+def test_rows_like_another_population_s_take_two_admins(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    files = write_dataset(cli.folder, "twins", "valley")
+    one, other, analyst = (
+        Cli(
+            cli.folder,
+            {**cli.environment, "CURATOR_TOKEN": cli.run("tokens", "create", name, "--role", role).stdout.strip()},
+        )
+        for name, role in (("one", "admin"), ("other", "admin"), ("dora", "analyst"))
+    )
+    assert "--other-people" in cli.error("datasets", "add", *files)
+    assert "an admin's token" in cli.error("datasets", "add", *files, "--other-people", "twins")
+    assert "an admin's token" in one.error("datasets", "add", *files, "--other-people", "")
+    assert "role" in analyst.error("datasets", "add", *files, "--other-people", "twins")
+    (proposal,) = re.findall(r"prp_[0-9a-f]{24}", one.error("datasets", "add", *files, "--other-people", "twins"))
+    assert "another admin" in one.error("limits", "approve", proposal)
+    assert "rows of other people" in cli.run("limits", "list").stdout
+    assert [p["state"] for p in cli.json("limits", "list")] == ["open"]
+    assert other.json("limits", "approve", proposal)[0]["state"] == "approved"
+    assert cli.json("datasets", "add", *files)["name"] == "twins"
+    assert [e["kind"] for e in cli.json("ledger", "show", "valley")["entries"]] == [
+        "open", "dataset", "refusal", "refusal", "confirmation", "dataset",
+    ]  # fmt: skip
+    assert all(verdict["ok"] for verdict in cli.json("ledger", "verify"))
+
+
+def test_lost_rows_are_told_by_every_command_that_looks(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
+    shutil.rmtree(world.settings.data_dir / "datasets" / dataset.id)
+    verdicts = cli.json("ledger", "verify", code=1)
+    assert [v["reason"] for v in verdicts if not v["ok"]] == [
+        "the chain and what is stored disagree on the rows of dataset cohort"
+    ]
 
 
 def test_a_token_is_shown_once_and_alone_on_the_output(cli: Cli) -> None:

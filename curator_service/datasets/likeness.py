@@ -1,0 +1,127 @@
+"""Whether rows are those of people who have a budget already: keyed digests and sealed sketches in the database.
+
+Secrets are derived from the curator's private keys. Digests and seals are under the newest key, so older ones stay
+needed. Sketches are comparable for good: their tokens are under a secret of the first key, and they are encrypted.
+"""
+
+import base64
+import binascii
+import hmac
+import os
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from sqlalchemy import Connection
+
+from curator_service.datasets import repository
+from curator_service.datasets.repository import SealedSketch
+from curator_service.datasets.sketch import Sketch, Sketcher
+from curator_service.datasets.storage import Snapshot
+from curator_service.ledger.signing import KeyRing, SigningError
+
+_NONCE_BYTES = 12
+
+
+class LikenessService:
+    """Recognises rows that are registered under another population.
+
+    Parameters
+    ----------
+    keys : KeyRing
+    """
+
+    def __init__(self, keys: KeyRing) -> None:
+        self.keys = keys
+
+    def sketcher(self) -> Sketcher:
+        """Return what sketches rows as they are read.
+
+        Raises
+        ------
+        SigningError
+            If the first private key is not here.
+        """
+        return Sketcher(self.keys.secret(self._key_ids()[0], "sketch"))
+
+    def record(
+        self, connection: Connection, dataset_id: str, population: str, digests: list[str], sketch: Sketch
+    ) -> None:
+        """Remember a dataset's digests and sketch, under the newest key."""
+        for digest in digests:
+            self.record_digest(connection, digest, population)
+        repository.insert_sketch(connection, self._seal(self._key_ids()[-1], dataset_id, population, sketch))
+
+    def record_digest(self, connection: Connection, digest: str, population: str) -> None:
+        """Remember whose a digest is, under the newest key."""
+        key_id = self._key_ids()[-1]
+        repository.claim_snapshot(connection, self.key_digest(key_id, digest), population, key_id)
+
+    def find_owner(self, connection: Connection, population: str, snapshot: Snapshot) -> str | None:
+        """Return another population that has these rows, or nearly; None if none has.
+
+        Nothing else is told, and the threshold has a secret part that depends on the very rows: so the answer does not
+        tell whether one more person is among the registered rows.
+
+        Raises
+        ------
+        SigningError
+            If a dataset of another population cannot be compared: its key is not here, or its sketch is not there.
+        """
+        for key_id in repository.list_keys_of_snapshots(connection):
+            for digest in (snapshot.source_digest, snapshot.values_digest):
+                owner = repository.find_owner(connection, self.key_digest(key_id, digest))
+                if owner not in {None, population}:
+                    return owner
+        for stored in repository.list_sketches(connection):
+            if stored.population != population and self._open(stored).is_like(
+                snapshot.sketch, margin=self._margin(stored.dataset_id, snapshot)
+            ):
+                return stored.population
+        return None
+
+    def label(self, manifest_digest: str, snapshot: Snapshot) -> str:
+        """Return what two admins agree on: these very rows under this very manifest."""
+        return self.key_digest(self._key_ids()[0], f"{manifest_digest} {snapshot.lattice_digest}")[:60]
+
+    def key_digest(self, key_id: str, digest: str) -> str:
+        """Return a digest under the secret of a key: HMAC-SHA256, in hexadecimal."""
+        return hmac.new(self._secret(key_id, "digest"), digest.encode(), "sha256").hexdigest()
+
+    def _margin(self, dataset_id: str, snapshot: Snapshot) -> float:
+        drawn = hmac.digest(
+            self.keys.secret(self._key_ids()[0], "margin"), f"{dataset_id} {snapshot.lattice_digest}".encode(), "sha256"
+        )
+        return int.from_bytes(drawn[:4]) / 2**32
+
+    def _seal(self, key_id: str, dataset_id: str, population: str, sketch: Sketch) -> SealedSketch:
+        nonce = os.urandom(_NONCE_BYTES)
+        cipher = AESGCM(self.keys.secret(key_id, "seal"))
+        sealed = nonce + cipher.encrypt(nonce, sketch.to_bytes(), f"{dataset_id} {population}".encode())
+        return SealedSketch(dataset_id, population, key_id, base64.b64encode(sealed).decode())
+
+    def _open(self, stored: SealedSketch) -> Sketch:
+        if not stored.sealed:
+            raise SigningError(
+                f"the dataset {stored.dataset_id} has no sketch to compare with: its rows were not there when the "
+                "curator started; bring them back, and start it again"
+            )
+        try:
+            sealed = base64.b64decode(stored.sealed, validate=True)
+            cipher = AESGCM(self._secret(stored.key_id, "seal"))
+            about = f"{stored.dataset_id} {stored.population}".encode()
+            return Sketch.from_bytes(cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about))
+        except (InvalidTag, binascii.Error, ValueError) as error:
+            if isinstance(error, SigningError):
+                raise
+            raise SigningError(f"the sketch of the dataset {stored.dataset_id} is not one of this curator's") from None
+
+    def _secret(self, key_id: str, purpose: str) -> bytes:
+        if key_id not in self._key_ids():
+            raise SigningError(f"digests or sketches are under {key_id!r}, which is no key of this curator")
+        return self.keys.secret(key_id, purpose)
+
+    def _key_ids(self) -> list[str]:
+        keys = self.keys.list_keys()
+        if not keys:
+            raise SigningError("the curator has no key yet")
+        return [key.key_id for key in keys]

@@ -1,0 +1,387 @@
+"""The same people under another population are recognised in disguise, and the answer tells nothing else."""
+
+import csv
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text
+
+from curator_service.curator import make_curator
+from curator_service.datasets import storage
+from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
+from curator_service.datasets.sketch import Sketch, Sketcher, code_numbers
+from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal
+from curator_service.ledger.limits import SecondAdminNeeded
+from curator_service.ledger.signing import SigningError
+from curator_service.privacy.accountant import Price
+
+Columns = list[tuple[str, str, str, tuple[Any, ...], str | None]]
+Rows = list[dict[str, str]]
+
+
+def register(world: World, rows: Rows | str, columns: Columns | None = None, **options: Any) -> Any:
+    """Register rows as those of other people."""
+    name = options.pop("name", "new")
+    population = options.pop("population", "valley")
+    manifest, source = world.folder / "new.toml", world.folder / "new.csv"
+    manifest.write_text(manifest_text(name, population, columns=columns), encoding="utf-8")
+    source.write_text(rows if isinstance(rows, str) else csv_text(rows), encoding="utf-8")
+    curator = options.pop("curator", world.curator)
+    return curator.datasets.register(manifest, source, actor="operator:test", **options)
+
+
+def written(world: World) -> list[Any]:
+    """Return all that a registration writes beside the ledger."""
+    tables = ("datasets", "snapshots", "sketches")
+    folders = sorted(path.name for path in (world.settings.data_dir / "datasets").iterdir())
+    return [sorted(world.sql(f"SELECT * FROM {table}")) for table in tables] + [folders]
+
+
+def refusals(world: World, population: str = "valley") -> list[dict[str, Any]]:
+    """Return what the ledger says of refused registrations."""
+    return [entry for entry in world.entries(population) if entry["kind"] == "refusal"]
+
+
+def assert_recognised(world: World, rows: Rows | str, columns: Columns | None = None) -> None:
+    """Assert that a registration is refused in the same words as any other, and that the ledger alone knows of it."""
+    before, known = written(world), len(refusals(world))
+    with pytest.raises(RegistrationError) as caught:
+        register(world, rows, columns)
+    assert str(caught.value) == (
+        "the same rows, or nearly, are registered under the population 'town'; the same people must not get a second "
+        "budget: name the population 'town' in the manifest. If they are other people, an admin may say so with "
+        "--other-people, and another one approve"
+    )
+    assert written(world) == before
+    assert len(refusals(world)) == known + 1
+    assert world.curator.ledger.verify("valley").ok
+
+
+def changed(column: str, *, missing: str = "", public: tuple[Any, ...] = ()) -> Columns:
+    """Return the columns of the cohort with one declared otherwise."""
+    return [
+        (name, kind, missing or rule, public or known, unit) if name == column else (name, kind, rule, known, unit)
+        for name, kind, rule, known, unit in COLUMNS
+    ]
+
+
+def with_value(row: int, column: str, value: str) -> Rows:
+    """Return the cohort with one value changed."""
+    return [{**r, column: value} if i == row else r for i, r in enumerate(ROWS)]
+
+
+def renamed(rows: Rows) -> tuple[Rows, Columns]:
+    """Return the cohort under other names of columns."""
+    return (
+        [{f"new_{name}": value for name, value in row.items()} for row in rows],
+        [(f"new_{c[0]}", *c[1:]) for c in COLUMNS],
+    )
+
+
+def shifted(amount: float) -> Rows:
+    """Return the cohort with every age changed."""
+    return [{**row, "age": repr(float(row["age"]) + amount)} for row in ROWS]
+
+
+def widened(relative: float) -> Columns:
+    """Return the columns with wider bounds."""
+    return [(n, k, m, (p[0], p[1] + relative * (p[1] - p[0])) if k == "numeric" else p, u) for n, k, m, p, u in COLUMNS]
+
+
+NOISE = make_rows(len(ROWS), seed=77)
+DISGUISES: dict[str, Callable[[], tuple[Rows | str, Columns | None]]] = {
+    "the same file": lambda: (ROWS, None),
+    "quoted otherwise": lambda: (csv_text(ROWS, quoting=csv.QUOTE_ALL).replace("\n", "\r\n"), None),
+    "other bounds": lambda: (ROWS, changed("kappa", public=(0.0, 7.0))),
+    "bounds wider by 1e-7": lambda: (ROWS, widened(1e-7)),
+    "bounds ten times as wide": lambda: (ROWS, widened(9.0)),
+    "a declared column less": lambda: (ROWS, COLUMNS[1:]),
+    "the last column less": lambda: (ROWS, COLUMNS[:-1]),
+    "half of the columns": lambda: (ROWS, COLUMNS[::2]),
+    "a declared column more": lambda: (
+        [{**row, "more": other["age"]} for row, other in zip(ROWS, NOISE, strict=True)],
+        [*COLUMNS, ("more", "numeric", "omit", (0.0, 200.0), None)],
+    ),
+    "levels in another order": lambda: (ROWS, changed("sex", public=("X", "M", "F"))),
+    "a level more": lambda: (ROWS, changed("sex", public=("F", "M", "X", "Y"))),
+    "columns in another order": lambda: (ROWS, COLUMNS[::-1]),
+    "other names": lambda: renamed(ROWS),
+    "another rule for missing values": lambda: (ROWS, changed("creatinine", missing="midpoint")),
+    "two rows swapped": lambda: ([ROWS[1], ROWS[0], *ROWS[2:]], None),
+    "rows in another order": lambda: (ROWS[::-1], None),
+    "a row less": lambda: (ROWS[1:], None),
+    "a row more": lambda: ([*ROWS, NOISE[0]], None),
+    "a row twice": lambda: ([*ROWS, ROWS[0]], None),
+    "every row twice": lambda: ([row for row in ROWS for _ in range(2)], None),
+    "one value changed by 1e-9": lambda: (with_value(3, "age", repr(float(ROWS[3]["age"]) + 1e-9)), None),
+    "one value missing": lambda: (with_value(3, "dose", ""), None),
+    "every age changed by 1e-9": lambda: (shifted(1e-9), None),
+    "half of the rows": lambda: (ROWS[::2], None),
+    "twice the rows": lambda: (ROWS + NOISE, None),
+}
+
+
+@pytest.mark.parametrize("name", list(DISGUISES))
+def test_a_disguised_copy_is_recognised(world: World, name: str) -> None:
+    rows, columns = DISGUISES[name]()
+    assert_recognised(world, rows, columns)
+
+
+def test_a_copy_is_recognised_wherever_chunks_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard against a second budget must not depend on a constant that a later version may change."""
+    monkeypatch.setattr(storage, "_CHUNK_ROWS", 7)
+    assert_recognised(world, ROWS[:-1])
+
+
+def test_other_people_in_the_same_columns_are_registered(world: World) -> None:
+    for seed in range(20):
+        register(world, make_rows(60 + seed, seed=100 + seed), name=f"other{seed}")
+    assert refusals(world) == []
+
+
+def test_disjoint_parts_of_one_cohort_are_other_people(world: World) -> None:
+    rows = make_rows(600, seed=31)
+    register(world, rows[::2], name="even", population="town")
+    register(world, rows[1::2], name="odd")
+
+
+def test_the_same_people_may_come_again_under_their_population(world: World) -> None:
+    for i, (rows, columns) in enumerate((ROWS, None) if i == 0 else DISGUISES[n]() for i, n in enumerate(DISGUISES)):
+        register(world, rows, columns, name=f"version{i}", population="town")
+
+
+def test_a_copy_is_recognised_after_the_key_was_rotated_and_with_a_later_one(world: World) -> None:
+    world.curator.keys.rotate("2026-03-02T00:00:00Z")
+    assert_recognised(world, ROWS)
+    assert_recognised(world, ROWS[1:])
+    register(world, make_rows(70, seed=55), name="later", population="town")
+    world.curator.keys.rotate("2026-03-03T00:00:00Z")
+    assert_recognised(world, make_rows(70, seed=55))
+    assert_recognised(world, make_rows(70, seed=55)[1:])
+    assert {len(row) for row in world.sql("SELECT DISTINCT key_id FROM snapshots")} == {1}
+    assert len(world.sql("SELECT DISTINCT key_id FROM sketches")) == 2
+
+
+def test_nothing_is_registered_while_a_key_that_it_takes_is_away(world: World) -> None:
+    world.curator.keys.rotate("2026-03-02T00:00:00Z")
+    first = world.settings.keys_folder / f"{world.curator.keys.list_keys()[0].key_id}.pem"
+    first.rename(first.with_suffix(".away"))
+    before = written(world)
+    with pytest.raises(SigningError, match="cannot be read"):
+        register(world, make_rows(70, seed=55))
+    assert written(world) == before
+
+
+def test_a_sketch_that_is_not_the_curator_s_own_refuses_a_registration(world: World) -> None:
+    """Whoever may write to the database cannot blind the curator: what it cannot compare, it does not take."""
+    world.sql("DROP TRIGGER sketches_no_update")
+    ((whole,),) = world.sql("SELECT sealed FROM sketches JOIN datasets ON id = dataset_id WHERE name = 'cohort'")
+    ((other,),) = world.sql("SELECT sealed FROM sketches JOIN datasets ON id = dataset_id WHERE name = 'hidden'")
+    for sealed in ("", "AAAA", other, whole[:-8] + "AAAAAAA="):
+        world.sql(f"UPDATE sketches SET sealed = '{sealed}'")
+        with pytest.raises(SigningError, match="sketch"):
+            register(world, make_rows(70, seed=55))
+
+
+# --- What a second admin may confirm
+
+
+def admins(world: World, count: int = 2) -> list[Principal]:
+    """Return admins."""
+    tokens = [world.add_token(f"admin{i}", Role.ADMIN) for i in range(count)]
+    return [world.curator.identity.authenticate(f"Bearer {token}") for token in tokens]
+
+
+def propose(world: World, rows: Rows, admin: Principal) -> str:
+    """Propose that rows are of other people; return the proposal's id."""
+    with pytest.raises(RegistrationError, match="may approve prp_"):
+        register(world, rows, other_people=OtherPeople(admin, "the twins of the first study"))
+    proposal = world.curator.limits.list_proposals()[0]
+    assert (proposal.state, proposal.scope, proposal.population) == ("open", "rows", "valley")
+    return proposal.id
+
+
+def test_a_second_admin_may_confirm_that_rows_are_of_other_people(world: World) -> None:
+    one, other = admins(world)
+    copy = ROWS[1:]
+    proposal = propose(world, copy, one)
+    with pytest.raises(SecondAdminNeeded):
+        world.curator.limits.decide(proposal, one, approve=True)
+    with pytest.raises(RegistrationError, match="the same rows"):
+        register(world, copy)  # nobody has approved it yet
+    limit = world.account("valley").limit
+    world.curator.limits.decide(proposal, other, approve=True)
+    assert world.account("valley").limit == limit
+    register(world, copy)
+    (entry,) = [e for e in world.entries("valley") if e["kind"] == "confirmation"]
+    assert (entry["actor"], entry["approved_by"]) == (one.id, other.id)
+    assert (entry["reason"], entry["units"]) == ("the twins of the first study", "0")
+    assert world.curator.ledger.verify("valley").ok
+    assert world.unbacked("valley") == []
+
+
+def test_whoever_may_write_the_table_of_proposals_confirms_nothing(world: World) -> None:
+    (one,) = admins(world, 1)
+    propose(world, ROWS[1:], one)
+    world.sql("UPDATE proposals SET state = 'approved', decided_by = proposed_by, decided_at = proposed_at")
+    assert_recognised(world, ROWS[1:])
+
+
+@pytest.mark.parametrize("change", ["rows", "manifest", "rejected"])
+def test_a_confirmation_is_of_these_very_rows_and_this_very_manifest(world: World, change: str) -> None:
+    one, other = admins(world)
+    proposal = propose(world, ROWS[1:], one)
+    world.curator.limits.decide(proposal, other, approve=change != "rejected")
+    rows, columns = (ROWS[2:] if change == "rows" else ROWS[1:]), (COLUMNS[1:] if change == "manifest" else None)
+    assert_recognised(world, rows, columns)
+
+
+# --- No oracle of membership
+
+
+def test_attempts_are_limited_per_day_whatever_the_population(world: World) -> None:
+    for i in range(REFUSALS_MAX):
+        assert_recognised(world, ROWS[i:])
+    for rows in (ROWS, make_rows(50, seed=99)):
+        with pytest.raises(RegistrationError, match="within a day"):
+            register(world, rows)
+    assert len(refusals(world)) == REFUSALS_MAX
+    world.clock.moment += timedelta(days=1, seconds=1)
+    register(world, make_rows(50, seed=99))
+
+
+def test_one_guessed_row_among_known_ones_does_not_show(world: World) -> None:
+    """Whoever knows some rows asks about one more: few rows are never recognised, and many always."""
+    for count in (1, 2, 5, 10):
+        register(world, ROWS[:count], name=f"few{count}")
+        register(world, [*ROWS[:count], NOISE[0]], name=f"more{count}")
+    assert_recognised(world, ROWS[:60])
+    assert_recognised(world, [*ROWS[:60], NOISE[0]])
+
+
+def test_the_threshold_depends_on_a_secret_and_on_the_very_rows(world: World) -> None:
+    likeness, folder = world.curator.datasets.likeness, world.curator.datasets.storage
+    found = {d.name: d for d in world.curator.datasets.list_all()}
+    margins = set()
+    for rows in (ROWS, ROWS[1:], ROWS[2:]):
+        (world.folder / "x.csv").write_text(csv_text(rows))
+        with folder.writing():
+            snapshot = folder.ingest("ds_x", found["cohort"].manifest, world.folder / "x.csv", Sketcher(b""))
+        folder.discard("ds_x")
+        margins |= {likeness._margin(d.id, snapshot) for d in found.values()}
+    assert len(margins) == 6
+    assert all(0 <= margin < 1 for margin in margins)
+
+
+# --- What the database's thief has
+
+
+def test_the_size_of_a_sketch_follows_from_the_manifest_alone(world: World) -> None:
+    register(world, make_rows(30, seed=41), name="few")
+    register(world, make_rows(900, seed=42), name="many")
+    sizes = dict(world.sql("SELECT name, length(sealed) FROM sketches JOIN datasets ON id = dataset_id"))
+    assert sizes["few"] == sizes["many"] == sizes["cohort"]
+
+
+def test_two_sketches_of_the_same_rows_look_unlike_in_the_database(world: World) -> None:
+    register(world, ROWS, name="again", population="town")
+    ((one,), (other,)) = world.sql(
+        "SELECT sealed FROM sketches JOIN datasets ON id = dataset_id WHERE name IN ('cohort', 'again')"
+    )
+    assert sum(a == b for a, b in zip(one, other, strict=True)) < len(one) / 16
+
+
+def test_nothing_in_the_database_is_a_function_of_rows_without_a_secret(world: World) -> None:
+    """Register the same rows on another curator: what is the same in both databases is public, or random of its length.
+
+    And the neighbour of one row less: nothing that is public moves.
+    """
+
+    def public(rows: Rows, place: str) -> dict[str, Any]:
+        settings = world.settings.model_copy(
+            update={"data_dir": world.folder / place / "data", "anchor_dir": world.folder / place / "anchor"}
+        )
+        curator = make_curator(settings, now=world.clock)
+        curator.database.upgrade()
+        town = world.account()
+        curator.ledger.create_population(
+            "valley", adjacency=town.adjacency, accountant="gdp", limit=Price(mu=1.0), delta=1e-6, actor="operator:test"
+        )
+        register(world, rows, curator=curator)
+        with curator.database.begin() as connection:
+            tables = [
+                name
+                for (name,) in connection.exec_driver_sql(
+                    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+                )
+            ]
+            content = {name: [tuple(r) for r in connection.exec_driver_sql(f"SELECT * FROM {name}")] for name in tables}
+        curator.close()
+        return content
+
+    one, same, less = public(ROWS, "one"), public(ROWS, "same"), public(ROWS[1:], "less")
+    shapes = [
+        json.dumps({t: [[len(str(v)) for v in row] for row in rows] for t, rows in c.items()})
+        for c in (one, same, less)
+    ]
+    assert shapes[0] == shapes[1] == shapes[2]
+    words = [{v for rows in c.values() for row in rows for v in row if isinstance(v, str)} for c in (one, same, less)]
+    # What two curators have in common of the same rows, they have in common of one row less.
+    assert words[0] & words[1] == words[0] & words[2]
+    numbers = [{v for rows in c.values() for row in rows for v in row if isinstance(v, int)} for c in (one, same, less)]
+    assert numbers[0] == numbers[1] == numbers[2]
+    assert len(ROWS) not in numbers[0]
+
+
+# --- The sketch itself
+
+
+def sketch(table: Any, secret: bytes = b"one") -> Sketch:
+    """Sketch a table of numbers."""
+    sketcher = Sketcher(secret)
+    sketcher.add([code_numbers(column) for column in table])
+    return sketcher.finish()
+
+
+def test_sketches_under_two_secrets_share_nothing() -> None:
+
+    table = np.random.default_rng(1).normal(size=(3, 500))
+    assert sketch(table).is_like(sketch(table), margin=1.0)
+    one, other = sketch(table), sketch(table, b"other")
+    assert not one.is_like(other)
+    assert not {int(t) for _, part in one.parts for t in part} & {int(t) for _, part in other.parts for t in part}
+
+
+def test_a_sketch_is_read_back_as_it_was_written() -> None:
+
+    for rows in (1, 30, 3000):
+        one = sketch(np.random.default_rng(2).normal(size=(2, rows)))
+        again = Sketch.from_bytes(one.to_bytes())
+        assert again.to_bytes() == one.to_bytes()
+        assert all((a[1] == b[1]).all() and a[0] == b[0] for a, b in zip(one.parts, again.parts, strict=True))
+
+
+def test_the_rows_of_one_person_count_once() -> None:
+
+    source = np.random.default_rng(3)
+    people = np.arange(200, dtype=np.uint64)
+    weight, score = source.normal(size=200), source.normal(size=(2, 200))
+    visits, once = Sketcher(b"one"), Sketcher(b"one")
+    for visit in score:
+        visits.add([code_numbers(weight), code_numbers(visit)], people)
+    once.add([code_numbers(weight), code_numbers(score[0])], people)
+    assert visits.finish().is_like(once.finish(), margin=1.0)
+    assert len(visits.finish().parts[0][1]) == 200
+
+
+def test_a_column_of_few_values_counts_for_nothing() -> None:
+
+    source = np.random.default_rng(4)
+    ages = [source.integers(20, 90, 5000).astype(float) for _ in range(2)]
+    assert not sketch([ages[0]]).is_like(sketch([ages[1]]))
+    assert not sketch([ages[0]]).is_like(sketch([ages[0]]), margin=1.0)  # and cannot be recognised by itself
