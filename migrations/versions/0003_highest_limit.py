@@ -1,6 +1,6 @@
 """The highest limit that a population ever had, beside the one that holds now.
 
-Revision ID: 0003_highest_limit
+Revision ID: 0003
 Revises: 0002
 """
 
@@ -9,7 +9,7 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003_highest_limit"
+revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None

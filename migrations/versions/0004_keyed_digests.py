@@ -3,8 +3,8 @@
 This step has neither keys nor rows: what the earlier schema held is put aside, and the first start of the service,
 which has both, takes it over and empties that table.
 
-Revision ID: keyed_digests
-Revises: 0002
+Revision ID: 0004
+Revises: 0003
 """
 
 import json
@@ -12,8 +12,8 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "keyed_digests"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 branch_labels = None
 depends_on = None
 
