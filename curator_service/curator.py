@@ -90,6 +90,7 @@ def make_curator(
             ledger,
             till,
             synchronous_row_capacity=settings.synchronous_row_capacity,
+            answer_bytes_max=settings.answer_bytes_max,
             now=now,
         ),
         studies=StudyService(database, ledger, now),

@@ -1,29 +1,36 @@
 """The library of releases: a request that a stored one answers already costs nothing.
 
-A smaller request is a block of a stored Gram only where no column shaped rows or weights: with the box map, and columns
-that omit no row. Elsewhere a stored release is offered under its own name, never in place of what was asked.
+A stored release answers a request if it is of the same shelf (`listings.shelf_of`: equal rows and weights), holds
+every entry that is asked, and is nowhere noisier than asked. With exactly the entries of the request it is the answer,
+in whatever order its columns stand; with more, the answer is cut out of it. Anything else that holds the columns is
+offered under its own name, never in place of what was asked.
 """
 
 import json
-from collections import OrderedDict
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
-from curator_service.datasets.repository import Dataset
-from curator_service.privacy.design import Design, Term
-from curator_service.privacy.parts import Part, Statistic
-from curator_service.privacy.rows import Box
-from curator_service.releases import repository
+from curator_service.privacy.design import Term
+from curator_service.privacy.parts import Statistic
+from curator_service.releases import catalogue
+from curator_service.releases.catalogue import Holders, Listed
 from curator_service.releases.differences import tell_difference
+from curator_service.releases.listings import (
+    Listing,
+    collection_of,
+    listing_of_answer,
+    listing_of_request,
+)
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
-from curator_service.releases.volumes import Volume, read_volume
 
-_DATASETS_MAX = 256
 _OFFERS_MAX = 10
+_FEW = 64
+"""So few holders are looked at one by one; of more, the quietest of the shelf are asked whether they are among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,98 +49,127 @@ class _Place:
     index: int
 
 
-class Library:
-    """What the stored releases of each dataset hold; read once, as they never change."""
+class Search:
+    """What the catalogue has for one request. It nominates: whoever serves a release checks what its entry states.
 
-    def __init__(self) -> None:
-        self._shelves: OrderedDict[str, tuple[int, list[Volume]]] = OrderedDict()
+    Parameters
+    ----------
+    connection : Connection
+    prepared : Prepared
+    principal_id : str
+        Who asks: where a dataset's releases are for whoever bought them, only his own are found.
+    """
 
-    def find_source(self, connection: Connection, prepared: Prepared, *, reader: str) -> StoredRelease | None:
-        """Return the least noisy release of which the request is a block, with no more noise than asked; or None.
+    def __init__(self, connection: Connection, prepared: Prepared, principal_id: str) -> None:
+        self.connection = connection
+        self.dataset = prepared.dataset
+        self.prepared = prepared
+        self.collection = collection_of(prepared.dataset, principal_id)
+        self.asked = listing_of_request(prepared)
+        self._holders: Holders | None = None
 
-        Parameters
-        ----------
-        connection : Connection
-        prepared : Prepared
-        reader : str
-            A principal, where a dataset's releases are for whoever bought them; empty where they are for all.
+    def find_exact(self) -> str | None:
+        """Return the id of the quietest release of exactly what is asked, with no more noise; or None."""
+        return catalogue.find_exact(self.connection, self.collection, self.asked)
+
+    def find_source(self) -> str | None:
+        """Return the id of a release of which the request is a block, with no more noise than asked; or None.
+
+        Of several it is the least noisy, as far as they are looked at.
         """
-        if not _is_pure_block(prepared.plan.design, is_box=isinstance(prepared.plan.row_map, Box)):
-            return None
-        fitting = []
-        for volume in self._volumes(connection, prepared.dataset):
-            sd = _derived_sd(prepared, volume)
-            if sd is not None and _is_quiet_enough(sd, prepared, volume):
-                fitting.append((sum(sd.values()), volume.release_id))
-        for _noise, release_id in sorted(fitting):
-            if not reader or repository.was_given(connection, release_id, reader):
-                return repository.find_release(connection, release_id)
+        for candidates in self._candidates():
+            answering = [
+                (sum(sd.values()), listed.sequence, listed.release_id)
+                for listed in candidates
+                if (sd := _answering_sd(self.asked, listed.listing)) is not None
+            ]
+            if answering:
+                return min(answering)[2]
         return None
 
-    def list_offers(self, connection: Connection, prepared: Prepared, *, reader: str) -> list[Offer]:
-        """Return stored releases that hold every column and statistic of a request, and what is different in them."""
-        covering: list[tuple[Volume, dict[str, float] | None]] = []
-        asked = prepared.plan.design
-        is_block = _is_pure_block(asked, is_box=isinstance(prepared.plan.row_map, Box))
-        for volume in self._volumes(connection, prepared.dataset):
-            held = set(volume.design.terms) | set(volume.design.targets)
-            if not (set(asked.terms) <= held and set(asked.targets) <= held):
+    def list_offers(self) -> list[Offer]:
+        """Return releases that hold every column of a request and are no answer to it, the latest first looked at."""
+        newest = [sequence for sequence, _ in zip(self.holders.newest_first(), range(_OFFERS_MAX), strict=False)]
+        offers = []
+        for listed in self._read(newest[::-1]):
+            stored = listed.listing
+            held = set(stored.design.terms) | set(stored.design.targets)
+            if not (set(self.asked.design.terms) <= held and set(self.asked.design.targets) <= held):
                 continue
-            if reader and not repository.was_given(connection, volume.release_id, reader):
-                continue
-            sd = _derived_sd(prepared, volume) if is_block else None
-            is_answer = sd is not None and _is_quiet_enough(sd, prepared, volume)
-            if volume.request_digest != prepared.request_digest and not is_answer:
-                covering.append((volume, sd))
-        return [
-            Offer(volume.release_id, tell_difference(volume, prepared, sd)) for volume, sd in covering[-_OFFERS_MAX:]
-        ]
+            sd = _derived_sd(self.asked, stored) if self._is_of_shelf(stored) else None
+            if sd is None or not _is_quiet_enough(sd, self.asked):
+                offers.append(Offer(listed.release_id, tell_difference(stored, self.asked, sd)))
+        return offers
 
-    def _volumes(self, connection: Connection, dataset: Dataset) -> list[Volume]:
-        after, volumes = self._shelves.get(dataset.id, (0, []))
-        while page := repository.list_releases(connection, dataset.id, after=after, count=100):
-            read = (read_volume(dataset, release) for release in page)
-            volumes = volumes + [volume for volume in read if volume is not None]
-            after = page[-1].sequence
-        self._shelves[dataset.id] = after, volumes
-        self._shelves.move_to_end(dataset.id)
-        if len(self._shelves) > _DATASETS_MAX:
-            self._shelves.popitem(last=False)
-        return volumes
+    @property
+    def holders(self) -> Holders:
+        """Releases that hold every column of the request."""
+        if self._holders is None:
+            self._holders = catalogue.find_holders(self.connection, self.collection, self.asked.columns)
+        return self._holders
+
+    def _candidates(self) -> Iterator[list[Listed]]:
+        """Yield releases of the shelf that may hold the request, until there are no more."""
+        if len(self.holders) <= _FEW:
+            yield [listed for listed in self._read([*self.holders.newest_first()]) if self._is_of_shelf(listed.listing)]
+            return
+        shelf = self.asked.shelf(self.collection)
+        xtx_max = self.asked.sd.get("xtx_offdiagonal", math.inf)
+        for page in catalogue.iterate_shelf(self.connection, shelf, xtx_max=xtx_max):
+            yield self._read([sequence for sequence in page if sequence in self.holders])
+
+    def _read(self, sequences: list[int]) -> list[Listed]:
+        return catalogue.list_holders(self.connection, self.dataset, self.collection, sequences)
+
+    def _is_of_shelf(self, stored: Listing) -> bool:
+        return stored.shelf(self.collection) == self.asked.shelf(self.collection)
+
+
+def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool) -> bool:
+    """Tell whether a stored answer, by its own text, answers a request: whatever the catalogue says of it.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    principal_id : str
+        Who asks.
+    answer : str
+    exactly : bool
+        Whether it must be the answer as it stands, or may be one that the answer is cut out of.
+    """
+    try:
+        stored = listing_of_answer(prepared.dataset, answer)
+    except (ValueError, KeyError, TypeError):
+        return False
+    asked, collection = listing_of_request(prepared), collection_of(prepared.dataset, principal_id)
+    if exactly:
+        return stored.members(collection) == asked.members(collection) and _is_quiet_enough(stored.sd, asked)
+    same_rows = stored.shelf(collection) == asked.shelf(collection) and stored.derived_from is None
+    return same_rows and _answering_sd(asked, stored) is not None
 
 
 def derive_statistics(
     prepared: Prepared, source: StoredRelease
 ) -> tuple[dict[str, list[float]], dict[str, float], str]:
-    """Cut a request's statistics out of a stored answer.
+    """Cut a request's statistics out of a stored answer, of which `answers` says that they can be.
 
     Returns
     -------
     tuple of (dict, dict, str)
         Values by statistic, standard deviations, and the distribution of the noise.
-
-    Raises
-    ------
-    ValueError
-        If the request is not a block of it.
     """
-    volume = read_volume(prepared.dataset, source)
-    sd = None if volume is None else _derived_sd(prepared, volume)
-    if volume is None or sd is None:
-        raise ValueError("the request is not a block of this release")
-    stored = json.loads(source.answer)["statistics"]
+    stored, asked = listing_of_answer(prepared.dataset, source.answer), listing_of_request(prepared)
+    sd = _derived_sd(asked, stored)
+    assert sd is not None
+    held = json.loads(source.answer)["statistics"]
     values = {
-        statistic.value: [stored[place.statistic.value]["values"][place.index] for place in places]
-        for statistic, places in _places(prepared, volume).items()
+        statistic.value: [held[place.statistic.value]["values"][place.index] for place in places]
+        for statistic, places in _places(asked, stored).items()
     }
-    return values, sd, volume.distribution
+    return values, sd, stored.distribution
 
 
-def _is_pure_block(design: Design, *, is_box: bool) -> bool:
-    return is_box and not design.omitting
-
-
-def _places(prepared: Prepared, volume: Volume) -> dict[Statistic, list[_Place]]:
+def _places(asked: Listing, stored: Listing) -> dict[Statistic, list[_Place]]:
     """Return where each entry of each statistic stands.
 
     Raises
@@ -141,41 +177,41 @@ def _places(prepared: Prepared, volume: Volume) -> dict[Statistic, list[_Place]]
     ValueError
         If one stands nowhere.
     """
-    stored, asked = volume.design, prepared.plan.design
-    terms = {term: i for i, term in enumerate(stored.terms)}
-    targets = {term: i for i, term in enumerate(stored.targets)}
-    width, count = len(stored.terms), len(stored.targets)
+    terms = {term: i for i, term in enumerate(stored.design.terms)}
+    targets = {term: i for i, term in enumerate(stored.design.targets)}
+    width, count = len(terms), len(targets)
 
     def in_xtx(a: Term, b: Term) -> _Place:
         i, j = sorted((_at(terms, a), _at(terms, b)))
         return _Place(Statistic.XTX, i * width - i * (i - 1) // 2 + j - i)
 
     def in_xty(term: Term, target: Term) -> _Place:
-        if target in targets and Statistic.XTY in volume.statistics:
+        if target in targets and Statistic.XTY in stored.statistics:
             return _Place(Statistic.XTY, _at(terms, term) * count + targets[target])
         return in_xtx(term, target)
 
     def in_yty(target: Term) -> _Place:
-        if target in targets and Statistic.YTY in volume.statistics:
+        if target in targets and Statistic.YTY in stored.statistics:
             return _Place(Statistic.YTY, targets[target])
         return in_xtx(target, target)
 
+    wanted = asked.design
     places: dict[Statistic, list[_Place]] = {}
-    for part in prepared.plan.parts:
-        match part.statistic:
+    for statistic in (s for s in Statistic if s in asked.statistics):
+        match statistic:
             case Statistic.XTX:
-                pairs = [(a, b) for i, a in enumerate(asked.terms) for b in asked.terms[i:]]
-                places[part.statistic] = [in_xtx(a, b) for a, b in pairs]
+                pairs = [(a, b) for i, a in enumerate(wanted.terms) for b in wanted.terms[i:]]
+                places[statistic] = [in_xtx(a, b) for a, b in pairs]
             case Statistic.XTY:
-                places[part.statistic] = [in_xty(term, target) for term in asked.terms for target in asked.targets]
+                places[statistic] = [in_xty(term, target) for term in wanted.terms for target in wanted.targets]
             case Statistic.YTY:
-                places[part.statistic] = [in_yty(target) for target in asked.targets]
+                places[statistic] = [in_yty(target) for target in wanted.targets]
             case Statistic.LAMBDA_MIN:
-                if set(asked.terms) != set(stored.terms):
+                if set(wanted.terms) != set(stored.design.terms):
                     raise ValueError("the smallest eigenvalue of a block is another number")
-                places[part.statistic] = [_Place(Statistic.LAMBDA_MIN, 0)]
+                places[statistic] = [_Place(Statistic.LAMBDA_MIN, 0)]
     needed = {place.statistic for found in places.values() for place in found}
-    if not needed <= volume.statistics:
+    if not needed <= stored.statistics:
         raise ValueError("the release does not hold such a statistic")
     return places
 
@@ -186,12 +222,10 @@ def _at(places: Mapping[Term, int], term: Term) -> int:
     return places[term]
 
 
-def _derived_sd(prepared: Prepared, volume: Volume) -> dict[str, float] | None:
+def _derived_sd(asked: Listing, stored: Listing) -> dict[str, float] | None:
     """Return the standard deviations of a block as an answer states them; None if it is none, or has mixed ones."""
-    if not _is_pure_block(volume.design, is_box=volume.is_box):
-        return None
     try:
-        places = _places(prepared, volume)
+        places = _places(asked, stored)
     except ValueError:
         return None
     sd: dict[str, float] = {}
@@ -199,20 +233,23 @@ def _derived_sd(prepared: Prepared, volume: Volume) -> dict[str, float] | None:
         sources = {place.statistic for place in found}
         if len(sources) > 1:
             return None
-        name = sources.pop()
-        # The box has one scale for all of XᵀX.
-        own = volume.sd["xtx_offdiagonal"] if name is Statistic.XTX else volume.sd[name.value]
-        sd |= {"xtx_diagonal": own, "xtx_offdiagonal": own} if statistic is Statistic.XTX else {statistic.value: own}
+        if statistic is Statistic.XTX:  # a diagonal entry stays one, whatever is left out
+            sd |= {name: stored.sd[name] for name in ("xtx_diagonal", "xtx_offdiagonal")}
+        else:
+            # A target among the terms is a block under the box alone, which has one scale for all of XᵀX.
+            name = sources.pop()
+            sd[statistic.value] = stored.sd["xtx_offdiagonal" if name is Statistic.XTX else name.value]
     return sd
 
 
-def _is_quiet_enough(sd: Mapping[str, float], prepared: Prepared, volume: Volume) -> bool:
-    asked = prepared.noise_sd
-    return volume.distribution == _distribution(prepared.plan.parts) and all(sd[name] <= asked[name] for name in sd)
+def _answering_sd(asked: Listing, stored: Listing) -> dict[str, float] | None:
+    """Return the standard deviations of a block that is nowhere noisier than asked, or None; of one shelf."""
+    sd = _derived_sd(asked, stored)
+    return sd if sd is not None and _is_quiet_enough(sd, asked) else None
 
 
-def _distribution(parts: tuple[Part, ...]) -> str:
-    return parts[0].distribution.value
+def _is_quiet_enough(sd: Mapping[str, float], asked: Listing) -> bool:
+    return all(sd[name] <= most for name, most in asked.sd.items())
 
 
 def offers_as_json(offers: list[Offer]) -> list[dict[str, Any]]:

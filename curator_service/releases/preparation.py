@@ -7,8 +7,8 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
-from curator_service.privacy.accountant import Price
-from curator_service.privacy.calibration import PlanError
+from curator_service.privacy.accountant import Price, own_price
+from curator_service.privacy.calibration import Calibration, Mechanism, PlanError
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
 from curator_service.privacy.mechanisms import noise_sd
 from curator_service.privacy.parts import Part, Statistic
@@ -26,6 +26,8 @@ SYNCHRONOUS_WORK_MAX = 20_000_000_000
 IMMEDIATE_ENTRIES_MAX = 5_000
 """Beyond so many the account is not locked while noise is drawn, and the answer written: some milliseconds."""
 
+_ANSWER_BYTES, _ENTRY_BYTES = 4096, 25
+
 _UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
 
@@ -36,11 +38,12 @@ class Prepared:
     Attributes
     ----------
     canonical : dict
-        The request with every default filled in.
+        The request with every default filled in, its columns in the order of the manifest, and its price in the
+        account's own notion where that alone decides the noise: the same for all who mean the same.
     request_digest : str
-        What the library of releases is searched by: everything that decides the answer.
+        What tells that the same request is being worked on.
     fingerprint : str
-        What an idempotency key stands for: the same, and whether a fresh draw was asked for.
+        What an idempotency key stands for: the request as the caller stated it, and whether a fresh draw was asked for.
     """
 
     dataset: Dataset
@@ -63,6 +66,18 @@ class Prepared:
         work = capacity * (len(design.terms) + len(design.targets)) ** 2
         too_long = capacity > synchronous_row_capacity or work > SYNCHRONOUS_WORK_MAX
         return too_long and needs_pass(design, self.plan.row_map)
+
+    @property
+    def answer_bytes(self) -> int:
+        """How much space an answer is counted for: by declarations, and somewhat more than its text needs."""
+        terms, targets = len(self.plan.design.terms), len(self.plan.design.targets)
+        sizes = {
+            Statistic.XTX: terms * (terms + 1) // 2,
+            Statistic.XTY: terms * targets,
+            Statistic.YTY: targets,
+            Statistic.LAMBDA_MIN: 1,
+        }
+        return _ANSWER_BYTES + _ENTRY_BYTES * sum(sizes[part.statistic] for part in self.plan.parts)
 
     @property
     def duration_s(self) -> float:
@@ -88,6 +103,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
     for i, target in enumerate(targets):
         if target.type is ColumnType.CATEGORICAL:
             raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
+    features, targets = (_in_order(dataset, columns) for columns in (features, targets))
     design = make_design(features, targets, intercept=request.intercept)
     if len(design.terms) > TERMS_MAX:
         raise RequestInvalid.at(
@@ -106,7 +122,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         plan = _plan(dataset, request, design, row_map, request.price.price)
     except PlanError as error:
         raise RequestInvalid.at(f"/{error.field}", str(error)) from None
-    canonical = {
+    stated = {
         "kind": request.kind,
         "features": list(request.features),
         "targets": list(request.targets),
@@ -119,18 +135,22 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         # As the caller stated them, so that a request that is read off an answer and sent again is the same request.
         "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
     }
-    request_digest = digest(canonical, dataset=dataset.id)
-    fingerprint = f"{request_digest}:{'fresh' if request.fresh else 'any'}"
+    canonical = stated | {
+        "features": [column.name for column in features],
+        "targets": [column.name for column in targets],
+        "price": _own_price(dataset, request),
+    }
+    fingerprint = f"{digest(stated, dataset=dataset.id)}:{'fresh' if request.fresh else 'any'}"
     if request.project or request.reservation:
         payer = {"project": request.project or "", "reservation": request.reservation or ""}
-        fingerprint = f"{digest(canonical, fingerprint=fingerprint, **payer)}:paid"
+        fingerprint = f"{digest(stated, fingerprint=fingerprint, **payer)}:paid"
     return Prepared(
         dataset=dataset,
         request=request,
         canonical={**canonical, "fresh": request.fresh},
         features=features,
         plan=plan,
-        request_digest=request_digest,
+        request_digest=digest(canonical, dataset=dataset.id),
         fingerprint=fingerprint,
     )
 
@@ -141,6 +161,21 @@ def _column(dataset: Dataset, name: str, pointer: str) -> Column:
         declared = ", ".join(c.name for c in dataset.manifest.columns)
         raise RequestInvalid.at(pointer, f"the dataset declares no column {name!r}; it has {declared}")
     return column
+
+
+def _in_order(dataset: Dataset, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return columns in the order in which the manifest declares them."""
+    place = {name: i for i, name in enumerate(dataset.manifest.by_name)}
+    return tuple(sorted(columns, key=lambda column: place[column.name]))
+
+
+def _own_price(dataset: Dataset, request: ReleaseRequest) -> dict[str, float]:
+    """State the price as the account counts it. Laplace noise and the published formulas read epsilon itself."""
+    stated: dict[str, float] = request.price.model_dump(exclude_none=True)
+    if request.mechanism is not Mechanism.GAUSSIAN or request.calibration is not Calibration.ANALYTIC:
+        return stated
+    own = own_price(dataset.accountant, dataset.accountant.units_of(request.price.price))
+    return stated if own is None else {dataset.accountant.notion: own}
 
 
 def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str, Any]]:

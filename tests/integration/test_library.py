@@ -9,7 +9,7 @@ import pytest
 from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
 from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
-from curator_service.privacy.accountant import Price
+from curator_service.privacy.accountant import GDP, Price, own_price
 from curator_service.privacy.samplers import Distribution
 
 LOUD, QUIET = {"mu": 0.01}, {"mu": 0.2}
@@ -82,7 +82,6 @@ def entries_of(answer: dict[str, Any]) -> dict[frozenset[str], float]:
 # What is stored, and what is a block of it.
 BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "fewer features": (WIDE, {"features": ["age", "weight"]}),
-    "in another order": (WIDE, {"features": ["ward", "alive", "weight", "sex", "age"]}),
     "the Gram alone": (WIDE, {"features": ["sex", "age"], "targets": [], "statistics": ["xtx"]}),
     "one statistic of the target": (WIDE, {"features": ["sex", "age"], "statistics": ["xty"]}),
     "without the constant": (WIDE, {"features": ["weight", "age"], "intercept": False}),
@@ -94,7 +93,7 @@ BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "two targets of the features": (WIDE, {"features": ["age", "ward"], "targets": ["alive", "weight"]}),
     "one of several targets": (WIDE | {"targets": ["kappa", "smoker"]}, {"features": ["sex"], "targets": ["smoker"]}),
-    "several targets in another order": (
+    "fewer features, and targets in another order": (
         WIDE | {"targets": ["kappa", "smoker"]},
         {"features": ["age", "sex"], "targets": ["smoker", "kappa"]},
     ),
@@ -109,6 +108,28 @@ BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the same terms with their smallest eigenvalue": (
         WIDE | {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
         {"features": ["ward", "age", "alive", "weight", "sex"], "statistics": ["xtx", "lambda_min"], "targets": []},
+    ),
+    "fewer columns, of which the same omit rows": (
+        WIDE | {"features": ["age", "creatinine", "sex"], "targets": ["kappa", "lambda"]},
+        {"features": ["sex", "creatinine"], "targets": ["lambda"]},
+    ),
+    "a feature that omits rows as the target": (
+        WIDE | {"features": ["age", "creatinine"]},
+        {"features": ["age"], "targets": ["creatinine"]},
+    ),
+    "a ball, without a target that omits nothing": (
+        WIDE | {"rows": {"map": "ball"}, "targets": ["kappa", "smoker", "lambda"]},
+        {"features": ["ward", "age", "sex", "alive", "weight"], "targets": ["lambda", "smoker"]},
+    ),
+    "a ball's Gram, without any target": (WIDE | {"rows": {"map": "ball"}}, {"targets": [], "statistics": ["xtx"]}),
+    "one statistic of a ball": (WIDE | {"rows": {"map": "ball", "norm": 1.1}}, {"statistics": ["xty"]}),
+    "unit rows, without a target": (
+        WIDE | {"rows": {"map": "unit"}, "targets": ["kappa", "smoker"]},
+        {"targets": ["smoker"]},
+    ),
+    "unit rows and targets, without a target": (
+        WIDE | {"rows": {"map": "unit_xy"}, "targets": ["kappa", "smoker"]},
+        {"targets": ["kappa"]},
     ),
     "Laplace noise": (
         WIDE | {"mechanism": "laplace", "price": {"epsilon": 0.5}},
@@ -150,7 +171,8 @@ def test_a_block_has_the_stored_numbers_and_states_their_noise(shelf: World, nam
     assert entries_of(derived).items() <= held.items()
     sd, source_targets = source["noise"]["sd"], {target["name"] for target in source["targets"]}
     of_xtx, own = sd["xtx_offdiagonal"], {target["name"] for target in derived["targets"]} <= source_targets
-    expected = {"xtx_diagonal": of_xtx, "xtx_offdiagonal": of_xtx} if "xtx" in derived["statistics"] else {}
+    scales = ("xtx_diagonal", "xtx_offdiagonal") if "xtx" in derived["statistics"] else ()
+    expected = {scale: sd[scale] for scale in scales}
     for part in {"xty", "yty"} & set(derived["statistics"]):
         expected[part] = sd[part] if own else of_xtx
     assert derived["noise"] == {"distribution": source["noise"]["distribution"], "sd": expected}
@@ -255,10 +277,10 @@ NO_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "its rows were mapped by ball, not by box",
     ),
     "a smaller ball of the ball": (WIDE | {"rows": {"map": "ball"}}, {"features": ["age"]}, WEIGHTED),
-    "the same columns in a ball of the same norm and other order": (
+    "a target of a ball among its features": (
         WIDE | {"rows": {"map": "ball"}},
-        {"features": ["sex", "age", "weight", "alive", "ward"]},
-        "its features stand in another order",
+        {"features": ["age", "sex", "alive", "ward"], "targets": ["weight"]},
+        WEIGHTED,
     ),
     "a block of unit rows": (WIDE | {"rows": {"map": "unit"}}, {"features": ["age"]}, WEIGHTED),
     "a block of rows that were left out by another column": (
@@ -275,11 +297,6 @@ NO_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         WIDE | {"targets": ["dose"]},
         {"features": ["age"], "targets": [], "statistics": ["xtx"]},
         LEFT_OUT.format("dose"),
-    ),
-    "rows that its own column leaves out": (
-        WIDE | {"features": ["age", "creatinine"]},
-        {"features": ["creatinine"]},
-        "it also holds the feature age",
     ),
     "a target whose indicator leaves rows out, of a feature that keeps them": (
         WIDE | {"features": ["age", "height"]},
@@ -304,33 +321,25 @@ def test_what_is_no_block_is_bought_and_what_is_stored_is_offered_under_its_own_
 
 
 # A request, how what is stored differs from it in one thing, and the words for that and for what follows from it alone.
-ASKED = body(features=["age", "weight"], rows={"map": "ball", "norm": 1.1}, price={"epsilon": 0.1, "delta": 1e-6})
+ASKED = body(features=["age", "weight"], rows={"map": "ball", "norm": 1.1}, price={"mu": 0.05})
 BOX, UNIT, UNIT_XY, OMITTING = (
     {"rows": {"map": "box"}},
     {"rows": {"map": "unit"}},
     {"rows": {"map": "unit_xy"}},
     {"rows": {"map": "box"}, "features": ["age", "creatinine"]},
 )
-SMALLER_PRICE, LARGER_PRICE = {"price": {"epsilon": 0.05, "delta": 1e-6}}, {"price": {"epsilon": 0.2, "delta": 1e-6}}
-LOUDER = "its price was epsilon 0.05 and delta 1e-06, not epsilon 0.1 and delta 1e-06; its noise is larger"
-QUIETER = "its price was epsilon 0.2 and delta 1e-06, not epsilon 0.1 and delta 1e-06; its noise is smaller"
+SMALLER_PRICE = {"price": {"mu": 0.025}}
+LOUDER = "its price was mu 0.025, not mu 0.05; its noise is larger"
 ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a smaller price": ({}, SMALLER_PRICE, LOUDER),
-    "a larger price": ({}, LARGER_PRICE, QUIETER),
     "a smaller price, box": (BOX, SMALLER_PRICE, LOUDER),
     "a smaller price, unit": (UNIT, SMALLER_PRICE, LOUDER),
-    "a larger price, unit_xy": (UNIT_XY, LARGER_PRICE, QUIETER),
+    "a smaller price, unit_xy": (UNIT_XY, SMALLER_PRICE, LOUDER),
     "a smaller price, rows left out": (OMITTING, SMALLER_PRICE, LOUDER),
-    "a larger price, rows left out": (OMITTING, LARGER_PRICE, QUIETER),
-    "the same price in another notion": (
-        {"price": {"mu": 0.0625}},
-        {"price": {"rho": 0.001953125}},
-        "its price was rho 0.00195312, not mu 0.0625",
-    ),
     "a price that differs in its last digits": (
-        {"price": {"mu": 0.0625}},
         {"price": {"mu": 0.06250000001}},
-        "its price was mu 0.06250000001, not mu 0.0625",
+        {"price": {"mu": 0.0625}},
+        "its price was mu 0.0625, not mu 0.06250000001",
     ),
     "a feature": (
         {},
@@ -356,9 +365,8 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "many features": (
         BOX,
         {"features": ["age", "weight", "smoker", "alive", "sex", "ward", "treated", "height"]},
-        "it also holds the features smoker, alive, sex, ward and 2 more; its noise is larger in xtx and xty",
+        "it also holds the features sex, height, smoker, treated and 2 more; its noise is larger in xtx and xty",
     ),
-    "the order of features": ({}, {"features": ["weight", "age"]}, "its features stand in another order"),
     "a target": (
         {},
         {"targets": ["alive", "kappa"]},
@@ -369,11 +377,6 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"targets": ["kappa", "lambda"]},
         "it also holds the target lambda; rows that miss lambda were left out of it; "
         "its noise is larger in xty and yty",
-    ),
-    "the order of targets": (
-        {"targets": ["kappa", "alive"]},
-        {"targets": ["alive", "kappa"]},
-        "its targets stand in another order",
     ),
     "the role of a column": (
         {"targets": ["alive", "kappa"]},
@@ -401,8 +404,9 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "the mechanism": ({}, {"mechanism": "laplace"}, "its noise is laplace, not gaussian"),
     "the calibration": (
         {"shares": {"xtx": 0.5, "xty": 0.25, "yty": 0.25}},
-        {"calibration": "classical"},
-        "its noise was calibrated as classical, not as analytic; its noise is larger",
+        {"calibration": "classical", "price": {"epsilon": 0.1, "delta": 1e-6}},
+        "its noise was calibrated as classical, not as analytic; "
+        "its price was epsilon 0.1 and delta 1e-06, not mu 0.05; its noise is larger",
     ),
     "the shares": (
         {},
@@ -439,6 +443,70 @@ def test_an_offer_names_exactly_what_differs(shelf: World, name: str) -> None:
     _, source = buy(api, asked | stored, "stored")
     offers = [{"release": source["id"], "difference": difference}]
     assert quote(api, asked) == {"stored_release": None, "derivable_from": None, "offers": offers}
+
+
+# What is stored, and what it answers as it stands.
+ANSWERED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "features in another order": ({}, {"features": ["weight", "age"]}),
+    "targets in another order": ({"targets": ["kappa", "alive"]}, {"targets": ["alive", "kappa"]}),
+    "features in another order, with levels": (
+        {"features": ["age", "region", "sex", "treated"]},
+        {"features": ["treated", "sex", "region", "age"]},
+    ),
+    "less precision": ({}, {"price": {"mu": 0.045}}),
+    "the same price in another notion": ({"price": {"mu": 0.0625}}, {"price": {"rho": 0.001953125}}),
+    "the same price as epsilon and delta": (
+        {"price": {"epsilon": 0.3, "delta": 1e-6}},
+        {"price": {"mu": own_price(GDP, GDP.units_of(Price(epsilon=0.3, delta=1e-6)))}},
+    ),
+    "shares that are the default ones": ({}, {"shares": {"xtx": 0.5, "xty": 0.415, "yty": 0.085}}),
+    "a larger norm by default": ({"rows": {"map": "ball"}}, {"rows": {"map": "ball"}, "features": ["weight", "age"]}),
+    "a published formula, with more noise": (
+        {"price": {"mu": 0.2}},
+        {"calibration": "classical", "price": {"epsilon": 0.1, "delta": 1e-6}},
+    ),
+}
+MAPS = [{"map": "ball", "norm": 1.1}, {"map": "box"}, {"map": "unit"}, {"map": "unit_xy"}]
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("rows", MAPS, ids=lambda rows: rows["map"])
+@pytest.mark.parametrize("more", [[], ["creatinine"]], ids=["every_row", "rows_left_out"])
+def test_the_same_columns_with_no_less_noise_are_answered_with_the_stored_bytes(
+    shelf: World, name: str, rows: dict[str, Any], more: list[str]
+) -> None:
+    first, change = (
+        {**ASKED, "rows": rows, **part} for part in (ANSWERED[name][0], {**ANSWERED[name][0], **ANSWERED[name][1]})
+    )
+    for request in (first, change):
+        request["features"] = [*more, *request["features"]]
+    api = shelf.api()
+    bought = api.post(RELEASES, json=first, key="first")
+    assert bought.status_code == 201, bought.text
+    before = shelf.account()
+    assert quote(api, change)["stored_release"] == bought.json()["id"]
+    answer = api.post(RELEASES, json=change, key="second")
+    assert (answer.status_code, answer.headers["curator-answer"]) == (200, "stored"), answer.text
+    assert answer.content == bought.content
+    assert shelf.account() == before  # no charge, and no entry
+    assert api.post(RELEASES, json=change, key="second").content == bought.content
+
+
+def test_of_several_answers_the_quietest_is_served_and_of_equal_ones_the_first(shelf: World) -> None:
+    api = shelf.api()
+    ids = [
+        buy(api, ASKED | {"price": {"mu": mu}, "fresh": True}, f"k{i}")[1]["id"]
+        for i, mu in enumerate([0.06, 0.1, 0.1])
+    ]
+    assert quote(api, ASKED)["stored_release"] == ids[1]
+    assert quote(api, ASKED | {"price": {"mu": 0.11}})["stored_release"] is None
+
+
+def test_columns_stand_in_the_order_of_the_manifest(shelf: World) -> None:
+    _, answer = buy(shelf.api(), WIDE | {"features": ["ward", "age", "sex"], "targets": ["kappa", "smoker"]}, "k")
+    assert answer["request"]["features"] == [column["name"] for column in answer["features"]] == ["age", "sex", "ward"]
+    assert answer["request"]["targets"] == ["smoker", "kappa"]
+    assert [term["name"] for term in answer["terms"]][:2] == ["(constant)", "age"]
 
 
 @pytest.mark.parametrize("rows", ["box", "ball"])
