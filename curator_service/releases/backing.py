@@ -7,7 +7,7 @@ from curator_service.datasets.service import DatasetService
 from curator_service.db import Database
 from curator_service.ledger.repository import find_population, iterate_entries
 from curator_service.privacy.accountant import Accountant
-from curator_service.releases import repository
+from curator_service.releases import catalogue, repository
 from curator_service.releases.rendering import account_again, agrees_with_charge, answer_digest
 from curator_service.releases.repository import StoredRelease
 
@@ -15,13 +15,14 @@ from curator_service.releases.repository import StoredRelease
 def find_unbacked(database: Database, datasets: DatasetService, population: str) -> list[str]:
     """Return what is stored and differs from what the population's chain says of it.
 
-    Ids of releases; entries whose release is gone, as ``sequence N``; charges of another amount than their own
-    mechanism costs, as ``the cost of sequence N``; charges for a dataset that the chain had not registered by then, as
-    ``the dataset of sequence N``; datasets whose manifest or snapshot is not the registered one, as ``dataset NAME``.
+    Ids of releases; where the library would not find one as it is, ``the listing of ID``; entries whose release is
+    gone, as ``sequence N``; charges of another amount than their own mechanism costs, as ``the cost of sequence N``;
+    charges for a dataset that the chain had not registered by then, as ``the dataset of sequence N``; datasets whose
+    manifest or snapshot is not the registered one, as ``dataset NAME``.
     """
     bad = []
     known = datasets.list_all()
-    names = {dataset.id: dataset.name for dataset in known}
+    by_id = {dataset.id: dataset for dataset in known}
     registered: set[tuple[str, str, str]] = set()
     snapshots: set[tuple[str, str]] = set()
     with database.snapshot() as connection:
@@ -41,8 +42,11 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
                 snapshots.add((facts["dataset"], facts["snapshot"]))
         for release in repository.iterate_population(connection, population):
             facts = answered.pop(release.sequence, {"release": None})
-            if not _is_backed(release, facts, names.get(release.dataset_id)):
+            dataset = by_id.get(release.dataset_id)
+            if dataset is None or not _is_backed(release, facts, dataset.name):
                 bad.append(release.id)
+            elif not catalogue.is_listed(connection, dataset, facts["actor"], release):
+                bad.append(f"the listing of {release.id}")
     bad += [f"sequence {sequence}" for sequence in answered]
     return bad + [
         f"dataset {dataset.name}"
@@ -65,7 +69,7 @@ def _is_stated(release: StoredRelease, facts: dict[str, Any]) -> bool:
     )
 
 
-def _is_backed(release: StoredRelease, facts: dict[str, Any], dataset: str | None) -> bool:
+def _is_backed(release: StoredRelease, facts: dict[str, Any], dataset: str) -> bool:
     return (
         _is_stated(release, facts)
         and facts["dataset"] == dataset

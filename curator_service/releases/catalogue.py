@@ -254,10 +254,23 @@ def catalogue_values(dataset: Dataset, principal_id: str, release: StoredRelease
     }
 
 
-def find_listing(connection: Connection, release_id: str) -> dict[str, Any] | None:
-    """Return the row of a listing, or None."""
-    row = _FIND.first(connection, release=release_id)
-    return None if row is None else dict(zip(ListingRow.__table__.columns.keys(), row, strict=True))
+def is_listed(connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease) -> bool:
+    """Tell whether the catalogue has a release as its own answer states it; one that states no request has no place."""
+    row = _FIND.first(connection, release=release.id)
+    try:
+        values = catalogue_values(dataset, principal_id, release)
+    except (ValueError, KeyError, TypeError):
+        return row is None
+    if row is None:
+        return False
+    found = dict(zip(ListingRow.__table__.columns.keys(), row, strict=True))
+    summary, own = json.loads(found.pop("summary")), json.loads(values.pop("summary"))
+    if (found, summary) != (values, own):
+        return False
+    chunk, place = divmod(release.sequence, CHUNK)
+    names = [*own["request"]["features"], *own["request"]["targets"]] if values["shelf"] else []
+    held = _bits_of_chunk(connection, values["collection"], chunk, names)
+    return all(held.get(name, 0) >> place & 1 for name in names)
 
 
 def insert_listing(connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease) -> None:
@@ -271,13 +284,19 @@ def insert_listing(connection: Connection, dataset: Dataset, principal_id: str, 
 
 def _note_columns(connection: Connection, collection: str, names: Sequence[str], sequence: int) -> None:
     chunk, place = divmod(sequence, CHUNK)
-    held: dict[str, str] = {}
+    held = _bits_of_chunk(connection, collection, chunk, names)
+    for name in names:
+        bits = held.get(name, 0) | 1 << place
+        _SET_BITS.execute(connection, collection=collection, name=name, chunk=chunk, bits=f"{bits:x}")
+
+
+def _bits_of_chunk(connection: Connection, collection: str, chunk: int, names: Sequence[str]) -> dict[str, int]:
+    held: dict[str, int] = {}
     for start in range(0, len(names), _AT_ONCE):
         batch = _named(names[start : start + _AT_ONCE])
-        held |= dict(_HOLDERS_OF_CHUNK.all(connection, collection=collection, chunk=chunk, **batch))
-    for name in names:
-        bits = int(held.get(name, "0"), 16) | 1 << place
-        _SET_BITS.execute(connection, collection=collection, name=name, chunk=chunk, bits=f"{bits:x}")
+        rows = _HOLDERS_OF_CHUNK.all(connection, collection=collection, chunk=chunk, **batch)
+        held |= {name: int(bits, 16) for name, bits in rows}
+    return held
 
 
 def find_space(connection: Connection, population: str, principal_id: str) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+from pydantic_core import to_json
 
 from curator_service.releases.listings import (
     NOISE_NAMES,
@@ -87,6 +88,18 @@ def upgrade() -> None:
         "CREATE TRIGGER release_listings_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON release_listings "
         "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
     )
+    # A release that is once found by its columns is found for ever: nobody can hide one, so that it is bought again.
+    bits = "('x' || lpad({}.bits, 1024, '0'))::bit(4096)"
+    new, old = bits.format("NEW"), bits.format("OLD")
+    op.execute(
+        "CREATE FUNCTION column_holders_grow() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS "
+        "$$ BEGIN IF (NEW.collection, NEW.name, NEW.chunk) <> (OLD.collection, OLD.name, OLD.chunk) "
+        f"OR {new} & {old} <> {old} THEN RAISE EXCEPTION 'column_holders only grows'; END IF; RETURN NEW; END $$"
+    )
+    op.execute(
+        "CREATE TRIGGER column_holders_grow BEFORE UPDATE ON column_holders "
+        "FOR EACH ROW EXECUTE FUNCTION column_holders_grow()"
+    )
     # Whoever may not grant leaves it to the owner; docs/ledger.md has the grants for by hand.
     op.execute(
         f"DO $$ BEGIN IF EXISTS (SELECT FROM pg_roles WHERE rolname = '{ROLE}') THEN "
@@ -114,7 +127,7 @@ def _list_releases(listings: sa.Table, holders: sa.Table, space: sa.Table) -> No
             request, noise = about["request"], about["noise"]
             collection = dataset_id if manifest.get("library", "shared") == "shared" else f"{dataset_id}/{actor}"
             shelf = shelf_of(collection, request, noise["distribution"], _omitting(manifest, request))
-            summary = json.dumps({name: about[name] for name in SUMMARY}, separators=(",", ":"), ensure_ascii=False)
+            summary = to_json({name: about[name] for name in SUMMARY}).decode()
         except (ValueError, KeyError, TypeError):
             continue
         values = {
@@ -163,3 +176,5 @@ def downgrade() -> None:
     op.create_index("ix_releases_dataset_request", "releases", ["dataset_id", "request_digest"])
     for table in ("release_listings", "column_holders", "answer_space"):
         op.drop_table(table)
+    if op.get_bind().dialect.name == "postgresql":
+        op.execute("DROP FUNCTION column_holders_grow()")

@@ -11,6 +11,8 @@ from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
 from curator_service.privacy.accountant import GDP, Price, own_price
 from curator_service.privacy.samplers import Distribution
+from curator_service.releases import catalogue, library, preparation
+from curator_service.releases.listings import SUMMARY
 
 LOUD, QUIET = {"mu": 0.01}, {"mu": 0.2}
 WIDE = box(features=["age", "sex", "weight", "alive", "ward"], targets=["kappa"], price=QUIET)
@@ -602,3 +604,115 @@ def test_the_same_request_in_two_private_hands_is_two_charges(shelf: World) -> N
     assert [kind for kind, _ in answers] == ["new", "new"]
     assert len({json.dumps(answer["statistics"]) for _, answer in answers}) == 2
     assert kinds(shelf).count("charge") == 2
+
+
+# --- The catalogue
+
+
+def test_a_page_shows_the_members_of_each_answer_and_reads_none(rich: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = rich.api()
+    bought = [buy(api, WIDE | {"features": ["age", name], "fresh": True}, name)[1] for name in ("sex", "alive")]
+    bought.append(buy(api, sub_request(WIDE, {"features": ["age"]}), "block")[1])
+    shown = [{name: answer[name] for name in SUMMARY} for answer in bought]
+    assert api.get(RELEASES).json() == {"releases": shown, "next": None}
+    first = api.get(f"{RELEASES}?limit=2").json()
+    assert first == {"releases": shown[:2], "next": str(bought[1]["receipt"]["sequence"])}
+    assert api.get(f"{RELEASES}?limit=2&after={first['next']}").json() == {"releases": shown[2:], "next": None}
+    monkeypatch.setattr("curator_service.releases.service.PAGE_BYTES_MAX", 1)
+    short = api.get(f"{RELEASES}?limit=1000").json()
+    assert (short["releases"], short["next"]) == (shown[:1], str(bought[0]["receipt"]["sequence"]))
+
+
+def test_releases_beyond_one_chunk_of_sequences_are_found(rich: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "CHUNK", 3)
+    monkeypatch.setattr(library, "_FEW", 1)
+    api = rich.api()
+    for i, name in enumerate(("sex", "alive", "ward", "smoker", "sex", "alive")):
+        buy(api, WIDE | {"features": ["age", name], "price": {"mu": 0.1 + i / 100}, "fresh": True}, f"k{i}")
+    for name in ("sex", "alive", "ward", "smoker"):
+        assert quote(api, WIDE | {"features": [name], "price": {"mu": 0.05}})["derivable_from"], name
+    assert len(quote(api, WIDE | {"features": ["age"], "price": {"mu": 1.0}})["offers"]) == 6
+    assert quote(api, WIDE | {"features": ["sex", "alive"], "price": {"mu": 0.01}})["derivable_from"] is None
+    assert rich.unbacked() == []
+
+
+def test_the_source_is_found_among_many_that_hold_the_columns_and_are_no_source(
+    shelf: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, and however few of them are looked at together."""
+    monkeypatch.setattr(library, "_FEW", 1)
+    api = shelf.api()
+    for i in range(4):
+        buy(api, WIDE | {"features": ["age", "sex"], "targets": [], "statistics": ["xtx"], "fresh": True}, f"q{i}")
+    _, source = buy(api, WIDE | {"features": ["age", "sex"], "price": {"mu": 0.1}}, "source")
+    asked = WIDE | {"features": ["age"], "statistics": ["xty"], "price": {"mu": 0.02}}
+    assert quote(api, asked)["derivable_from"] == source["id"]
+
+
+@pytest.mark.parametrize("rows", ["box", "ball"])
+def test_an_analyst_stores_no_more_than_there_is_space_for(tmp_path: Path, rows: str) -> None:
+    with open_world(tmp_path, limit=Price(mu=3.0), noise=Distinct(), answer_bytes_max=2**20) as world:
+        api, ben = world.api(), world.api("ben")
+        world.sql("UPDATE answer_space SET bytes = 0")
+        asked = WIDE | {"rows": {"map": rows}}
+        size = api.post(QUOTES, json=asked).json()["answer_bytes"]
+        _, source = buy(api, asked, "first")
+        assert len(json.dumps(source["statistics"])) < size
+        after = api.post(QUOTES, json=asked).json()
+        assert (after["answer_bytes"], after["answer_bytes_left"]) == (size, 2**20 - size)
+        world.sql(f"UPDATE answer_space SET bytes = {2**20 - size + 1}")
+        before = world.account()
+        refused = problem(api.post(RELEASES, json=asked | {"fresh": True}, key="more"), "answer-space-exceeded", 409)
+        assert (refused["answer_bytes"], refused["answer_bytes_left"]) == (size, size - 1)
+        wide = {"fresh": True, "price": {"mu": 100.0}}
+        problem(api.post(RELEASES, json=asked | wide, key="both"), "answer-space-exceeded", 409)
+        assert (world.account(), kinds(world).count("charge")) == (before, 1)
+        assert buy(api, asked, "again")[0] == "stored"  # what is stored takes no more space
+        assert buy(ben, asked | {"fresh": True}, "his")[0] == "new"  # and the space is each analyst's own
+        world.sql("UPDATE answer_space SET bytes = 1048576")
+        block = asked | {"targets": [], "statistics": ["xtx"], "price": LOUD}
+        problem(api.post(RELEASES, json=block, key="block"), "answer-space-exceeded", 409)
+        assert_sound(world)
+
+
+def test_what_is_stored_is_listed_by_the_migration_as_it_was_listed_when_it_was_bought(rich: World) -> None:
+    private = register_private(rich, "ada")
+    api = rich.api()
+    buy(api, WIDE | {"features": ["age", "creatinine", "sex"], "targets": ["dose", "kappa"]}, "omitting")
+    buy(api, body(price={"mu": 0.1}), "ball")
+    buy(api, body(rows={"map": "unit"}, mechanism="laplace", price={"epsilon": 0.1}), "laplace")
+    buy(api, WIDE, "wide")
+    buy(api, sub_request(WIDE, {"features": ["sex"]}), "block")
+    buy(api, WIDE, "own", at=f"{private}/releases")
+    orders = {"release_listings": "sequence", "column_holders": "collection, name, chunk"}
+
+    def stored() -> list[list[Any]]:
+        return [rich.sql(f"SELECT * FROM {table} ORDER BY {order}") for table, order in orders.items()]
+
+    before = stored()
+    rich.curator.database.downgrade("0002")
+    rich.curator.database.upgrade()
+    assert stored() == before
+    ((counted,),) = rich.sql("SELECT sum(bytes) FROM answer_space")
+    ((length,),) = rich.sql("SELECT sum(length(answer)) FROM releases")
+    assert int(counted) == int(length)
+    assert rich.unbacked() == []
+
+
+def test_a_release_of_before_is_found_in_whatever_order_it_was_asked(
+    shelf: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions kept the caller's order and notion of the price, in the answer and in its digest."""
+    monkeypatch.setattr(preparation, "_in_order", lambda _dataset, columns: columns)
+    monkeypatch.setattr(
+        preparation, "_own_price", lambda _dataset, request: request.price.model_dump(exclude_none=True)
+    )
+    api, old = shelf.api(), ASKED | {"features": ["weight", "sex", "age"], "price": {"epsilon": 0.3, "delta": 1e-6}}
+    _, answer = buy(api, old, "old")
+    monkeypatch.undo()
+    assert answer["request"]["features"] == ["weight", "sex", "age"]
+    for i, change in enumerate(({}, {"features": ["age", "sex", "weight"]}, {"price": {"mu": 0.05}})):
+        assert buy(api, old | change, f"new{i}") == ("stored", answer)
+    assert buy(api, old, "old") == ("replayed", answer)
+    assert buy(api, old | {"targets": [], "statistics": ["xtx"], "price": {"mu": 0.01}}, "block")[0] == "derived"
+    assert_sound(shelf)
