@@ -43,6 +43,7 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     curator: Curator
+    settings: Settings
 
     def cpu_s(self) -> float:
         """Return the CPU seconds that the server and its workers have used so far, to the nanosecond."""
@@ -87,7 +88,8 @@ def serve(
     """
     with tempfile.TemporaryDirectory(prefix="curator-bench-", dir=os.environ.get("BENCH_DIR")) as folder:
         data_dir = Path(folder) / "data"
-        curator = make_curator(Settings(data_dir=data_dir, database_url=url))
+        settings = Settings(data_dir=data_dir, database_url=url)
+        curator = make_curator(settings)
         curator.database.upgrade()
         set_up(curator, Path(folder))
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -101,7 +103,7 @@ def serve(
             | ({} if url is None else {"CURATOR_DATABASE_URL": url}),
         )
         try:
-            server = Server(port, process, curator)
+            server = Server(port, process, curator, settings)
             _wait_until_ready(server)
             yield server
         finally:

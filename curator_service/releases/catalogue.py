@@ -17,18 +17,19 @@ from curator_service.releases.listings import (
     Listing,
     about_answer,
     collection_of,
-    design_of,
     listing_of,
     statistic_of,
 )
 from curator_service.releases.models import AnswerSpaceRow, ColumnHoldersRow, ListingRow
 from curator_service.releases.repository import StoredRelease
 
-CHUNK = 4096
+CHUNK = 8192
 """Sequences of one row of `column_holders`."""
-_AT_ONCE = 16
-"""Columns, or sequences, that one statement names. Of more columns the first decide who may hold them all."""
-_PAGE = 256
+NAMED = 32
+"""Columns, or sequences, that one statement names."""
+_DECIDING = 8
+"""Of more columns so many decide who may hold them all."""
+_PAGE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,15 @@ class Listed:
 
     release_id: str
     sequence: int
-    members: str
+    shelf: str
     listing: Listing
 
 
 _NOISE = tuple(getattr(ListingRow, name) for name in NOISE_NAMES)
-_LISTED = (ListingRow.release_id, ListingRow.sequence, ListingRow.members, ListingRow.summary, *_NOISE)
+_LISTED = (ListingRow.release_id, ListingRow.sequence, ListingRow.shelf, ListingRow.summary, *_NOISE)
+_SEQUENCE, _SHELF, _XTX = 1, 2, 5
 _OF_COLLECTION = ListingRow.collection == bindparam("collection")
-_MANY: list[BindParameter[Any]] = [bindparam(f"i{i}") for i in range(_AT_ONCE)]
+_MANY: list[BindParameter[Any]] = [bindparam(f"i{i}") for i in range(NAMED)]
 # The quietest of those that are as quiet as asked, in every statistic. No sum of theirs is larger: that finds the end.
 _EXACT = Statement(
     select(ListingRow.release_id)
@@ -92,7 +94,9 @@ _QUIETEST_OF_SHELF = Statement(
     .order_by(ListingRow.xtx_offdiagonal, ListingRow.sequence)
     .limit(_PAGE)
 )
-_BY_SEQUENCE = Statement(select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence.in_(_MANY)))
+_BY_SEQUENCE = Statement(
+    select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence.in_(_MANY)).order_by(ListingRow.sequence.desc())
+)
 _SUMMARIES_OF_COLLECTION, _SUMMARIES_OF_DATASET = (
     Statement(
         select(ListingRow.sequence, ListingRow.summary)
@@ -153,19 +157,19 @@ _SET_BITS, _ADD_SPACE = _SetBits(), _AddSpace()
 
 def _named(values: Sequence[object]) -> dict[str, object]:
     """Fill the places of a statement's list; what is left over names the first again."""
-    return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(_AT_ONCE)}
+    return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(NAMED)}
 
 
-def find_exact(connection: Connection, collection: str, asked: Listing) -> str | None:
-    """Return the quietest release of exactly these entries that is nowhere noisier than asked, or None."""
+def find_exact(connection: Connection, members: str, asked: Listing) -> str | None:
+    """Return the quietest release of exactly the entries that are asked which is nowhere noisier, or None."""
     most = {name: asked.sd.get(name, 0.0) for name in NOISE_NAMES}
-    row = _EXACT.first(connection, members=asked.members(collection), loudness=asked.loudness, **most)
+    row = _EXACT.first(connection, members=members, loudness=asked.loudness, **most)
     return None if row is None else row[0]
 
 
 def find_holders(connection: Connection, collection: str, columns: Collection[str]) -> Holders:
-    """Return the releases, blocks of others aside, that hold the columns, in whatever role; of many columns 16."""
-    names = sorted(columns)[:_AT_ONCE]
+    """Return the releases, blocks of others aside, that hold the columns, in whatever role; by 8 of many."""
+    names = sorted(columns)[:_DECIDING]
     found: dict[int, int] = {}
     counts: dict[int, int] = {}
     for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names)):
@@ -174,15 +178,23 @@ def find_holders(connection: Connection, collection: str, columns: Collection[st
     return Holders({chunk: bits for chunk, bits in found.items() if bits and counts[chunk] == len(names)})
 
 
-def list_holders(connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int]) -> list[Listed]:
-    """Return listings by their sequences, in the order of these."""
-    found: dict[int, Listed] = {}
-    for start in range(0, len(sequences), _AT_ONCE):
-        batch = sequences[start : start + _AT_ONCE]
-        for row in _BY_SEQUENCE.all(connection, collection=collection, **_named(batch)):
-            listed = _listed(dataset, row)
-            found[listed.sequence] = listed
-    return [found[sequence] for sequence in sequences if sequence in found]
+def iterate_newest(
+    connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int]
+) -> Iterator[Listed]:
+    """Yield some releases by their sequences, the newest first."""
+    for row in _BY_SEQUENCE.all(connection, collection=collection, **_named(sequences)) if sequences else ():
+        yield _listed(dataset, row)
+
+
+def iterate_sources(
+    connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int], *, shelf: str, xtx_max: float
+) -> Iterator[Listed]:
+    """Yield those of a shelf, by their sequences, with no more noise in XᵀX; the quietest of each batch first."""
+    for start in range(0, len(sequences), NAMED):
+        rows = _BY_SEQUENCE.all(connection, collection=collection, **_named(sequences[start : start + NAMED]))
+        found = [row for row in rows if row[_SHELF] == shelf and row[_XTX] <= xtx_max]
+        for row in sorted(found, key=lambda row: (row[_XTX], row[_SEQUENCE])):
+            yield _listed(dataset, row)
 
 
 def iterate_shelf(connection: Connection, shelf: str, *, xtx_max: float) -> Iterator[list[int]]:
@@ -292,8 +304,8 @@ def _note_columns(connection: Connection, collection: str, names: Sequence[str],
 
 def _bits_of_chunk(connection: Connection, collection: str, chunk: int, names: Sequence[str]) -> dict[str, int]:
     held: dict[str, int] = {}
-    for start in range(0, len(names), _AT_ONCE):
-        batch = _named(names[start : start + _AT_ONCE])
+    for start in range(0, len(names), NAMED):
+        batch = _named(names[start : start + NAMED])
         rows = _HOLDERS_OF_CHUNK.all(connection, collection=collection, chunk=chunk, **batch)
         held |= {name: int(bits, 16) for name, bits in rows}
     return held
@@ -311,12 +323,12 @@ def add_space(connection: Connection, population: str, principal_id: str, size: 
 
 
 def _listed(dataset: Dataset, row: Iterable[Any]) -> Listed:
-    release_id, sequence, members, summary, *noise = row
+    release_id, sequence, shelf, summary, *noise = row
     request = json.loads(summary)["request"]
     stated = set(request["statistics"])
     sd = {name: value for name, value in zip(NOISE_NAMES, noise, strict=True) if statistic_of(name) in stated}
-    listing = Listing(request, design_of(dataset, request), _distribution(request), sd)
-    return Listed(release_id, sequence, members, listing)
+    listing = Listing(request, dataset.manifest.by_name, _distribution(request), sd)
+    return Listed(release_id, sequence, shelf, listing)
 
 
 def _distribution(request: Mapping[str, Any]) -> str:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from curator_service.privacy.design import CONSTANT, Design, Term
 from curator_service.privacy.parts import Statistic
 from curator_service.releases.listings import Listing, statistic_of
 
@@ -58,29 +57,28 @@ def _in_columns(stored: Listing, asked: Listing) -> Iterator[str]:
 
 def _in_rows(stored: Listing, asked: Listing) -> Iterator[str]:
     here, there = stored.request["rows"], asked.request["rows"]
-    held, wanted = stored.design, asked.design
     if here["map"] != there["map"]:
         yield f"its rows were mapped by {here['map']}, not by {there['map']}"
     elif here != there:
         own, other = _numbers(here, there)
         yield f"its rows were shrunk into a ball of {own}, not {other}"
-    if here["map"] == there["map"] and _shaping(held, here["map"]) != _shaping(wanted, here["map"]):
+    if here["map"] == there["map"] and not _is_weighted_alike(stored, asked):
         yield "its rows were weighted by other terms"
-    if more := sorted(held.omitting - wanted.omitting):
+    if more := sorted(stored.omitting - asked.omitting):
         yield f"rows that miss {_names(more, 'or')} were left out of it"
-    if fewer := sorted(wanted.omitting - held.omitting):
+    if fewer := sorted(asked.omitting - stored.omitting):
         yield f"rows that miss {_names(fewer, 'or')} were not left out of it"
 
 
-def _shaping(design: Design, row_map: str) -> set[Term]:
-    """Return the terms that decide the weight of a row."""
-    match row_map:
+def _is_weighted_alike(stored: Listing, asked: Listing) -> bool:
+    """Tell whether the same terms decide the weight of a row, under one map; `unit` leaves the constant out."""
+    match asked.request["rows"]["map"]:
         case "box":
-            return set()
-        case "ball":
-            return set(design.terms)
+            return True
+        case "unit" | "unit_xy":
+            return stored.features == asked.features and stored.has_terms_of(asked)
         case _:
-            return set(design.terms) - {CONSTANT}
+            return stored.has_the_terms_of(asked)
 
 
 def _in_statistics(stored: Listing, asked: Listing) -> Iterator[str]:
@@ -89,7 +87,7 @@ def _in_statistics(stored: Listing, asked: Listing) -> Iterator[str]:
         yield f"it holds no {_names(missing, 'or')}"
     if more := [s.value for s in Statistic if s in held - wanted]:
         yield f"it also holds {_names(more)}"
-    if Statistic.LAMBDA_MIN in held & wanted and set(stored.design.terms) != set(asked.design.terms):
+    if Statistic.LAMBDA_MIN in held & wanted and not stored.has_the_terms_of(asked):
         yield "its lambda_min is that of other terms"
 
 
@@ -114,11 +112,10 @@ def _comparable_sd(stored: Listing, asked: Listing, block_sd: Mapping[str, float
     """Return standard deviations of the same sums of the same rows as were asked; none where there are none."""
     if block_sd is not None:
         return block_sd
-    held, wanted = stored.design, asked.design
-    if stored.request["rows"] != asked.request["rows"] or not set(wanted.terms) <= set(held.terms):
+    if stored.request["rows"] != asked.request["rows"] or not stored.has_terms_of(asked):
         return {}
-    other = set() if set(held.terms) == set(wanted.terms) else {"lambda_min"}
-    other |= set() if set(wanted.targets) <= set(held.targets) else {"xty", "yty"}
+    other = set() if stored.has_the_terms_of(asked) else {"lambda_min"}
+    other |= set() if asked.targets <= stored.targets else {"xty", "yty"}
     return {name: sd for name, sd in stored.sd.items() if name not in other}
 
 

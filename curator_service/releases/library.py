@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection
@@ -17,19 +18,21 @@ from sqlalchemy import Connection
 from curator_service.privacy.design import Term
 from curator_service.privacy.parts import Statistic
 from curator_service.releases import catalogue
-from curator_service.releases.catalogue import Holders, Listed
+from curator_service.releases.catalogue import Holders
 from curator_service.releases.differences import tell_difference
 from curator_service.releases.listings import (
+    NOISE_NAMES,
     Listing,
     collection_of,
     listing_of_answer,
     listing_of_request,
+    members_of,
 )
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
 
-_OFFERS_MAX = 10
-_FEW = 64
+_OFFERS_MAX, _LOOKED_AT = 3, 8
+_FEW = catalogue.NAMED
 """So few holders are looked at one by one; of more, the quietest of the shelf are asked whether they are among them."""
 
 
@@ -39,14 +42,6 @@ class Offer:
 
     release_id: str
     difference: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an entry of an answer stands in a stored one: which statistic, and which of its values."""
-
-    statistic: Statistic
-    index: int
 
 
 class Search:
@@ -66,39 +61,48 @@ class Search:
         self.prepared = prepared
         self.collection = collection_of(prepared.dataset, principal_id)
         self.asked = listing_of_request(prepared)
+        self.shelf = self.asked.shelf(self.collection)
         self._holders: Holders | None = None
 
     def find_exact(self) -> str | None:
         """Return the id of the quietest release of exactly what is asked, with no more noise; or None."""
-        return catalogue.find_exact(self.connection, self.collection, self.asked)
+        return catalogue.find_exact(self.connection, members_of(self.shelf, self.asked.request), self.asked)
 
     def find_source(self) -> str | None:
         """Return the id of a release of which the request is a block, with no more noise than asked; or None.
 
-        Of several it is the least noisy, as far as they are looked at.
+        Of several it is the one whose XᵀX has the least noise.
         """
-        for candidates in self._candidates():
-            answering = [
-                (sum(sd.values()), listed.sequence, listed.release_id)
-                for listed in candidates
-                if (sd := _answering_sd(self.asked, listed.listing)) is not None
-            ]
-            if answering:
-                return min(answering)[2]
+        xtx_max = self.asked.sd.get("xtx_offdiagonal", math.inf)
+        for sequences in self._candidates(xtx_max):
+            for listed in catalogue.iterate_sources(
+                self.connection, self.dataset, self.collection, sequences, shelf=self.shelf, xtx_max=xtx_max
+            ):
+                if _answering_sd(self.asked, listed.listing) is not None:
+                    return listed.release_id
         return None
 
+    def _candidates(self, xtx_max: float) -> Iterator[list[int]]:
+        """Yield sequences of releases that may hold the request, until there are no more."""
+        if len(self.holders) <= _FEW:
+            yield list(self.holders.newest_first())
+            return
+        for page in catalogue.iterate_shelf(self.connection, self.shelf, xtx_max=xtx_max):
+            yield [sequence for sequence in page if sequence in self.holders]
+
     def list_offers(self) -> list[Offer]:
-        """Return releases that hold every column of a request and are no answer to it, the latest first looked at."""
-        newest = [sequence for sequence, _ in zip(self.holders.newest_first(), range(_OFFERS_MAX), strict=False)]
-        offers = []
-        for listed in self._read(newest[::-1]):
+        """Return some of the newest releases that hold every column of a request and are no answer to it."""
+        newest = list(islice(self.holders.newest_first(), _LOOKED_AT))
+        offers: list[Offer] = []
+        for listed in catalogue.iterate_newest(self.connection, self.dataset, self.collection, newest):
             stored = listed.listing
-            held = set(stored.design.terms) | set(stored.design.targets)
-            if not (set(self.asked.design.terms) <= held and set(self.asked.design.targets) <= held):
+            if not stored.covers(self.asked):
                 continue
-            sd = _derived_sd(self.asked, stored) if self._is_of_shelf(stored) else None
+            sd = _derived_sd(self.asked, stored) if listed.shelf == self.shelf else None
             if sd is None or not _is_quiet_enough(sd, self.asked):
                 offers.append(Offer(listed.release_id, tell_difference(stored, self.asked, sd)))
+            if len(offers) == _OFFERS_MAX:
+                break
         return offers
 
     @property
@@ -107,22 +111,6 @@ class Search:
         if self._holders is None:
             self._holders = catalogue.find_holders(self.connection, self.collection, self.asked.columns)
         return self._holders
-
-    def _candidates(self) -> Iterator[list[Listed]]:
-        """Yield releases of the shelf that may hold the request, until there are no more."""
-        if len(self.holders) <= _FEW:
-            yield [listed for listed in self._read([*self.holders.newest_first()]) if self._is_of_shelf(listed.listing)]
-            return
-        shelf = self.asked.shelf(self.collection)
-        xtx_max = self.asked.sd.get("xtx_offdiagonal", math.inf)
-        for page in catalogue.iterate_shelf(self.connection, shelf, xtx_max=xtx_max):
-            yield self._read([sequence for sequence in page if sequence in self.holders])
-
-    def _read(self, sequences: list[int]) -> list[Listed]:
-        return catalogue.list_holders(self.connection, self.dataset, self.collection, sequences)
-
-    def _is_of_shelf(self, stored: Listing) -> bool:
-        return stored.shelf(self.collection) == self.asked.shelf(self.collection)
 
 
 def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool) -> bool:
@@ -159,87 +147,87 @@ def derive_statistics(
         Values by statistic, standard deviations, and the distribution of the noise.
     """
     stored, asked = listing_of_answer(prepared.dataset, source.answer), listing_of_request(prepared)
-    sd = _derived_sd(asked, stored)
-    assert sd is not None
+    parts = _find_parts(asked, stored)
+    assert parts is not None
     held = json.loads(source.answer)["statistics"]
+    places = _places(asked, stored, parts)
     values = {
-        statistic.value: [held[place.statistic.value]["values"][place.index] for place in places]
-        for statistic, places in _places(asked, stored).items()
+        statistic.value: [held[parts[statistic].value]["values"][place] for place in places[statistic]]
+        for statistic in Statistic
+        if statistic in parts
     }
-    return values, sd, stored.distribution
+    sd = _sd_of_parts(stored, parts)
+    return values, {name: sd[name] for name in NOISE_NAMES if name in sd}, stored.distribution
 
 
-def _places(asked: Listing, stored: Listing) -> dict[Statistic, list[_Place]]:
-    """Return where each entry of each statistic stands.
-
-    Raises
-    ------
-    ValueError
-        If one stands nowhere.
-    """
-    terms = {term: i for i, term in enumerate(stored.design.terms)}
-    targets = {term: i for i, term in enumerate(stored.design.targets)}
-    width, count = len(terms), len(targets)
-
-    def in_xtx(a: Term, b: Term) -> _Place:
-        i, j = sorted((_at(terms, a), _at(terms, b)))
-        return _Place(Statistic.XTX, i * width - i * (i - 1) // 2 + j - i)
-
-    def in_xty(term: Term, target: Term) -> _Place:
-        if target in targets and Statistic.XTY in stored.statistics:
-            return _Place(Statistic.XTY, _at(terms, term) * count + targets[target])
-        return in_xtx(term, target)
-
-    def in_yty(target: Term) -> _Place:
-        if target in targets and Statistic.YTY in stored.statistics:
-            return _Place(Statistic.YTY, targets[target])
-        return in_xtx(target, target)
-
-    wanted = asked.design
-    places: dict[Statistic, list[_Place]] = {}
-    for statistic in (s for s in Statistic if s in asked.statistics):
+def _find_parts(asked: Listing, stored: Listing) -> dict[Statistic, Statistic] | None:
+    """Return from which statistic of a stored release each one that is asked is cut; None if one cannot be."""
+    if not stored.has_terms_of(asked):
+        return None
+    parts: dict[Statistic, Statistic] = {}
+    part: Statistic | None
+    for statistic in asked.statistics:
         match statistic:
             case Statistic.XTX:
-                pairs = [(a, b) for i, a in enumerate(wanted.terms) for b in wanted.terms[i:]]
-                places[statistic] = [in_xtx(a, b) for a, b in pairs]
-            case Statistic.XTY:
-                places[statistic] = [in_xty(term, target) for term in wanted.terms for target in wanted.targets]
-            case Statistic.YTY:
-                places[statistic] = [in_yty(target) for target in wanted.targets]
-            case Statistic.LAMBDA_MIN:
-                if set(wanted.terms) != set(stored.design.terms):
-                    raise ValueError("the smallest eigenvalue of a block is another number")
-                places[statistic] = [_Place(Statistic.LAMBDA_MIN, 0)]
-    needed = {place.statistic for found in places.values() for place in found}
-    if not needed <= stored.statistics:
-        raise ValueError("the release does not hold such a statistic")
+                part = Statistic.XTX
+            case Statistic.LAMBDA_MIN:  # that of a block is another number
+                part = Statistic.LAMBDA_MIN if stored.has_the_terms_of(asked) else None
+            case _ if asked.targets <= stored.targets:
+                part = statistic
+            case _:  # those that are terms stand in XᵀX; some of either kind would have two noises
+                part = Statistic.XTX if asked.targets <= stored.features else None
+        if part is None or part not in stored.statistics:
+            return None
+        parts[statistic] = part
+    return parts
+
+
+def _places(asked: Listing, stored: Listing, parts: Mapping[Statistic, Statistic]) -> dict[Statistic, list[int]]:
+    """Return where each value of each statistic stands among those of the part that it is cut from."""
+    here, there = asked.design, stored.design
+    terms = {term: i for i, term in enumerate(there.terms)}
+    targets = {term: i for i, term in enumerate(there.targets)}
+    width, count = len(terms), len(targets)
+
+    def in_xtx(a: Term, b: Term) -> int:
+        i, j = sorted((terms[a], terms[b]))
+        return i * width - i * (i - 1) // 2 + j - i
+
+    places: dict[Statistic, list[int]] = {}
+    for statistic, part in parts.items():
+        match statistic, part:
+            case Statistic.XTX, _:
+                places[statistic] = [in_xtx(a, b) for i, a in enumerate(here.terms) for b in here.terms[i:]]
+            case Statistic.XTY, Statistic.XTX:
+                places[statistic] = [in_xtx(term, target) for term in here.terms for target in here.targets]
+            case Statistic.XTY, _:
+                places[statistic] = [
+                    terms[term] * count + targets[target] for term in here.terms for target in here.targets
+                ]
+            case Statistic.YTY, Statistic.XTX:
+                places[statistic] = [in_xtx(target, target) for target in here.targets]
+            case Statistic.YTY, _:
+                places[statistic] = [targets[target] for target in here.targets]
+            case _:
+                places[statistic] = [0]
     return places
 
 
-def _at(places: Mapping[Term, int], term: Term) -> int:
-    if term not in places:
-        raise ValueError("the release does not hold such a column")
-    return places[term]
-
-
-def _derived_sd(asked: Listing, stored: Listing) -> dict[str, float] | None:
-    """Return the standard deviations of a block as an answer states them; None if it is none, or has mixed ones."""
-    try:
-        places = _places(asked, stored)
-    except ValueError:
-        return None
+def _sd_of_parts(stored: Listing, parts: Mapping[Statistic, Statistic]) -> dict[str, float]:
+    """Return the standard deviations of a block as an answer states them."""
     sd: dict[str, float] = {}
-    for statistic, found in places.items():
-        sources = {place.statistic for place in found}
-        if len(sources) > 1:
-            return None
+    for statistic, part in parts.items():
         if statistic is Statistic.XTX:  # a diagonal entry stays one, whatever is left out
             sd |= {name: stored.sd[name] for name in ("xtx_diagonal", "xtx_offdiagonal")}
         else:
             # A target among the terms is a block under the box alone, which has one scale for all of XᵀX.
-            name = sources.pop()
-            sd[statistic.value] = stored.sd["xtx_offdiagonal" if name is Statistic.XTX else name.value]
+            sd[statistic.value] = stored.sd["xtx_offdiagonal" if part is Statistic.XTX else part.value]
     return sd
+
+
+def _derived_sd(asked: Listing, stored: Listing) -> dict[str, float] | None:
+    parts = _find_parts(asked, stored)
+    return None if parts is None else _sd_of_parts(stored, parts)
 
 
 def _answering_sd(asked: Listing, stored: Listing) -> dict[str, float] | None:

@@ -3,13 +3,12 @@
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-import rfc8785
-
 from curator_service.datasets.repository import Dataset
-from curator_service.privacy.design import Design, make_design
+from curator_service.privacy.design import Column, ColumnType, Design, make_design, omits_rows
 from curator_service.privacy.parts import Statistic
 from curator_service.releases.preparation import Prepared
 
@@ -19,7 +18,7 @@ SUMMARY = ("id", "dataset", "kind", "created_at", "request", "cost")
 """The members of an answer that a list of releases shows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Listing:
     """What a release is, or what a request asks it to be, without its values.
 
@@ -27,7 +26,8 @@ class Listing:
     ----------
     request : mapping
         Canonical, with every default filled in.
-    design : Design
+    declared : mapping of str to Column
+        Every column of the dataset.
     distribution : str
     sd : mapping of str to float
         Standard deviations in scaled units, by `NOISE_NAMES`; of what is released, and nothing else.
@@ -36,15 +36,65 @@ class Listing:
     """
 
     request: Mapping[str, Any]
-    design: Design
+    declared: Mapping[str, Column] = field(repr=False)
     distribution: str
     sd: Mapping[str, float]
     derived_from: str | None = None
 
-    @property
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """The columns whose terms are those of XᵀX."""
+        return frozenset(self.request["features"])
+
+    @cached_property
+    def targets(self) -> frozenset[str]:
+        """The columns of Xᵀy."""
+        return frozenset(self.request["targets"])
+
+    @cached_property
     def statistics(self) -> frozenset[Statistic]:
         """What is released."""
         return frozenset(Statistic(name) for name in self.request["statistics"])
+
+    @cached_property
+    def omitting(self) -> frozenset[str]:
+        """Columns whose missing value takes the whole row out."""
+        return frozenset(
+            name
+            for names, as_target in ((self.features, False), (self.targets, True))
+            for name in names
+            if omits_rows(self.declared[name], as_target=as_target)
+        )
+
+    @property
+    def intercept(self) -> bool:
+        """Whether there is a constant, beside which each category leaves out its first level."""
+        return bool(self.request["intercept"])
+
+    def has_terms_of(self, other: "Listing") -> bool:
+        """Tell whether every term of another one is among these."""
+        return other.features <= self.features and self._is_coded_for(other)
+
+    def covers(self, other: "Listing") -> bool:
+        """Tell whether it holds every column of another one, in whatever role, and its constant and levels."""
+        return other.features | other.targets <= self.features | self.targets and self._is_coded_for(other)
+
+    def _is_coded_for(self, other: "Listing") -> bool:
+        if self.intercept == other.intercept:
+            return True
+        return self.intercept and not any(self.declared[name].type is ColumnType.CATEGORICAL for name in other.features)
+
+    def has_the_terms_of(self, other: "Listing") -> bool:
+        """Tell whether the terms are the same."""
+        return self.features == other.features and self.intercept == other.intercept
+
+    @property
+    def design(self) -> Design:
+        """The terms, in order."""
+        features, targets = (
+            tuple(self.declared[name] for name in self.request[role]) for role in ("features", "targets")
+        )
+        return make_design(features, targets, intercept=self.intercept)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -58,7 +108,7 @@ class Listing:
 
     def shelf(self, collection: str) -> str:
         """Return what is equal for two releases exactly when their rows and weights are; see `shelf_of`."""
-        return shelf_of(collection, self.request, self.distribution, self.design.omitting)
+        return shelf_of(collection, self.request, self.distribution, self.omitting)
 
     def members(self, collection: str) -> str:
         """Return what is equal for two releases exactly when they hold the same entries; see `members_of`."""
@@ -100,13 +150,13 @@ def loudness_of(sd: Mapping[str, float]) -> float:
 
 
 def _hash(value: object) -> str:
-    return hashlib.sha256(rfc8785.dumps(value)).hexdigest()  # type: ignore[arg-type]
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def listing_of_request(prepared: Prepared) -> Listing:
     """Return what a request asks for."""
-    part = prepared.plan.parts[0]
-    return Listing(prepared.canonical, prepared.plan.design, part.distribution.value, prepared.noise_sd)
+    declared, part = prepared.dataset.manifest.by_name, prepared.plan.parts[0]
+    return Listing(prepared.canonical, declared, part.distribution.value, prepared.noise_sd)
 
 
 def listing_of_answer(dataset: Dataset, answer: str) -> Listing:
@@ -123,14 +173,8 @@ def listing_of_answer(dataset: Dataset, answer: str) -> Listing:
 def listing_of(dataset: Dataset, about: Mapping[str, Any]) -> Listing:
     """Read what an answer states of itself, without its statistics; errors as of `listing_of_answer`."""
     request, noise = about["request"], about["noise"]
-    return Listing(request, design_of(dataset, request), noise["distribution"], noise["sd"], about.get("derived_from"))
-
-
-def design_of(dataset: Dataset, request: Mapping[str, Any]) -> Design:
-    """Return the design of a canonical request."""
-    columns = dataset.manifest.by_name
-    features, targets = (tuple(columns[name] for name in request[role]) for role in ("features", "targets"))
-    return make_design(features, targets, intercept=request["intercept"])
+    declared = dataset.manifest.by_name
+    return Listing(request, declared, noise["distribution"], noise["sd"], about.get("derived_from"))
 
 
 def about_answer(answer: str) -> dict[str, Any]:

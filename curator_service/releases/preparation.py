@@ -140,7 +140,9 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         "targets": [column.name for column in targets],
         "price": _own_price(dataset, request),
     }
-    fingerprint = f"{digest(stated, dataset=dataset.id)}:{'fresh' if request.fresh else 'any'}"
+    stated_digest = digest(stated, dataset=dataset.id)
+    request_digest = stated_digest if canonical == stated else digest(canonical, dataset=dataset.id)
+    fingerprint = f"{stated_digest}:{'fresh' if request.fresh else 'any'}"
     if request.project or request.reservation:
         payer = {"project": request.project or "", "reservation": request.reservation or ""}
         fingerprint = f"{digest(stated, fingerprint=fingerprint, **payer)}:paid"
@@ -150,7 +152,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         canonical={**canonical, "fresh": request.fresh},
         features=features,
         plan=plan,
-        request_digest=digest(canonical, dataset=dataset.id),
+        request_digest=request_digest,
         fingerprint=fingerprint,
     )
 

@@ -27,7 +27,7 @@ branch_labels = None
 depends_on = None
 
 ROLE = "curator_service"
-CHUNK = 4096
+CHUNK = 8192
 _PAGE = 8
 
 
@@ -89,7 +89,7 @@ def upgrade() -> None:
         "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
     )
     # A release that is once found by its columns is found for ever: nobody can hide one, so that it is bought again.
-    bits = "('x' || lpad({}.bits, 1024, '0'))::bit(4096)"
+    bits = "('x' || lpad({}.bits, 2048, '0'))::bit(8192)"
     new, old = bits.format("NEW"), bits.format("OLD")
     op.execute(
         "CREATE FUNCTION column_holders_grow() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS "

@@ -109,7 +109,7 @@ def list_as_quietest(world: World, release: str) -> None:
             (release, sequence),
         ),
         (
-            "INSERT INTO column_holders SELECT DISTINCT collection, name, %s / 4096, '1' FROM column_holders "
+            "INSERT INTO column_holders SELECT DISTINCT collection, name, %s / 8192, '1' FROM column_holders "
             "ON CONFLICT DO NOTHING",
             (sequence,),
         ),
