@@ -12,6 +12,7 @@ from analyst_client.client import CuratorClient
 from analyst_client.columns import Column, Term
 from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (
+    AnswerSpaceError,
     AuthenticationError,
     BudgetExceededError,
     CuratorError,
@@ -79,6 +80,7 @@ __all__ = [
     "AccuracyPlan",
     "AdaSSP",
     "Amount",
+    "AnswerSpaceError",
     "Assumptions",
     "AuthenticationError",
     "BayesianRegression",

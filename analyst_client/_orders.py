@@ -1,5 +1,8 @@
 """Buying a release, however long it takes: at once, by a job, or by joining the job that already works on it."""
 
+import json
+from dataclasses import replace
+
 from analyst_client._guard import Mark
 from analyst_client._session import OLDER_ANSWERS, Answered, Session, dataset_path, path_segment
 from analyst_client._transport import delay_before, read_retry_after
@@ -13,7 +16,8 @@ from analyst_client.errors import (
     ServiceUnavailableError,
 )
 from analyst_client.jobs import Job
-from analyst_client.release import Release
+from analyst_client.release import Release, order_terms
+from analyst_client.values import Quote
 
 
 class Orders:
@@ -29,6 +33,8 @@ class Orders:
         self._transport = session.transport
         # What was remembered before the request that made each job: its charge stands above that.
         self._marks: dict[str, Mark] = {}
+        # What was asked under the key of each job: its answer stands in the order of that.
+        self._asked: dict[str, bytes] = {}
 
     def buy(self, dataset: str, body: bytes, key: str, *, respond_async: bool, wait_s: float | None) -> Release:
         """Send a request and wait for its release; `wait_s` bounds the wait for a job, in seconds."""
@@ -89,6 +95,7 @@ class Orders:
             raise
 
     def _send(self, dataset: str, body: bytes, key: str, *, respond_async: bool) -> tuple[Job, float | None]:
+        self._asked[key] = body
         answered = self._session.ask(
             "POST",
             dataset_path(dataset) + "/releases",
@@ -100,7 +107,9 @@ class Orders:
         if answered.response.status_code == 202:
             return self._note(answered, dataset, key)
         mark = None if answered.told in OLDER_ANSWERS else answered.mark
-        return Job.at_once(self._session.keep_release(answered, mark, dataset=dataset), key), None
+        release = self._session.keep_release(answered, mark, dataset=dataset)
+        del self._asked[key]
+        return Job.at_once(arrange(release, body), key), None
 
     def _note(self, answered: Answered, dataset: str, key: str) -> tuple[Job, float | None]:
         job = Job.read(answered.body, key)
@@ -149,7 +158,8 @@ class Orders:
             )
         release = self._session.fetch_release(job.release_id, self._marks.get(job.id), dataset=job.dataset)
         self._marks.pop(job.id, None)
-        return release
+        asked = self._asked.get(job.idempotency_key or "")
+        return release if asked is None else arrange(release, asked)
 
     def _deadline(self, wait_s: float | None) -> float | None:
         if wait_s is None:
@@ -157,6 +167,30 @@ class Orders:
         if not wait_s >= 0.0:
             raise ValueError("wait_s must not be negative")
         return self._transport.clock() + wait_s
+
+
+def arrange(release: Release, body: bytes) -> Release:
+    """Put the columns of an answer in the order of the request. Raise `ServiceError` when they are others."""
+    asked = json.loads(body)
+    try:
+        return release.arranged(asked["features"], asked.get("targets", []))
+    except ValueError:
+        raise ServiceError(f"malformed answer: {release.id} has other columns than were asked") from None
+
+
+def arrange_quote(quote: Quote, body: bytes) -> Quote:
+    """Put the columns of a quote in the order of the request; a quote of other columns is left as it is."""
+    asked = json.loads(body)
+    features = {column.name: column for column in quote.features}
+    targets = {term.name: term for term in quote.targets}
+    if set(features) != set(asked["features"]) or set(targets) != set(asked.get("targets", [])):
+        return quote
+    return replace(
+        quote,
+        features=tuple(features[name] for name in asked["features"]),
+        terms=tuple(quote.terms[i] for i in order_terms(quote.terms, asked["features"])),
+        targets=tuple(targets[name] for name in asked.get("targets", [])),
+    )
 
 
 def job_path(job: Job | str) -> str:

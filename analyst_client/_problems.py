@@ -5,6 +5,7 @@ from typing import Any
 
 from analyst_client._wire import Fields, parse_json
 from analyst_client.errors import (
+    AnswerSpaceError,
     AuthenticationError,
     BudgetExceededError,
     CuratorError,
@@ -47,6 +48,7 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "reservation-ended": ReservationEndedError,
     "job-ended": JobEndedError,
     "dataset-closed": DatasetClosedError,
+    "answer-space-exceeded": AnswerSpaceError,
     "budget-exceeded": BudgetExceededError,
     "internal-error": ServiceError,
 }

@@ -9,7 +9,7 @@ from typing import Unpack
 import httpx
 
 from analyst_client._memory import Memory, MemoryPlace
-from analyst_client._orders import Orders
+from analyst_client._orders import Orders, arrange_quote
 from analyst_client._request import ReleaseOptions, Rows, release_body, reservation_body
 from analyst_client._session import Session, dataset_path, path_segment
 from analyst_client._transport import Transport
@@ -127,7 +127,7 @@ class CuratorClient:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
         body = release_body(features, **options)
         path = dataset_path(dataset) + "/quotes"
-        return Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body)
+        return arrange_quote(Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body), body)
 
     def release(
         self,

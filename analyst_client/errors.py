@@ -9,6 +9,7 @@
     ├── ReservationNotFoundError   no such reservation, or not this analyst's
     ├── RequestInvalidError        the curator refused the request: `errors`
     ├── BudgetExceededError        the budget does not suffice: `requested`, `remaining`, `largest`
+    ├── AnswerSpaceError           as many answers were stored for this analyst as may be
     ├── ReservationEndedError      the reservation is closed or its time is over
     ├── DatasetClosedError         the dataset takes no more requests
     ├── JobError                   a job did not go as asked: `job`
@@ -147,6 +148,10 @@ class BudgetExceededError(CuratorError):
 
 class ReservationEndedError(CuratorError):
     """The reservation is closed or its time is over: what was left of it is back in the budget."""
+
+
+class AnswerSpaceError(CuratorError):
+    """The curator stores no more answers of this population for this analyst; what is stored can be read."""
 
 
 class DatasetClosedError(CuratorError):

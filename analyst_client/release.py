@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,6 +25,10 @@ FloatArray: TypeAlias = NDArray[np.float64]
 class Release:
     """Noisy sufficient statistics of D terms and T targets, and their terms of use.
 
+    A curator keeps one text for everybody who means the same, with columns in an order of its own. What
+    `CuratorClient.release` returns stands in the order that was asked. Read from a file, or fetched by its id, a
+    release stands in that of its text, and `arranged` gives it another.
+
     Made by `CuratorClient.release`, `load`, `from_text`, `from_arrays` or `from_public`. Arrays are read-only and in
     scaled units (a term lies in [−1, 1]); a statistic that was not asked is None. Two releases are equal when their
     texts are.
@@ -37,7 +41,7 @@ class Release:
     request : dict
         The request with every default filled in.
     features : tuple of Column
-        Raw columns, in the order of the request.
+        Raw columns.
     terms, targets : tuple of Term
         Rows of `xtx`, the constant first if there is one; columns of `xty`.
     xtx : ndarray of shape (D, D) or None
@@ -138,9 +142,49 @@ class Release:
         """Hash the exact text."""
         return hash(self.text)
 
-    def __reduce__(self) -> "tuple[Callable[..., Release], tuple[str, str | None]]":
-        """Pickle the text alone: read anew, the arrays are read-only again."""
-        return Release.from_text, (self.text, self.answer)
+    def __reduce__(self) -> "tuple[Callable[..., Release], tuple[Any, ...]]":
+        """Pickle the text and the order of columns: read anew, the arrays are read-only again."""
+        return _read_arranged, (self.text, self.answer, self.feature_names, self.target_names)
+
+    def arranged(self, features: Sequence[str], targets: Sequence[str] | None = None) -> "Release":
+        """Return the same release with its columns, and so its terms and arrays, in another order.
+
+        Parameters
+        ----------
+        features : sequence of str
+            The names of all of its features.
+        targets : sequence of str, optional
+            The names of all of its targets. Default the order in which they stand.
+
+        Raises
+        ------
+        ValueError
+            When these are not its columns.
+
+        Examples
+        --------
+        >>> release = Release.from_arrays([[4.0, 1.0], [1.0, 2.0]], features=["age", "bmi"], constant=False)
+        >>> release.arranged(["bmi", "age"]).xtx.tolist()
+        [[2.0, 1.0], [1.0, 4.0]]
+        """
+        wanted = self.target_names if targets is None else tuple(targets)
+        if (tuple(features), wanted) == (self.feature_names, self.target_names):
+            return self
+        if sorted(features) != sorted(self.feature_names) or sorted(wanted) != sorted(self.target_names):
+            raise ValueError(
+                f"the release has the features {', '.join(self.feature_names)} and the targets "
+                f"{', '.join(self.target_names) or '(none)'}: name each of them once"
+            )
+        rows, columns = order_terms(self.terms, features), [self.target_names.index(name) for name in wanted]
+        return replace(
+            self,
+            features=tuple(self.features[self.feature_names.index(name)] for name in features),
+            terms=tuple(self.terms[i] for i in rows),
+            targets=tuple(self.targets[i] for i in columns),
+            xtx=None if self.xtx is None else frozen(self.xtx[np.ix_(rows, rows)]),
+            xty=None if self.xty is None else frozen(self.xty[np.ix_(rows, columns)]),
+            yty=None if self.yty is None else frozen(self.yty[columns]),
+        )
 
     def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
         """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
@@ -349,6 +393,16 @@ class Release:
         # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
         clipped = tuple(self.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets)
         return Coding(self.features, self.terms, targets, clipped, self.row_map)
+
+
+def _read_arranged(text: str, answer: str | None, features: Sequence[str], targets: Sequence[str]) -> Release:
+    return Release.from_text(text, answer).arranged(features, targets)
+
+
+def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
+    """Return the places of terms in the order of their columns; those of one column stay together as they are."""
+    rank = {name: i for i, name in enumerate(features, 1)}
+    return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column or "", 0))
 
 
 def check_terms(body: Fields, features: tuple[Column, ...], terms: tuple[Term, ...], targets: tuple[Term, ...]) -> None:

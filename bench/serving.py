@@ -44,6 +44,7 @@ class Server:
     port: int
     process: subprocess.Popen[bytes]
     curator: Curator
+    settings: Settings
 
     def cpu_s(self) -> float:
         """Return the CPU seconds that the server and its workers have used so far, to the nanosecond."""
@@ -89,7 +90,8 @@ def serve(
     """
     with tempfile.TemporaryDirectory(prefix="curator-bench-", dir=os.environ.get("BENCH_DIR")) as folder:
         data_dir = Path(folder) / "data"
-        curator = make_curator(Settings(data_dir=data_dir, database_url=url))
+        settings = Settings(data_dir=data_dir, database_url=url)
+        curator = make_curator(settings)
         curator.database.upgrade()
         set_up(curator, Path(folder))
         with socket.create_server(("127.0.0.1", 0)) as probe:
@@ -103,7 +105,7 @@ def serve(
             | ({} if url is None else {"CURATOR_DATABASE_URL": url}),
         )
         try:
-            server = Server(port, process, curator)
+            server = Server(port, process, curator, settings)
             _wait_until_ready(server)
             yield server
         finally:
@@ -113,7 +115,7 @@ def serve(
 
 
 def _wait_until_ready(server: Server) -> None:
-    for _ in range(200):
+    for _ in range(900):
         try:
             connection = server.connect()
             connection.request("GET", "/readyz")

@@ -104,6 +104,7 @@ def make_curator(
             ledger,
             till,
             synchronous_s=settings.synchronous_s,
+            answer_bytes_max=settings.answer_bytes_max,
             now=now,
         ),
         studies=StudyService(database, ledger, now),

@@ -45,6 +45,12 @@ class Settings(BaseSettings):
     )
     jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait or run.")
 
+    answer_bytes_max: int = Field(
+        2**30,
+        ge=2**20,
+        description="Bytes of answers that are stored for one analyst of one population, whatever they cost.",
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -25,6 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from curator_service.privacy.conversions import (
     EPSILON_MAX,
@@ -99,10 +100,13 @@ class Accountant(ABC):
     name : str
     symbol : str
         The number that is counted, in integers of 10⁻¹².
+    notion : str
+        The member of a price that states it: µ itself, not µ².
     """
 
     name: str
     symbol: str
+    notion: str
 
     @abstractmethod
     def units_of(self, price: Price) -> int:
@@ -192,6 +196,7 @@ class GdpAccountant(_CurveAccountant):
 
     name = "gdp"
     symbol = "µ²"
+    notion = "mu"
     curve = GDP_CURVE
 
     def _units_of_own(self, price: Price) -> int:
@@ -232,6 +237,7 @@ class ZcdpAccountant(_CurveAccountant):
 
     name = "zcdp"
     symbol = "ρ"
+    notion = "rho"
     curve = ZCDP_CURVE
 
     def _units_of_own(self, price: Price) -> int:
@@ -270,6 +276,7 @@ class PureAccountant(Accountant):
 
     name = "pure"
     symbol = "ε"
+    notion = "epsilon"
 
     def units_of(self, price: Price) -> int:
         """Read ε alone; nothing else is a price here."""
@@ -309,6 +316,38 @@ class PureAccountant(Accountant):
 
 GDP, ZCDP, PURE = GdpAccountant(), ZcdpAccountant(), PureAccountant()
 ACCOUNTANTS: dict[str, Accountant] = {accountant.name: accountant for accountant in (GDP, ZCDP, PURE)}
+
+
+@lru_cache(maxsize=1024)
+def own_price(accountant: Accountant, units: int) -> float | None:
+    """Return the price in the account's own notion that is exactly so many units, in as few digits as state it.
+
+    Parameters
+    ----------
+    accountant : Accountant
+    units : int
+        Positive.
+
+    Returns
+    -------
+    float or None
+        None where no float64 is exactly so many: far beyond any sensible price.
+
+    Examples
+    --------
+    >>> own_price(GDP, 2_500_000_000), own_price(ZCDP, 1_953_125_000)
+    (0.05, 0.001953125)
+    """
+    number = units / UNITS_PER_ONE
+    if accountant.notion == "mu":
+        number = math.sqrt(number)
+    for digits in range(1, 18):
+        shorter = float(f"{number:.{digits}g}")
+        # The nearest one may lie a hair below, and be a unit less.
+        for price in (shorter, math.nextafter(shorter, math.inf)):
+            if accountant.units_of(Price(**{accountant.notion: price})) == units:
+                return price
+    return None
 
 
 def fits_within(cost: int, *, posted: int, pending: int, limit: int) -> bool:

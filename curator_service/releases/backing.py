@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from sqlalchemy import Connection
+
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetService
 from curator_service.db import Database
 from curator_service.ledger.repository import find_population, iterate_entries
 from curator_service.privacy.accountant import Accountant
 from curator_service.problems import RequestInvalid
-from curator_service.releases import repository
+from curator_service.releases import catalogue, repository
 from curator_service.releases.preparation import derive_stated
 from curator_service.releases.rendering import Stated, account_again, agrees_with_charge, answer_digest
 from curator_service.releases.repository import StoredRelease
@@ -34,39 +36,26 @@ class Unbacked:
 def find_unbacked(database: Database, datasets: DatasetService, population: str) -> list[Unbacked]:
     """Return what is stored and differs from what the population's chain says of it, by sequence.
 
-    Ids of releases; entries whose release is gone, as ``sequence N``; charges of another amount than their own
-    mechanism costs, as ``the cost of sequence N``; charges that state another sensitivity than follows from manifest
-    and request, as ``the sensitivities of sequence N``; charges for a dataset that the chain had not registered by
-    then, as ``the dataset of sequence N``; last, datasets whose manifest or snapshot is not the registered one, as
-    ``dataset NAME``, and those whose stored rows or sums are not the registered ones, or are gone, as ``the rows of
-    dataset NAME``.
+    Ids of releases; where the library would not find one as it is, ``the listing of ID``; entries whose release is
+    gone, as ``sequence N``; charges of another amount than their own mechanism costs, as ``the cost of sequence N``;
+    charges that state another sensitivity than follows from manifest and request, as ``the sensitivities of sequence
+    N``; charges for a dataset that the chain had not registered by then, as ``the dataset of sequence N``; last,
+    datasets whose manifest or snapshot is not the registered one, as ``dataset NAME``, and those whose stored rows or
+    sums are not the registered ones, or are gone, as ``the rows of dataset NAME``.
     """
     bad: list[Unbacked] = []
     known = {dataset.id: dataset for dataset in datasets.list_all()}
     sensitivities = _Sensitivities(known)
-    registered: set[tuple[str, str, str]] = set()
-    snapshots: set[tuple[str, str]] = set()
     with database.snapshot() as connection:
-        account = find_population(connection, population)
-        assert account is not None
-        answered: dict[int, dict[str, Any]] = {}
-        for entry in iterate_entries(connection, population):
-            facts = json.loads(entry.payload)
-            if facts["kind"] in {"charge", "derive"}:
-                answered[entry.sequence] = facts
-                if facts["kind"] == "charge" and not _is_charged_right(facts, account.accountant):
-                    bad.append(Unbacked(f"the cost of sequence {entry.sequence}", entry.sequence))
-                if (facts["dataset"], facts["snapshot"]) not in snapshots:
-                    bad.append(Unbacked(f"the dataset of sequence {entry.sequence}", entry.sequence))
-            elif facts["kind"] == "dataset":
-                registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
-                snapshots.add((facts["dataset"], facts["snapshot"]))
+        answered, registered = _read_chain(connection, population, bad)
         for release in repository.iterate_population(connection, population):
             facts = answered.pop(release.sequence, {"release": None})
             dataset = known.get(release.dataset_id)
             answer = _read(release.answer) if _is_stated(release, facts) else {}
             if dataset is None or not _is_backed(answer, facts, dataset.name):
                 bad.append(Unbacked(release.id, release.sequence))
+            elif not catalogue.is_listed(connection, dataset, facts["actor"], release):
+                bad.append(Unbacked(f"the listing of {release.id}", release.sequence))
             elif facts["kind"] == "charge" and not sensitivities.agree(dataset.id, answer, facts):
                 bad.append(Unbacked(f"the sensitivities of sequence {release.sequence}", release.sequence))
     bad += [Unbacked(f"sequence {sequence}", sequence) for sequence in answered]
@@ -79,6 +68,29 @@ def find_unbacked(database: Database, datasets: DatasetService, population: str)
         if not datasets.holds(dataset):
             bad.append(Unbacked(f"the rows of dataset {dataset.name}"))
     return bad
+
+
+def _read_chain(
+    connection: Connection, population: str, bad: list[Unbacked]
+) -> tuple[dict[int, dict[str, Any]], set[tuple[str, str, str]]]:
+    """Return the entries that have a release, by sequence, and the datasets that are registered; add bad charges."""
+    account = find_population(connection, population)
+    assert account is not None
+    answered: dict[int, dict[str, Any]] = {}
+    registered: set[tuple[str, str, str]] = set()
+    snapshots: set[tuple[str, str]] = set()
+    for entry in iterate_entries(connection, population):
+        facts = json.loads(entry.payload)
+        if facts["kind"] in {"charge", "derive"}:
+            answered[entry.sequence] = facts
+            if facts["kind"] == "charge" and not _is_charged_right(facts, account.accountant):
+                bad.append(Unbacked(f"the cost of sequence {entry.sequence}", entry.sequence))
+            if (facts["dataset"], facts["snapshot"]) not in snapshots:
+                bad.append(Unbacked(f"the dataset of sequence {entry.sequence}", entry.sequence))
+        elif facts["kind"] == "dataset":
+            registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
+            snapshots.add((facts["dataset"], facts["snapshot"]))
+    return answered, registered
 
 
 class _Sensitivities:

@@ -4,22 +4,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from curator_service.privacy.design import CONSTANT, Design, Term
 from curator_service.privacy.parts import Statistic
-from curator_service.releases.preparation import Prepared
-from curator_service.releases.volumes import Volume
+from curator_service.releases.listings import Listing, statistic_of
 
 _NAMED_MAX = 5
 
 
-def tell_difference(stored: Volume, asked: Prepared, block_sd: Mapping[str, float] | None) -> str:
+def tell_difference(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> str:
     """Say what is different in a stored release; empty where the two requests are the same.
 
     Parameters
     ----------
-    stored : Volume
+    stored : Listing
         It holds every column of the request.
-    asked : Prepared
+    asked : Listing
     block_sd : mapping of str to float, or None
         Standard deviations of what was asked, where it is a block of the release.
 
@@ -30,7 +28,8 @@ def tell_difference(stored: Volume, asked: Prepared, block_sd: Mapping[str, floa
 
     Notes
     -----
-    Whatever decides the digest of a request has its clause here, so two requests of different digests differ in one.
+    Whatever decides an answer has its clause here, so a release that is no answer to a request differs in one. The
+    order of columns decides nothing.
     """
     return "; ".join(
         [
@@ -42,8 +41,8 @@ def tell_difference(stored: Volume, asked: Prepared, block_sd: Mapping[str, floa
     )
 
 
-def _in_columns(stored: Volume, asked: Prepared) -> Iterator[str]:
-    here, there = stored.request, asked.canonical
+def _in_columns(stored: Listing, asked: Listing) -> Iterator[str]:
+    here, there = stored.request, asked.request
     wanted = [*there["features"], *there["targets"]]
     for role, other in (("feature", "target"), ("target", "feature")):
         held = here[f"{role}s"]
@@ -52,52 +51,48 @@ def _in_columns(stored: Volume, asked: Prepared) -> Iterator[str]:
         if moved := [name for name in held if name in there[f"{other}s"]]:
             are = f"is a {role} in it, not a {other}" if len(moved) == 1 else f"are {role}s in it, not {other}s"
             yield f"{_names(moved)} {are}"
-        common = [name for name in held if name in there[f"{role}s"]]
-        if common != [name for name in there[f"{role}s"] if name in common]:
-            yield f"its {role}s stand in another order"
     if here["intercept"] and not there["intercept"]:
         yield "it has a constant term"
 
 
-def _in_rows(stored: Volume, asked: Prepared) -> Iterator[str]:
-    here, there = stored.request["rows"], asked.canonical["rows"]
-    held, wanted = stored.design, asked.plan.design
+def _in_rows(stored: Listing, asked: Listing) -> Iterator[str]:
+    here, there = stored.request["rows"], asked.request["rows"]
     if here["map"] != there["map"]:
         yield f"its rows were mapped by {here['map']}, not by {there['map']}"
     elif here != there:
         own, other = _numbers(here, there)
         yield f"its rows were shrunk into a ball of {own}, not {other}"
-    if here["map"] == there["map"] and _shaping(held, here["map"]) != _shaping(wanted, here["map"]):
+    if here["map"] == there["map"] and not _is_weighted_alike(stored, asked):
         yield "its rows were weighted by other terms"
-    if more := sorted(held.omitting - wanted.omitting):
+    if more := sorted(stored.omitting - asked.omitting):
         yield f"rows that miss {_names(more, 'or')} were left out of it"
-    if fewer := sorted(wanted.omitting - held.omitting):
+    if fewer := sorted(asked.omitting - stored.omitting):
         yield f"rows that miss {_names(fewer, 'or')} were not left out of it"
 
 
-def _shaping(design: Design, row_map: str) -> set[Term]:
-    """Return the terms that decide the weight of a row."""
-    match row_map:
+def _is_weighted_alike(stored: Listing, asked: Listing) -> bool:
+    """Tell whether the same terms decide the weight of a row, under one map; `unit` leaves the constant out."""
+    match asked.request["rows"]["map"]:
         case "box":
-            return set()
-        case "ball":
-            return set(design.terms)
+            return True
+        case "unit" | "unit_xy":
+            return stored.features == asked.features and stored.has_terms_of(asked)
         case _:
-            return set(design.terms) - {CONSTANT}
+            return stored.has_the_terms_of(asked)
 
 
-def _in_statistics(stored: Volume, asked: Prepared) -> Iterator[str]:
-    held, wanted = stored.statistics, {part.statistic for part in asked.plan.parts}
+def _in_statistics(stored: Listing, asked: Listing) -> Iterator[str]:
+    held, wanted = stored.statistics, asked.statistics
     if missing := [s.value for s in Statistic if s in wanted - held]:
         yield f"it holds no {_names(missing, 'or')}"
     if more := [s.value for s in Statistic if s in held - wanted]:
         yield f"it also holds {_names(more)}"
-    if Statistic.LAMBDA_MIN in held & wanted and set(stored.design.terms) != set(asked.plan.design.terms):
+    if Statistic.LAMBDA_MIN in held & wanted and not stored.has_the_terms_of(asked):
         yield "its lambda_min is that of other terms"
 
 
-def _in_noise(stored: Volume, asked: Prepared, block_sd: Mapping[str, float] | None) -> Iterator[str]:
-    here, there = stored.request, asked.canonical
+def _in_noise(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> Iterator[str]:
+    here, there = stored.request, asked.request
     same = {name for name in ("mechanism", "calibration", "statistics") if here[name] == there[name]}
     if "mechanism" not in same:
         yield f"its noise is {here['mechanism']}, not {there['mechanism']}"
@@ -109,27 +104,26 @@ def _in_noise(stored: Volume, asked: Prepared, block_sd: Mapping[str, float] | N
     # Where another thing differs as well, the split follows it unless it is stated.
     if len(same) == 3 and here["shares"] != there["shares"]:
         yield "its price was split in other shares"
-    if "mechanism" in same and (found := _loudness(_comparable_sd(stored, asked, block_sd), asked.noise_sd)):
+    if "mechanism" in same and (found := _loudness(_comparable_sd(stored, asked, block_sd), asked.sd)):
         yield found
 
 
-def _comparable_sd(stored: Volume, asked: Prepared, block_sd: Mapping[str, float] | None) -> Mapping[str, float]:
+def _comparable_sd(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> Mapping[str, float]:
     """Return standard deviations of the same sums of the same rows as were asked; none where there are none."""
     if block_sd is not None:
         return block_sd
-    held, wanted = stored.design, asked.plan.design
-    if stored.request["rows"] != asked.canonical["rows"] or not set(wanted.terms) <= set(held.terms):
+    if stored.request["rows"] != asked.request["rows"] or not stored.has_terms_of(asked):
         return {}
-    other = set() if set(held.terms) == set(wanted.terms) else {"lambda_min"}
-    other |= set() if set(wanted.targets) <= set(held.targets) else {"xty", "yty"}
+    other = set() if stored.has_the_terms_of(asked) else {"lambda_min"}
+    other |= set() if asked.targets <= stored.targets else {"xty", "yty"}
     return {name: sd for name, sd in stored.sd.items() if name not in other}
 
 
 def _loudness(held: Mapping[str, float], wanted: Mapping[str, float]) -> str:
     unlike = [name for name in wanted if name in held and not math.isclose(held[name], wanted[name], rel_tol=1e-6)]
-    larger = {_statistic(name) for name in unlike if held[name] > wanted[name]}
-    smaller = {_statistic(name) for name in unlike if held[name] < wanted[name]}
-    everything = {_statistic(name) for name in wanted}
+    larger = {statistic_of(name) for name in unlike if held[name] > wanted[name]}
+    smaller = {statistic_of(name) for name in unlike if held[name] < wanted[name]}
+    everything = {statistic_of(name) for name in wanted}
     said = []
     for found, word in ((larger, "larger"), (smaller, "smaller")):
         if found == everything and not (larger and smaller):
@@ -137,10 +131,6 @@ def _loudness(held: Mapping[str, float], wanted: Mapping[str, float]) -> str:
         elif found:
             said.append(f"{word} in {_names([s.value for s in Statistic if s.value in found])}")
     return f"its noise is {' and '.join(said)}" if said else ""
-
-
-def _statistic(name: str) -> str:
-    return "xtx" if name.startswith("xtx_") else name
 
 
 def _numbers(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str]:

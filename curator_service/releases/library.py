@@ -1,29 +1,39 @@
 """The library of releases: a request that a stored one answers already costs nothing.
 
-A smaller request is a block of a stored Gram only where no column shaped rows or weights: with the box map, and columns
-that omit no row. Elsewhere a stored release is offered under its own name, never in place of what was asked.
+A stored release answers a request if it is of the same shelf (`listings.shelf_of`: equal rows and weights), holds
+every entry that is asked, and is nowhere noisier than asked. With exactly the entries of the request it is the answer,
+in whatever order its columns stand; with more, the answer is cut out of it. Anything else that holds the columns is
+offered under its own name, never in place of what was asked.
 """
 
 import json
-from collections import OrderedDict
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection
 
-from curator_service.datasets.repository import Dataset
-from curator_service.privacy.design import Design, Term
-from curator_service.privacy.parts import Part, Statistic
-from curator_service.privacy.rows import Box
-from curator_service.releases import repository
+from curator_service.privacy.design import Term
+from curator_service.privacy.parts import Statistic
+from curator_service.releases import catalogue
+from curator_service.releases.catalogue import Holders
 from curator_service.releases.differences import tell_difference
+from curator_service.releases.listings import (
+    NOISE_NAMES,
+    Listing,
+    collection_of,
+    listing_of_answer,
+    listing_of_request,
+    members_of,
+)
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
-from curator_service.releases.volumes import Volume, read_volume
 
-_DATASETS_MAX = 256
-_OFFERS_MAX = 10
+_OFFERS_MAX, _LOOKED_AT = 3, 8
+_FEW = catalogue.NAMED
+"""So few holders are looked at one by one; of more, the quietest of the shelf are asked whether they are among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,185 +44,200 @@ class Offer:
     difference: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an entry of an answer stands in a stored one: which statistic, and which of its values."""
+class Search:
+    """What the catalogue has for one request. It nominates: whoever serves a release checks what its entry states.
 
-    statistic: Statistic
-    index: int
+    Parameters
+    ----------
+    connection : Connection
+    prepared : Prepared
+    principal_id : str
+        Who asks: where a dataset's releases are for whoever bought them, only his own are found.
+    """
 
+    def __init__(self, connection: Connection, prepared: Prepared, principal_id: str) -> None:
+        self.connection = connection
+        self.dataset = prepared.dataset
+        self.prepared = prepared
+        self.collection = collection_of(prepared.dataset, principal_id)
+        self.asked = listing_of_request(prepared)
+        self.shelf = self.asked.shelf(self.collection)
+        self._holders: Holders | None = None
 
-class Library:
-    """What the stored releases of each dataset hold; read once, as they never change."""
+    def find_exact(self) -> str | None:
+        """Return the id of the quietest release of exactly what is asked, with no more noise; or None."""
+        return catalogue.find_exact(self.connection, members_of(self.shelf, self.asked.request), self.asked)
 
-    def __init__(self) -> None:
-        self._shelves: OrderedDict[str, tuple[int, list[Volume]]] = OrderedDict()
+    def find_source(self) -> str | None:
+        """Return the id of a release of which the request is a block, with no more noise than asked; or None.
 
-    def find_source(self, connection: Connection, prepared: Prepared, *, reader: str) -> StoredRelease | None:
-        """Return the least noisy release of which the request is a block, with no more noise than asked; or None.
-
-        Parameters
-        ----------
-        connection : Connection
-        prepared : Prepared
-        reader : str
-            A principal, where a dataset's releases are for whoever bought them; empty where they are for all.
+        Of several it is the one whose XᵀX has the least noise.
         """
-        if not _is_pure_block(prepared.plan.design, is_box=isinstance(prepared.plan.row_map, Box)):
-            return None
-        fitting = []
-        for volume in self._volumes(connection, prepared.dataset):
-            sd = _derived_sd(prepared, volume)
-            if sd is not None and _is_quiet_enough(sd, prepared, volume):
-                fitting.append((sum(sd.values()), volume.release_id))
-        for _noise, release_id in sorted(fitting):
-            if not reader or repository.was_given(connection, release_id, reader):
-                return repository.find_release(connection, release_id)
+        xtx_max = self.asked.sd.get("xtx_offdiagonal", math.inf)
+        for sequences in self._candidates(xtx_max):
+            for listed in catalogue.iterate_sources(
+                self.connection, self.dataset, self.collection, sequences, shelf=self.shelf, xtx_max=xtx_max
+            ):
+                if _answering_sd(self.asked, listed.listing) is not None:
+                    return listed.release_id
         return None
 
-    def list_offers(self, connection: Connection, prepared: Prepared, *, reader: str) -> list[Offer]:
-        """Return stored releases that hold every column and statistic of a request, and what is different in them."""
-        covering: list[tuple[Volume, dict[str, float] | None]] = []
-        asked = prepared.plan.design
-        is_block = _is_pure_block(asked, is_box=isinstance(prepared.plan.row_map, Box))
-        for volume in self._volumes(connection, prepared.dataset):
-            held = set(volume.design.terms) | set(volume.design.targets)
-            if not (set(asked.terms) <= held and set(asked.targets) <= held):
-                continue
-            if reader and not repository.was_given(connection, volume.release_id, reader):
-                continue
-            sd = _derived_sd(prepared, volume) if is_block else None
-            is_answer = sd is not None and _is_quiet_enough(sd, prepared, volume)
-            if volume.request_digest != prepared.request_digest and not is_answer:
-                covering.append((volume, sd))
-        return [
-            Offer(volume.release_id, tell_difference(volume, prepared, sd)) for volume, sd in covering[-_OFFERS_MAX:]
-        ]
+    def _candidates(self, xtx_max: float) -> Iterator[list[int]]:
+        """Yield sequences of releases that may hold the request, until there are no more."""
+        if len(self.holders) <= _FEW:
+            yield list(self.holders.newest_first())
+            return
+        for page in catalogue.iterate_shelf(self.connection, self.shelf, xtx_max=xtx_max):
+            yield [sequence for sequence in page if sequence in self.holders]
 
-    def _volumes(self, connection: Connection, dataset: Dataset) -> list[Volume]:
-        after, volumes = self._shelves.get(dataset.id, (0, []))
-        while page := repository.list_releases(connection, dataset.id, after=after, count=100):
-            read = (read_volume(dataset, release) for release in page)
-            volumes = volumes + [volume for volume in read if volume is not None]
-            after = page[-1].sequence
-        self._shelves[dataset.id] = after, volumes
-        self._shelves.move_to_end(dataset.id)
-        if len(self._shelves) > _DATASETS_MAX:
-            self._shelves.popitem(last=False)
-        return volumes
+    def list_offers(self) -> list[Offer]:
+        """Return some of the newest releases that hold every column of a request and are no answer to it."""
+        newest = list(islice(self.holders.newest_first(), _LOOKED_AT))
+        offers: list[Offer] = []
+        for listed in catalogue.iterate_newest(self.connection, self.dataset, self.collection, newest):
+            stored = listed.listing
+            if not stored.covers(self.asked):
+                continue
+            sd = _derived_sd(self.asked, stored) if listed.shelf == self.shelf else None
+            if sd is None or not _is_quiet_enough(sd, self.asked):
+                offers.append(Offer(listed.release_id, tell_difference(stored, self.asked, sd)))
+            if len(offers) == _OFFERS_MAX:
+                break
+        return offers
+
+    @property
+    def holders(self) -> Holders:
+        """Releases that hold every column of the request."""
+        if self._holders is None:
+            self._holders = catalogue.find_holders(self.connection, self.collection, self.asked.columns)
+        return self._holders
+
+
+def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool) -> bool:
+    """Tell whether a stored answer, by its own text, answers a request: whatever the catalogue says of it.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    principal_id : str
+        Who asks.
+    answer : str
+    exactly : bool
+        Whether it must be the answer as it stands, or may be one that the answer is cut out of.
+    """
+    try:
+        stored = listing_of_answer(prepared.dataset, answer)
+    except (ValueError, KeyError, TypeError):
+        return False
+    asked, collection = listing_of_request(prepared), collection_of(prepared.dataset, principal_id)
+    if exactly:
+        return stored.members(collection) == asked.members(collection) and _is_quiet_enough(stored.sd, asked)
+    same_rows = stored.shelf(collection) == asked.shelf(collection) and stored.derived_from is None
+    return same_rows and _answering_sd(asked, stored) is not None
 
 
 def derive_statistics(
     prepared: Prepared, source: StoredRelease
 ) -> tuple[dict[str, list[float]], dict[str, float], str]:
-    """Cut a request's statistics out of a stored answer.
+    """Cut a request's statistics out of a stored answer, of which `answers` says that they can be.
 
     Returns
     -------
     tuple of (dict, dict, str)
         Values by statistic, standard deviations, and the distribution of the noise.
-
-    Raises
-    ------
-    ValueError
-        If the request is not a block of it.
     """
-    volume = read_volume(prepared.dataset, source)
-    sd = None if volume is None else _derived_sd(prepared, volume)
-    if volume is None or sd is None:
-        raise ValueError("the request is not a block of this release")
-    stored = json.loads(source.answer)["statistics"]
+    stored, asked = listing_of_answer(prepared.dataset, source.answer), listing_of_request(prepared)
+    parts = _find_parts(asked, stored)
+    assert parts is not None
+    held = json.loads(source.answer)["statistics"]
+    places = _places(asked, stored, parts)
     values = {
-        statistic.value: [stored[place.statistic.value]["values"][place.index] for place in places]
-        for statistic, places in _places(prepared, volume).items()
+        statistic.value: [held[parts[statistic].value]["values"][place] for place in places[statistic]]
+        for statistic in Statistic
+        if statistic in parts
     }
-    return values, sd, volume.distribution
+    sd = _sd_of_parts(stored, parts)
+    return values, {name: sd[name] for name in NOISE_NAMES if name in sd}, stored.distribution
 
 
-def _is_pure_block(design: Design, *, is_box: bool) -> bool:
-    return is_box and not design.omitting
-
-
-def _places(prepared: Prepared, volume: Volume) -> dict[Statistic, list[_Place]]:
-    """Return where each entry of each statistic stands.
-
-    Raises
-    ------
-    ValueError
-        If one stands nowhere.
-    """
-    stored, asked = volume.design, prepared.plan.design
-    terms = {term: i for i, term in enumerate(stored.terms)}
-    targets = {term: i for i, term in enumerate(stored.targets)}
-    width, count = len(stored.terms), len(stored.targets)
-
-    def in_xtx(a: Term, b: Term) -> _Place:
-        i, j = sorted((_at(terms, a), _at(terms, b)))
-        return _Place(Statistic.XTX, i * width - i * (i - 1) // 2 + j - i)
-
-    def in_xty(term: Term, target: Term) -> _Place:
-        if target in targets and Statistic.XTY in volume.statistics:
-            return _Place(Statistic.XTY, _at(terms, term) * count + targets[target])
-        return in_xtx(term, target)
-
-    def in_yty(target: Term) -> _Place:
-        if target in targets and Statistic.YTY in volume.statistics:
-            return _Place(Statistic.YTY, targets[target])
-        return in_xtx(target, target)
-
-    places: dict[Statistic, list[_Place]] = {}
-    for part in prepared.plan.parts:
-        match part.statistic:
+def _find_parts(asked: Listing, stored: Listing) -> dict[Statistic, Statistic] | None:
+    """Return from which statistic of a stored release each one that is asked is cut; None if one cannot be."""
+    if not stored.has_terms_of(asked):
+        return None
+    parts: dict[Statistic, Statistic] = {}
+    part: Statistic | None
+    for statistic in asked.statistics:
+        match statistic:
             case Statistic.XTX:
-                pairs = [(a, b) for i, a in enumerate(asked.terms) for b in asked.terms[i:]]
-                places[part.statistic] = [in_xtx(a, b) for a, b in pairs]
-            case Statistic.XTY:
-                places[part.statistic] = [in_xty(term, target) for term in asked.terms for target in asked.targets]
-            case Statistic.YTY:
-                places[part.statistic] = [in_yty(target) for target in asked.targets]
-            case Statistic.LAMBDA_MIN:
-                if set(asked.terms) != set(stored.terms):
-                    raise ValueError("the smallest eigenvalue of a block is another number")
-                places[part.statistic] = [_Place(Statistic.LAMBDA_MIN, 0)]
-    needed = {place.statistic for found in places.values() for place in found}
-    if not needed <= volume.statistics:
-        raise ValueError("the release does not hold such a statistic")
+                part = Statistic.XTX
+            case Statistic.LAMBDA_MIN:  # that of a block is another number
+                part = Statistic.LAMBDA_MIN if stored.has_the_terms_of(asked) else None
+            case _ if asked.targets <= stored.targets:
+                part = statistic
+            case _:  # those that are terms stand in XᵀX; some of either kind would have two noises
+                part = Statistic.XTX if asked.targets <= stored.features else None
+        if part is None or part not in stored.statistics:
+            return None
+        parts[statistic] = part
+    return parts
+
+
+def _places(asked: Listing, stored: Listing, parts: Mapping[Statistic, Statistic]) -> dict[Statistic, list[int]]:
+    """Return where each value of each statistic stands among those of the part that it is cut from."""
+    here, there = asked.design, stored.design
+    terms = {term: i for i, term in enumerate(there.terms)}
+    targets = {term: i for i, term in enumerate(there.targets)}
+    width, count = len(terms), len(targets)
+
+    def in_xtx(a: Term, b: Term) -> int:
+        i, j = sorted((terms[a], terms[b]))
+        return i * width - i * (i - 1) // 2 + j - i
+
+    places: dict[Statistic, list[int]] = {}
+    for statistic, part in parts.items():
+        match statistic, part:
+            case Statistic.XTX, _:
+                places[statistic] = [in_xtx(a, b) for i, a in enumerate(here.terms) for b in here.terms[i:]]
+            case Statistic.XTY, Statistic.XTX:
+                places[statistic] = [in_xtx(term, target) for term in here.terms for target in here.targets]
+            case Statistic.XTY, _:
+                places[statistic] = [
+                    terms[term] * count + targets[target] for term in here.terms for target in here.targets
+                ]
+            case Statistic.YTY, Statistic.XTX:
+                places[statistic] = [in_xtx(target, target) for target in here.targets]
+            case Statistic.YTY, _:
+                places[statistic] = [targets[target] for target in here.targets]
+            case _:
+                places[statistic] = [0]
     return places
 
 
-def _at(places: Mapping[Term, int], term: Term) -> int:
-    if term not in places:
-        raise ValueError("the release does not hold such a column")
-    return places[term]
-
-
-def _derived_sd(prepared: Prepared, volume: Volume) -> dict[str, float] | None:
-    """Return the standard deviations of a block as an answer states them; None if it is none, or has mixed ones."""
-    if not _is_pure_block(volume.design, is_box=volume.is_box):
-        return None
-    try:
-        places = _places(prepared, volume)
-    except ValueError:
-        return None
+def _sd_of_parts(stored: Listing, parts: Mapping[Statistic, Statistic]) -> dict[str, float]:
+    """Return the standard deviations of a block as an answer states them."""
     sd: dict[str, float] = {}
-    for statistic, found in places.items():
-        sources = {place.statistic for place in found}
-        if len(sources) > 1:
-            return None
-        name = sources.pop()
-        # The box has one scale for all of XᵀX.
-        own = volume.sd["xtx_offdiagonal"] if name is Statistic.XTX else volume.sd[name.value]
-        sd |= {"xtx_diagonal": own, "xtx_offdiagonal": own} if statistic is Statistic.XTX else {statistic.value: own}
+    for statistic, part in parts.items():
+        if statistic is Statistic.XTX:  # a diagonal entry stays one, whatever is left out
+            sd |= {name: stored.sd[name] for name in ("xtx_diagonal", "xtx_offdiagonal")}
+        else:
+            # A target among the terms is a block under the box alone, which has one scale for all of XᵀX.
+            sd[statistic.value] = stored.sd["xtx_offdiagonal" if part is Statistic.XTX else part.value]
     return sd
 
 
-def _is_quiet_enough(sd: Mapping[str, float], prepared: Prepared, volume: Volume) -> bool:
-    asked = prepared.noise_sd
-    return volume.distribution == _distribution(prepared.plan.parts) and all(sd[name] <= asked[name] for name in sd)
+def _derived_sd(asked: Listing, stored: Listing) -> dict[str, float] | None:
+    parts = _find_parts(asked, stored)
+    return None if parts is None else _sd_of_parts(stored, parts)
 
 
-def _distribution(parts: tuple[Part, ...]) -> str:
-    return parts[0].distribution.value
+def _answering_sd(asked: Listing, stored: Listing) -> dict[str, float] | None:
+    """Return the standard deviations of a block that is nowhere noisier than asked, or None; of one shelf."""
+    sd = _derived_sd(asked, stored)
+    return sd if sd is not None and _is_quiet_enough(sd, asked) else None
+
+
+def _is_quiet_enough(sd: Mapping[str, float], asked: Listing) -> bool:
+    return all(sd[name] <= most for name, most in asked.sd.items())
 
 
 def offers_as_json(offers: list[Offer]) -> list[dict[str, Any]]:

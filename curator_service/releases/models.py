@@ -1,6 +1,6 @@
 """Tables of releases."""
 
-from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Double, ForeignKey, ForeignKeyConstraint, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.db import Base
@@ -17,7 +17,6 @@ class ReleaseRow(Base):
             ["ledger_entries.population", "ledger_entries.sequence"],
             name="fk_releases_entry",
         ),
-        Index("ix_releases_dataset_request", "dataset_id", "request_digest"),
     )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
@@ -26,6 +25,53 @@ class ReleaseRow(Base):
     sequence: Mapped[int] = mapped_column(BigInteger)
     request_digest: Mapped[str] = mapped_column(String(64))
     answer: Mapped[str] = mapped_column(Text)
+
+
+class ListingRow(Base):
+    """What the library finds a release by, without its values. It only nominates: what is served is checked itself."""
+
+    __tablename__ = "release_listings"
+    __table_args__ = (
+        Index("ix_release_listings_members", "members", "loudness", "sequence"),
+        Index("ix_release_listings_shelf", "shelf", "xtx_offdiagonal", "sequence"),
+        Index("ix_release_listings_collection", "collection", "sequence"),
+        Index("ix_release_listings_dataset", "dataset_id", "sequence"),
+    )
+
+    release_id: Mapped[str] = mapped_column(ForeignKey("releases.id"), primary_key=True)
+    dataset_id: Mapped[str] = mapped_column(String(32))
+    collection: Mapped[str] = mapped_column(String(80))
+    sequence: Mapped[int] = mapped_column(BigInteger)
+    shelf: Mapped[str] = mapped_column(String(64))
+    members: Mapped[str] = mapped_column(String(64))
+    xtx_diagonal: Mapped[float] = mapped_column(Double)
+    xtx_offdiagonal: Mapped[float] = mapped_column(Double)
+    xty: Mapped[float] = mapped_column(Double)
+    yty: Mapped[float] = mapped_column(Double)
+    lambda_min: Mapped[float] = mapped_column(Double)
+    loudness: Mapped[float] = mapped_column(Double)
+    summary: Mapped[str] = mapped_column(Text)
+
+
+class ColumnHoldersRow(Base):
+    """Which releases of a collection hold a column: a bit for each sequence of a chunk, as hexadecimal digits."""
+
+    __tablename__ = "column_holders"
+
+    collection: Mapped[str] = mapped_column(String(80), primary_key=True)
+    name: Mapped[str] = mapped_column(String(63), primary_key=True)
+    chunk: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    bits: Mapped[str] = mapped_column(Text)
+
+
+class AnswerSpaceRow(Base):
+    """How many bytes of answers an analyst has had stored, of one population."""
+
+    __tablename__ = "answer_space"
+
+    population: Mapped[str] = mapped_column(ForeignKey("populations.name"), primary_key=True)
+    principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"), primary_key=True)
+    bytes: Mapped[int] = mapped_column(BigInteger)
 
 
 class IdempotencyKeyRow(Base):

@@ -8,8 +8,8 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
-from curator_service.privacy.accountant import Price
-from curator_service.privacy.calibration import PlanError
+from curator_service.privacy.accountant import Price, own_price
+from curator_service.privacy.calibration import Calibration, Mechanism, PlanError
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
 from curator_service.privacy.mechanisms import noise_sd
 from curator_service.privacy.parts import Part, Statistic
@@ -27,6 +27,8 @@ IMMEDIATE_ENTRIES_MAX = 5_000
 ENTRY_S = 4e-6
 """What an entry of an answer takes about, drawn, added and written, in seconds."""
 
+_ANSWER_BYTES, _ENTRY_BYTES = 4096, 25
+
 _UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
 
@@ -37,11 +39,12 @@ class Prepared:
     Attributes
     ----------
     canonical : dict
-        The request with every default filled in.
+        The request with every default filled in, its columns in the order of the manifest, and its price in the
+        account's own notion where that alone decides the noise: the same for all who mean the same.
     request_digest : str
-        What the library of releases is searched by: everything that decides the answer.
+        What tells that the same request is being worked on.
     fingerprint : str
-        What an idempotency key stands for: the same, and whether a fresh draw was asked for.
+        What an idempotency key stands for: the request as the caller stated it, and whether a fresh draw was asked for.
     """
 
     dataset: Dataset
@@ -69,6 +72,18 @@ class Prepared:
         return 0.0 if self.is_immediate else self.duration_s + self.entry_count * ENTRY_S
 
     @property
+    def answer_bytes(self) -> int:
+        """How much space an answer is counted for: by declarations, and somewhat more than its text needs."""
+        terms, targets = len(self.plan.design.terms), len(self.plan.design.targets)
+        sizes = {
+            Statistic.XTX: terms * (terms + 1) // 2,
+            Statistic.XTY: terms * targets,
+            Statistic.YTY: targets,
+            Statistic.LAMBDA_MIN: 1,
+        }
+        return _ANSWER_BYTES + _ENTRY_BYTES * sum(sizes[part.statistic] for part in self.plan.parts)
+
+    @property
     def duration_s(self) -> float:
         """How long the computation is made to take, in seconds."""
         return public_duration_s(self.plan, self.dataset.manifest.row_capacity)
@@ -87,7 +102,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
     RequestInvalid
         Naming the place, the rule and what would have worked.
     """
-    features, design = _design(dataset, request)
+    features, targets, design = _design(dataset, request)
     row_map, rows = _row_map(request, design)
     capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
     if needs_pass(design, row_map) and capacity * width**2 > PASS_WORK_MAX:
@@ -101,7 +116,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         plan = _plan(dataset, request, design, row_map, request.price.price)
     except PlanError as error:
         raise RequestInvalid.at(f"/{error.field}", str(error)) from None
-    canonical = {
+    stated = {
         "kind": request.kind,
         "features": list(request.features),
         "targets": list(request.targets),
@@ -114,11 +129,17 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         # As the caller stated them, so that a request that is read off an answer and sent again is the same request.
         "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
     }
-    request_digest = digest(canonical, dataset=dataset.id)
-    fingerprint = f"{request_digest}:{'fresh' if request.fresh else 'any'}"
+    canonical = stated | {
+        "features": [column.name for column in features],
+        "targets": [column.name for column in targets],
+        "price": _own_price(dataset, request),
+    }
+    stated_digest = digest(stated, dataset=dataset.id)
+    request_digest = stated_digest if canonical == stated else digest(canonical, dataset=dataset.id)
+    fingerprint = f"{stated_digest}:{'fresh' if request.fresh else 'any'}"
     if request.project or request.reservation:
         payer = {"project": request.project or "", "reservation": request.reservation or ""}
-        fingerprint = f"{digest(canonical, fingerprint=fingerprint, **payer)}:paid"
+        fingerprint = f"{digest(stated, fingerprint=fingerprint, **payer)}:paid"
     return Prepared(
         dataset=dataset,
         request=request,
@@ -137,7 +158,7 @@ def derive_stated(dataset: Dataset, request: ReleaseRequest) -> tuple[tuple[Boun
     ------
     RequestInvalid
     """
-    _, design = _design(dataset, request)
+    *_, design = _design(dataset, request)
     row_map, _ = _row_map(request, design)
     return derive_bounds(
         design,
@@ -150,18 +171,19 @@ def derive_stated(dataset: Dataset, request: ReleaseRequest) -> tuple[tuple[Boun
     )
 
 
-def _design(dataset: Dataset, request: ReleaseRequest) -> tuple[tuple[Column, ...], Design]:
+def _design(dataset: Dataset, request: ReleaseRequest) -> tuple[tuple[Column, ...], tuple[Column, ...], Design]:
     features = tuple(_column(dataset, name, f"/features/{i}") for i, name in enumerate(request.features))
     targets = tuple(_column(dataset, name, f"/targets/{i}") for i, name in enumerate(request.targets))
     for i, target in enumerate(targets):
         if target.type is ColumnType.CATEGORICAL:
             raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
+    features, targets = (_in_order(dataset, columns) for columns in (features, targets))
     design = make_design(features, targets, intercept=request.intercept)
     if len(design.terms) > TERMS_MAX:
         raise RequestInvalid.at(
             "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
         )
-    return features, design
+    return features, targets, design
 
 
 def _column(dataset: Dataset, name: str, pointer: str) -> Column:
@@ -170,6 +192,21 @@ def _column(dataset: Dataset, name: str, pointer: str) -> Column:
         declared = ", ".join(c.name for c in dataset.manifest.columns)
         raise RequestInvalid.at(pointer, f"the dataset declares no column {name!r}; it has {declared}")
     return column
+
+
+def _in_order(dataset: Dataset, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return columns in the order in which the manifest declares them."""
+    place = {name: i for i, name in enumerate(dataset.manifest.by_name)}
+    return tuple(sorted(columns, key=lambda column: place[column.name]))
+
+
+def _own_price(dataset: Dataset, request: ReleaseRequest) -> dict[str, float]:
+    """State the price as the account counts it. Laplace noise and the published formulas read epsilon itself."""
+    stated: dict[str, float] = request.price.model_dump(exclude_none=True)
+    if request.mechanism is not Mechanism.GAUSSIAN or request.calibration is not Calibration.ANALYTIC:
+        return stated
+    own = own_price(dataset.accountant, dataset.accountant.units_of(request.price.price))
+    return stated if own is None else {dataset.accountant.notion: own}
 
 
 def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str, Any]]:

@@ -66,6 +66,14 @@ class ReservationEnded(Problem):
     title = "The reservation has ended"
 
 
+class AnswerSpaceExceeded(Problem):
+    """As much was stored for this analyst as may be."""
+
+    slug = "answer-space-exceeded"
+    status = HTTPStatus.CONFLICT
+    title = "The space for your answers is used up"
+
+
 class AnswerKind(StrEnum):
     """Where an answer came from."""
 
@@ -84,10 +92,9 @@ class Purchase:
     key: str
     payer: Payer
 
-    @property
-    def reader(self) -> str:
-        """Whose stored answers may be served: everybody's, or, where the dataset says so, only the analyst's own."""
-        return "" if self.prepared.dataset.manifest.library == "shared" else self.analyst.id
+    def joins(self, job: Reservation) -> bool:
+        """Tell whether the answer of a job that works on the same request will serve this one."""
+        return self.prepared.dataset.manifest.library == "shared" or job.principal_id == self.analyst.id
 
 
 def in_progress(job: Reservation) -> ReleaseInProgress:
@@ -96,6 +103,17 @@ def in_progress(job: Reservation) -> ReleaseInProgress:
         f"The same request is being worked on as {job.id!r}. Its answer will cost nothing: ask again later with the "
         f"same Idempotency-Key, or follow /v1/jobs/{job.id}.",
         job=job.id,
+    )
+
+
+def answer_space_exceeded(size: int, left: int, most: int) -> AnswerSpaceExceeded:
+    """Build the refusal of an answer for which there is no space."""
+    return AnswerSpaceExceeded(
+        f"The answer would take {size} bytes, and {left} of the {most} remain that one analyst may have stored of a "
+        "population's answers, whatever they cost. Ask for fewer columns, or read a stored release. An admin may raise "
+        "`answer_bytes_max`.",
+        answer_bytes=size,
+        answer_bytes_left=left,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.db import Statement
@@ -64,27 +64,6 @@ _KEY = Statement(
     select(IdempotencyKeyRow.fingerprint, IdempotencyKeyRow.release_id, IdempotencyKeyRow.reservation_id).where(
         IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key")
     )
-)
-_OF_PRINCIPAL = exists().where(
-    IdempotencyKeyRow.release_id == ReleaseRow.id, IdempotencyKeyRow.principal_id == bindparam("reader")
-)
-_BY_REQUEST = Statement(
-    _RELEASES.where(
-        ReleaseRow.dataset_id == bindparam("dataset"),
-        ReleaseRow.request_digest == bindparam("digest"),
-        or_(bindparam("reader") == "", _OF_PRINCIPAL),
-    )
-    .order_by(ReleaseRow.sequence)
-    .limit(1)
-)
-_PAGE_OF_DATASET = Statement(
-    _RELEASES.where(
-        ReleaseRow.dataset_id == bindparam("dataset"),
-        ReleaseRow.sequence > bindparam("after"),
-        or_(bindparam("reader") == "", _OF_PRINCIPAL),
-    )
-    .order_by(ReleaseRow.sequence)
-    .limit(bindparam("count"))
 )
 _PAGE_OF_POPULATION = Statement(
     _RELEASES.where(ReleaseRow.population == bindparam("population"), ReleaseRow.sequence > bindparam("after"))
@@ -157,17 +136,6 @@ def find_key(connection: Connection, principal_id: str, key: str) -> KnownKey | 
     return None if row is None else KnownKey(*row)
 
 
-def find_by_request(
-    connection: Connection, dataset_id: str, request_digest: str, *, reader: str
-) -> StoredRelease | None:
-    """Return the first answer to the same canonical request on the same snapshot, or None.
-
-    With `reader`, only one that this principal was given; with an empty one, anybody's.
-    """
-    row = _BY_REQUEST.first(connection, dataset=dataset_id, digest=request_digest, reader=reader)
-    return None if row is None else _release(row)
-
-
 def find_release_of(connection: Connection, reservation_id: str) -> str | None:
     """Return the id of the release that a job led to, or None."""
     row = _OF_RESERVATION.first(connection, reservation=reservation_id)
@@ -177,14 +145,6 @@ def find_release_of(connection: Connection, reservation_id: str) -> str | None:
 def was_given(connection: Connection, release_id: str, principal_id: str) -> bool:
     """Tell whether a release answered a request of this principal."""
     return _MAY_READ.first(connection, release=release_id, reader=principal_id) is not None
-
-
-def list_releases(
-    connection: Connection, dataset_id: str, *, after: int, count: int, reader: str = ""
-) -> list[StoredRelease]:
-    """Return up to `count` releases of a dataset after a sequence, in order; with `reader`, those it was given."""
-    rows = _PAGE_OF_DATASET.all(connection, dataset=dataset_id, after=after, count=count, reader=reader)
-    return [_release(row) for row in rows]
 
 
 def iterate_population(connection: Connection, population: str) -> Iterator[StoredRelease]:

@@ -108,7 +108,8 @@ def list_releases(
     """Return a page of releases, without their statistics."""
     dataset = visit.dataset(name)
     after, count = visit.page()
-    return json_response(visit.curator.releases.list_releases(dataset, visit.principal, after=after, count=count))
+    page = visit.curator.releases.list_releases(dataset, visit.principal, after=after, count=count)
+    return Response(page, media_type="application/json")
 
 
 @router.get("/releases/{release_id}", summary="One release, byte for byte as it was first sent")

@@ -91,8 +91,10 @@ class ReleaseRequest(BaseModel):
     def shares_of_price(self) -> Mapping[Statistic, Fraction]:
         """The split over statistics, defaults filled in, with sum 1."""
         chosen = self.chosen_statistics
-        if self.shares is None:
-            return default_shares(chosen, self.mechanism, self.calibration)
+        default = default_shares(chosen, self.mechanism, self.calibration)
+        # As an answer states them they are rounded: read off one and sent again, they are the same shares.
+        if self.shares is None or self.shares == {s: float(default[s]) for s in chosen}:
+            return default
         total = sum((exact(self.shares[s]) for s in chosen), Fraction(0))
         return {s: exact(self.shares[s]) / total for s in chosen}
 

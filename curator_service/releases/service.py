@@ -14,14 +14,15 @@ from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger import reservations
 from curator_service.ledger.book import Payer
-from curator_service.ledger.guard import unverified
+from curator_service.ledger.guard import LedgerUnverified, unverified
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.reservations import Reservation
 from curator_service.ledger.service import LedgerService, find_rooms
 from curator_service.problems import Unavailable
-from curator_service.releases import repository
+from curator_service.releases import catalogue, repository
 from curator_service.releases.backing import is_stated
-from curator_service.releases.library import Library, offers_as_json
+from curator_service.releases.library import Search, answers, offers_as_json
+from curator_service.releases.listings import collection_of
 from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.purchases import (
     ATTEMPTS,
@@ -30,6 +31,7 @@ from curator_service.releases.purchases import (
     Purchase,
     ReservationEnded,
     ReservationNotFound,
+    answer_space_exceeded,
     check_key,
     in_progress,
     release_not_found,
@@ -41,6 +43,8 @@ from curator_service.releases.repository import StoredRelease
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.releases.till import Till
 
+PAGE_BYTES_MAX = 2**20
+"""A page of releases ends where it is as long, whatever was asked."""
 _RELEASE_ID_PATTERN = re.compile(r"rel_[0-9a-f]{24}")
 
 
@@ -54,6 +58,8 @@ class ReleaseService:
     till : Till
     synchronous_s : float
         What takes longer, by public numbers, runs as a job.
+    answer_bytes_max : int
+        Bytes of answers that are stored for one analyst of one population.
     now : callable
         The clock.
     """
@@ -65,14 +71,15 @@ class ReleaseService:
         till: Till,
         *,
         synchronous_s: float,
+        answer_bytes_max: int,
         now: Clock = utc_now,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.till = till
         self.synchronous_s = synchronous_s
+        self.answer_bytes_max = answer_bytes_max
         self.now = now
-        self.library = Library()
 
     def prepare(self, dataset: Dataset, request: ReleaseRequest) -> Prepared:
         """Check and plan a request; see `preparation.prepare`."""
@@ -85,17 +92,21 @@ class ReleaseService:
             population = find_population(connection, prepared.dataset.population)
             assert population is not None
             rooms = find_rooms(connection, population, purchase.payer)
-            found = None if prepared.request.fresh else self._find_stored(connection, purchase)
-            offers = self.library.list_offers(connection, prepared, reader=purchase.reader)
-        release, kind = found or (None, None)
+            search = Search(connection, prepared, analyst.id)
+            stored = None if prepared.request.fresh else search.find_exact()
+            source = search.find_source() if stored is None and not prepared.request.fresh else None
+            offers = search.list_offers()
+            space_left = self._space_left(connection, purchase)
         return {
             "dataset": prepared.dataset.name,
             **describe(prepared, population),
             "affordable": prepared.plan.cost <= rooms[0].left,
             "pass_over_rows": needs_pass(prepared.plan.design, prepared.plan.row_map),
             "duration_s": prepared.duration_s,
-            "stored_release": release.id if release is not None and kind is AnswerKind.STORED else None,
-            "derivable_from": release.id if release is not None and kind is AnswerKind.DERIVED else None,
+            "answer_bytes": prepared.answer_bytes,
+            "answer_bytes_left": space_left,
+            "stored_release": stored,
+            "derivable_from": source,
             "offers": offers_as_json(offers),
         }
 
@@ -115,8 +126,8 @@ class ReleaseService:
 
         Raises
         ------
-        IdempotencyKeyMissing, IdempotencyKeyReused, ReleaseInProgress, BudgetExceeded, ReservationNotFound,
-        ReservationEnded, LedgerUnverified, DatasetUnavailable, TooManyRequests, Unavailable
+        IdempotencyKeyMissing, IdempotencyKeyReused, ReleaseInProgress, AnswerSpaceExceeded, BudgetExceeded,
+        ReservationNotFound, ReservationEnded, LedgerUnverified, DatasetUnavailable, TooManyRequests, Unavailable
         """
         answer = self._answer(prepared, analyst, key, as_job=False)
         assert not isinstance(answer, Reservation)
@@ -139,7 +150,9 @@ class ReleaseService:
                 population = find_population(connection, prepared.dataset.population)
                 assert population is not None
                 found = self._find_answer(connection, purchase)
-            if found is not None and not (population.sealed and found[1] is AnswerKind.DERIVED):
+                space_left = self._space_left(connection, purchase)
+            fits = prepared.answer_bytes <= space_left
+            if found is not None and (found[1] is not AnswerKind.DERIVED or (fits and not population.sealed)):
                 served = self._serve(purchase, *found)
                 if served is None:
                     continue  # somebody used the key in this instant: its answer is the one that counts
@@ -147,6 +160,8 @@ class ReleaseService:
             if population.sealed or self.ledger.guard.doubt:
                 raise unverified()
             self.till.datasets.check_available(prepared.dataset)
+            if not fits:
+                raise answer_space_exceeded(prepared.answer_bytes, space_left, self.answer_bytes_max)
             self._check_room(purchase, population, in_full=attempt > 0)
             if as_job:
                 job = self.till.start_job(purchase, population)
@@ -173,6 +188,11 @@ class ReleaseService:
         if request.project is not None and request.project != study.project:
             raise ReservationNotFound(f"The reservation {study.id!r} is not of the project {request.project!r}.")
         return Purchase(prepared, analyst, key, Payer(analyst.id, study.project, study.id))
+
+    def _space_left(self, connection: Connection, purchase: Purchase) -> int:
+        """Return how many bytes of answers may still be stored for an analyst; a few at once may pass it together."""
+        used = catalogue.find_space(connection, purchase.prepared.dataset.population, purchase.analyst.id)
+        return max(0, self.answer_bytes_max - used)
 
     def _check_room(self, purchase: Purchase, population: Population, *, in_full: bool) -> None:
         """Refuse what does not fit. A first look spares the work; where the database said no, `in_full` finds why."""
@@ -224,23 +244,29 @@ class ReleaseService:
         )
         found = self._find_stored(connection, purchase)
         for job in running if found is None else []:
-            if purchase.reader in {"", job.principal_id}:
+            if purchase.joins(job):
                 raise in_progress(job)
         return found
 
     def _find_stored(self, connection: Connection, purchase: Purchase) -> tuple[StoredRelease, AnswerKind] | None:
-        prepared, reader = purchase.prepared, purchase.reader
-        stored = repository.find_by_request(connection, prepared.dataset.id, prepared.request_digest, reader=reader)
-        if stored is not None:
-            return stored, AnswerKind.STORED
-        source = self.library.find_source(connection, prepared, reader=reader)
-        return None if source is None else (source, AnswerKind.DERIVED)
+        search = Search(connection, purchase.prepared, purchase.analyst.id)
+        found, kind = search.find_exact(), AnswerKind.STORED
+        if found is None:
+            found, kind = search.find_source(), AnswerKind.DERIVED
+        if found is None:
+            return None
+        release = repository.find_release(connection, found)
+        if release is None:
+            raise self._contradiction(f"the catalogue lists {found}, which is not stored")
+        return release, kind
 
     def _serve(
         self, purchase: Purchase, found: StoredRelease, kind: AnswerKind
     ) -> tuple[StoredRelease, AnswerKind] | None:
         """Serve an answer that exists, and tie the key to it for ever; None if somebody has the key."""
         self._check_backed(found)
+        if kind is not AnswerKind.REPLAYED:
+            self._check_answers(purchase, found, exactly=kind is AnswerKind.STORED)
         if kind is AnswerKind.STORED:
             with self.database.begin() as connection:
                 claimed = repository.claim_key(
@@ -265,8 +291,25 @@ class ReleaseService:
         guard = self.ledger.guard
         guard.check_attested(release.population, release.entry)
         if not is_stated(release):
-            guard.seal(f"the release {release.id} is not what the ledger says of it")
-            raise unverified()
+            raise self._contradiction(f"the release {release.id} is not what the ledger says of it")
+
+    def _check_answers(self, purchase: Purchase, found: StoredRelease, *, exactly: bool) -> None:
+        """Check that a stored answer is one to this request: the catalogue only nominates; seal the curator if not.
+
+        Raises
+        ------
+        LedgerUnverified
+        """
+        prepared, facts = purchase.prepared, json.loads(found.receipt.payload)
+        dataset = prepared.dataset
+        is_own = dataset.manifest.library == "shared" or facts["actor"] == purchase.analyst.id
+        is_of_dataset = (facts["dataset"], facts["snapshot"]) == (dataset.name, dataset.commitment)
+        if not (is_own and is_of_dataset and answers(prepared, purchase.analyst.id, found.answer, exactly=exactly)):
+            raise self._contradiction(f"the release {found.id} is not the answer that the catalogue lists")
+
+    def _contradiction(self, reason: str) -> LedgerUnverified:
+        self.ledger.guard.seal(reason)
+        return unverified()
 
     def _let_out(self, release: StoredRelease, *, just_written: bool = False) -> StoredRelease:
         """Pass the last door: the anchor has moved to the entry of whatever leaves."""
@@ -304,14 +347,17 @@ class ReleaseService:
             if not given:
                 raise release_not_found()
 
-    def list_releases(self, dataset: Dataset, reader: Principal, *, after: int, count: int) -> dict[str, Any]:
-        """Return a page of a dataset's releases, without their statistics."""
+    def list_releases(self, dataset: Dataset, reader: Principal, *, after: int, count: int) -> bytes:
+        """Return a page of a dataset's releases, without their statistics, as JSON."""
+        is_private = dataset.manifest.library == "own" and reader.role is Role.ANALYST
         with self.database.read() as connection:
-            private = dataset.manifest.library == "own" and reader.role is Role.ANALYST
-            given_to = reader.id if private else ""
-            page = repository.list_releases(connection, dataset.id, after=after, count=count, reader=given_to)
-        items = []
-        for release in page:
-            answer = json.loads(release.answer)
-            items.append({name: answer[name] for name in ("id", "dataset", "kind", "created_at", "request", "cost")})
-        return {"releases": items, "next": str(page[-1].sequence) if len(page) == count else None}
+            page, more = catalogue.list_summaries(
+                connection,
+                collection=collection_of(dataset, reader.id) if is_private else None,
+                dataset_id=dataset.id,
+                after=after,
+                count=count,
+                bytes_max=PAGE_BYTES_MAX,
+            )
+        following = f'"{page[-1][0]}"' if more and page else "null"
+        return f'{{"releases":[{",".join(summary for _, summary in page)}],"next":{following}}}'.encode()

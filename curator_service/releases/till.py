@@ -20,9 +20,9 @@ from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanisms import NoisyStatistics, draw_noise, perturb
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.problems import Problem, Unavailable
-from curator_service.releases import repository
+from curator_service.releases import catalogue, repository
 from curator_service.releases.jobs import Workshop
-from curator_service.releases.library import derive_statistics
+from curator_service.releases.library import Search, derive_statistics
 from curator_service.releases.pace import Pace
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.purchases import ATTEMPTS, JobEnded, Purchase
@@ -139,12 +139,11 @@ class Till:
         prepared = purchase.prepared
         if prepared.request.fresh:
             return
-        place = prepared.dataset.id, prepared.request_digest
-        if repository.find_by_request(ledger.connection, *place, reader=purchase.reader) is not None:
+        if Search(ledger.connection, prepared, purchase.analyst.id).find_exact() is not None:
             raise Refused
         if but_for:
-            running = reservations.list_running(ledger.connection, *place)
-            if any(job.id != but_for and purchase.reader in {"", job.principal_id} for job in running):
+            running = reservations.list_running(ledger.connection, prepared.dataset.id, prepared.request_digest)
+            if any(job.id != but_for and purchase.joins(job) for job in running):
                 raise Refused
 
     def _compute(self, prepared: Prepared, draws: IntArray) -> NoisyStatistics:
@@ -155,9 +154,8 @@ class Till:
         moment = timestamp(self.now())
         return _Draft(release_id, moment, render_answer(release_id, prepared, population, noisy, moment))
 
-    @staticmethod
     def _publish(
-        ledger: Ledger, purchase: Purchase, draft: _Draft, head: Head, reservation: Reservation | None = None
+        self, ledger: Ledger, purchase: Purchase, draft: _Draft, head: Head, reservation: Reservation | None = None
     ) -> StoredRelease:
         """Write the entry of a charge and the answer's body, in the unit of work that charged."""
         prepared = purchase.prepared
@@ -175,8 +173,15 @@ class Till:
             answer=draft.answer,
             receipt=receipt,
         )
-        repository.insert_release(ledger.connection, release)
+        self._store(ledger, purchase, release)
         return release
+
+    @staticmethod
+    def _store(ledger: Ledger, purchase: Purchase, release: StoredRelease) -> None:
+        prepared, analyst = purchase.prepared, purchase.analyst.id
+        repository.insert_release(ledger.connection, release)
+        catalogue.insert_listing(ledger.connection, prepared.dataset, analyst, release)
+        catalogue.add_space(ledger.connection, release.population, analyst, prepared.answer_bytes)
 
     def derive(self, purchase: Purchase, source: StoredRelease) -> StoredRelease | None:
         """Cut an answer out of a stored one, and publish it: it costs nothing, and has its own entry and receipt."""
@@ -202,7 +207,7 @@ class Till:
                 answer=answer,
                 receipt=receipt,
             )
-            repository.insert_release(ledger.connection, release)
+            self._store(ledger, purchase, release)
             return release
 
         return self._decide(work, purchase)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -75,10 +76,13 @@ def test_quote_release_fit_list_and_fetch(client: CuratorClient, tmp_path: Path)
     assert again.answer == "stored"
     assert again == release
     assert client.quote("cohort", FEATURES, target="kappa", epsilon=0.3, delta=1e-6).stored_release == release.id
-    (offer,) = client.quote("cohort", FEATURES, target="kappa", epsilon=0.2, delta=1e-6).offers
+    assert client.quote("cohort", FEATURES, target="kappa", epsilon=0.2, delta=1e-6).stored_release == release.id
+    louder = client.quote("cohort", FEATURES, target="kappa", epsilon=0.4, delta=1e-6)
+    assert louder.stored_release is None
+    (offer,) = louder.offers
     assert offer.release_id == release.id
-    paid, asked = (f"epsilon {epsilon} and delta 1e-06" for epsilon in (0.3, 0.2))
-    assert offer.difference == f"its price was {paid}, not {asked}; its noise is smaller"
+    paid, asked = (f"mu {value.request['price']['mu']:.6g}" for value in (release, louder))
+    assert offer.difference == f"its price was {paid}, not {asked}; its noise is larger"
     fetched = client.fetch_release(release.id)
     assert fetched == release
     assert [summary.id for summary in client.releases("cohort")] == [release.id]
@@ -102,6 +106,39 @@ def test_quote_names_the_release_that_a_request_is_cut_out_of(client: CuratorCli
     quote = client.quote("cohort", ["ward", "age"], mu=0.01, rows="box")
     assert (quote.stored_release, quote.derivable_from, quote.duration_s) == (None, source.id, 0.0)
     assert client.release("cohort", ["ward", "age"], mu=0.01, rows="box").derived_from == source.id
+
+
+@pytest.mark.parametrize("rows", ["box", "ball"])
+@pytest.mark.parametrize("respond_async", [False, True])
+def test_an_answer_stands_in_the_order_in_which_it_was_asked(
+    client: CuratorClient, rows: str, respond_async: bool
+) -> None:
+    asked = ["region", "smoker", "age", "sex"], ["kappa", "alive"]
+    price = 0.05 if respond_async else 0.03  # or the second would be answered with the first
+    options = {"rows": rows, "mu": price, "respond_async": respond_async}
+    backwards = [asked[0][::-1], asked[1][::-1]]
+    first = client.release("cohort", backwards[0], targets=backwards[1], fresh=True, **options)
+    again = client.release("cohort", asked[0], targets=asked[1], **options)
+    waited = client.wait(client.submit_release("cohort", asked[0], targets=asked[1], rows=rows, mu=price))
+    quote = client.quote("cohort", asked[0], targets=asked[1], rows=rows, mu=price)
+    assert (again.text, again.answer) == (first.text, "stored")
+    for shown in (again, waited, quote):
+        assert [column.name for column in shown.features] == asked[0]
+        assert [term.name for term in shown.terms][:3] == ["(constant)", "region[south]", "region[west]"]
+        assert [term.name for term in shown.targets] == asked[1]
+    assert first.feature_names == tuple(backwards[0])
+    kept = client.fetch_release(first.id)
+    for release in (first, again, waited):
+        assert release.verify()
+        for i, term in enumerate(release.term_names):
+            for j, other in enumerate(release.term_names):
+                place = kept.term_names.index(term), kept.term_names.index(other)
+                assert release.xtx[i, j] == kept.xtx[place]
+            for j, target in enumerate(release.target_names):
+                assert release.xty[i, j] == kept.xty[kept.term_names.index(term), kept.target_names.index(target)]
+        assert [release.yty[release.target_names.index(name)] for name in kept.target_names] == kept.yty.tolist()
+        copy = pickle.loads(pickle.dumps(release))
+        assert (copy.term_names, copy.xtx.tolist()) == (release.term_names, release.xtx.tolist())
 
 
 def test_the_same_key_gives_the_same_release(client: CuratorClient) -> None:

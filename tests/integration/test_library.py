@@ -9,8 +9,10 @@ import pytest
 from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
 from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
-from curator_service.privacy.accountant import Price
+from curator_service.privacy.accountant import GDP, Price, own_price
 from curator_service.privacy.samplers import Distribution
+from curator_service.releases import catalogue, library, preparation
+from curator_service.releases.listings import SUMMARY
 
 LOUD, QUIET = {"mu": 0.01}, {"mu": 0.2}
 WIDE = box(features=["age", "sex", "weight", "alive", "ward"], targets=["kappa"], price=QUIET)
@@ -82,7 +84,6 @@ def entries_of(answer: dict[str, Any]) -> dict[frozenset[str], float]:
 # What is stored, and what is a block of it.
 BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "fewer features": (WIDE, {"features": ["age", "weight"]}),
-    "in another order": (WIDE, {"features": ["ward", "alive", "weight", "sex", "age"]}),
     "the Gram alone": (WIDE, {"features": ["sex", "age"], "targets": [], "statistics": ["xtx"]}),
     "one statistic of the target": (WIDE, {"features": ["sex", "age"], "statistics": ["xty"]}),
     "without the constant": (WIDE, {"features": ["weight", "age"], "intercept": False}),
@@ -94,7 +95,7 @@ BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "two targets of the features": (WIDE, {"features": ["age", "ward"], "targets": ["alive", "weight"]}),
     "one of several targets": (WIDE | {"targets": ["kappa", "smoker"]}, {"features": ["sex"], "targets": ["smoker"]}),
-    "several targets in another order": (
+    "fewer features, and targets in another order": (
         WIDE | {"targets": ["kappa", "smoker"]},
         {"features": ["age", "sex"], "targets": ["smoker", "kappa"]},
     ),
@@ -109,6 +110,28 @@ BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "the same terms with their smallest eigenvalue": (
         WIDE | {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
         {"features": ["ward", "age", "alive", "weight", "sex"], "statistics": ["xtx", "lambda_min"], "targets": []},
+    ),
+    "fewer columns, of which the same omit rows": (
+        WIDE | {"features": ["age", "creatinine", "sex"], "targets": ["kappa", "lambda"]},
+        {"features": ["sex", "creatinine"], "targets": ["lambda"]},
+    ),
+    "a feature that omits rows as the target": (
+        WIDE | {"features": ["age", "creatinine"]},
+        {"features": ["age"], "targets": ["creatinine"]},
+    ),
+    "a ball, without a target that omits nothing": (
+        WIDE | {"rows": {"map": "ball"}, "targets": ["kappa", "smoker", "lambda"]},
+        {"features": ["ward", "age", "sex", "alive", "weight"], "targets": ["lambda", "smoker"]},
+    ),
+    "a ball's Gram, without any target": (WIDE | {"rows": {"map": "ball"}}, {"targets": [], "statistics": ["xtx"]}),
+    "one statistic of a ball": (WIDE | {"rows": {"map": "ball", "norm": 1.1}}, {"statistics": ["xty"]}),
+    "unit rows, without a target": (
+        WIDE | {"rows": {"map": "unit"}, "targets": ["kappa", "smoker"]},
+        {"targets": ["smoker"]},
+    ),
+    "unit rows and targets, without a target": (
+        WIDE | {"rows": {"map": "unit_xy"}, "targets": ["kappa", "smoker"]},
+        {"targets": ["kappa"]},
     ),
     "Laplace noise": (
         WIDE | {"mechanism": "laplace", "price": {"epsilon": 0.5}},
@@ -150,7 +173,8 @@ def test_a_block_has_the_stored_numbers_and_states_their_noise(shelf: World, nam
     assert entries_of(derived).items() <= held.items()
     sd, source_targets = source["noise"]["sd"], {target["name"] for target in source["targets"]}
     of_xtx, own = sd["xtx_offdiagonal"], {target["name"] for target in derived["targets"]} <= source_targets
-    expected = {"xtx_diagonal": of_xtx, "xtx_offdiagonal": of_xtx} if "xtx" in derived["statistics"] else {}
+    scales = ("xtx_diagonal", "xtx_offdiagonal") if "xtx" in derived["statistics"] else ()
+    expected = {scale: sd[scale] for scale in scales}
     for part in {"xty", "yty"} & set(derived["statistics"]):
         expected[part] = sd[part] if own else of_xtx
     assert derived["noise"] == {"distribution": source["noise"]["distribution"], "sd": expected}
@@ -255,10 +279,10 @@ NO_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "its rows were mapped by ball, not by box",
     ),
     "a smaller ball of the ball": (WIDE | {"rows": {"map": "ball"}}, {"features": ["age"]}, WEIGHTED),
-    "the same columns in a ball of the same norm and other order": (
+    "a target of a ball among its features": (
         WIDE | {"rows": {"map": "ball"}},
-        {"features": ["sex", "age", "weight", "alive", "ward"]},
-        "its features stand in another order",
+        {"features": ["age", "sex", "alive", "ward"], "targets": ["weight"]},
+        WEIGHTED,
     ),
     "a block of unit rows": (WIDE | {"rows": {"map": "unit"}}, {"features": ["age"]}, WEIGHTED),
     "a block of rows that were left out by another column": (
@@ -275,11 +299,6 @@ NO_BLOCKS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         WIDE | {"targets": ["dose"]},
         {"features": ["age"], "targets": [], "statistics": ["xtx"]},
         LEFT_OUT.format("dose"),
-    ),
-    "rows that its own column leaves out": (
-        WIDE | {"features": ["age", "creatinine"]},
-        {"features": ["creatinine"]},
-        "it also holds the feature age",
     ),
     "a target whose indicator leaves rows out, of a feature that keeps them": (
         WIDE | {"features": ["age", "height"]},
@@ -304,33 +323,25 @@ def test_what_is_no_block_is_bought_and_what_is_stored_is_offered_under_its_own_
 
 
 # A request, how what is stored differs from it in one thing, and the words for that and for what follows from it alone.
-ASKED = body(features=["age", "weight"], rows={"map": "ball", "norm": 1.1}, price={"epsilon": 0.1, "delta": 1e-6})
+ASKED = body(features=["age", "weight"], rows={"map": "ball", "norm": 1.1}, price={"mu": 0.05})
 BOX, UNIT, UNIT_XY, OMITTING = (
     {"rows": {"map": "box"}},
     {"rows": {"map": "unit"}},
     {"rows": {"map": "unit_xy"}},
     {"rows": {"map": "box"}, "features": ["age", "creatinine"]},
 )
-SMALLER_PRICE, LARGER_PRICE = {"price": {"epsilon": 0.05, "delta": 1e-6}}, {"price": {"epsilon": 0.2, "delta": 1e-6}}
-LOUDER = "its price was epsilon 0.05 and delta 1e-06, not epsilon 0.1 and delta 1e-06; its noise is larger"
-QUIETER = "its price was epsilon 0.2 and delta 1e-06, not epsilon 0.1 and delta 1e-06; its noise is smaller"
+SMALLER_PRICE = {"price": {"mu": 0.025}}
+LOUDER = "its price was mu 0.025, not mu 0.05; its noise is larger"
 ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a smaller price": ({}, SMALLER_PRICE, LOUDER),
-    "a larger price": ({}, LARGER_PRICE, QUIETER),
     "a smaller price, box": (BOX, SMALLER_PRICE, LOUDER),
     "a smaller price, unit": (UNIT, SMALLER_PRICE, LOUDER),
-    "a larger price, unit_xy": (UNIT_XY, LARGER_PRICE, QUIETER),
+    "a smaller price, unit_xy": (UNIT_XY, SMALLER_PRICE, LOUDER),
     "a smaller price, rows left out": (OMITTING, SMALLER_PRICE, LOUDER),
-    "a larger price, rows left out": (OMITTING, LARGER_PRICE, QUIETER),
-    "the same price in another notion": (
-        {"price": {"mu": 0.0625}},
-        {"price": {"rho": 0.001953125}},
-        "its price was rho 0.00195312, not mu 0.0625",
-    ),
     "a price that differs in its last digits": (
-        {"price": {"mu": 0.0625}},
         {"price": {"mu": 0.06250000001}},
-        "its price was mu 0.06250000001, not mu 0.0625",
+        {"price": {"mu": 0.0625}},
+        "its price was mu 0.0625, not mu 0.06250000001",
     ),
     "a feature": (
         {},
@@ -356,9 +367,8 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "many features": (
         BOX,
         {"features": ["age", "weight", "smoker", "alive", "sex", "ward", "treated", "height"]},
-        "it also holds the features smoker, alive, sex, ward and 2 more; its noise is larger in xtx and xty",
+        "it also holds the features sex, height, smoker, treated and 2 more; its noise is larger in xtx and xty",
     ),
-    "the order of features": ({}, {"features": ["weight", "age"]}, "its features stand in another order"),
     "a target": (
         {},
         {"targets": ["alive", "kappa"]},
@@ -369,11 +379,6 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"targets": ["kappa", "lambda"]},
         "it also holds the target lambda; rows that miss lambda were left out of it; "
         "its noise is larger in xty and yty",
-    ),
-    "the order of targets": (
-        {"targets": ["kappa", "alive"]},
-        {"targets": ["alive", "kappa"]},
-        "its targets stand in another order",
     ),
     "the role of a column": (
         {"targets": ["alive", "kappa"]},
@@ -401,8 +406,9 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "the mechanism": ({}, {"mechanism": "laplace"}, "its noise is laplace, not gaussian"),
     "the calibration": (
         {"shares": {"xtx": 0.5, "xty": 0.25, "yty": 0.25}},
-        {"calibration": "classical"},
-        "its noise was calibrated as classical, not as analytic; its noise is larger",
+        {"calibration": "classical", "price": {"epsilon": 0.1, "delta": 1e-6}},
+        "its noise was calibrated as classical, not as analytic; "
+        "its price was epsilon 0.1 and delta 1e-06, not mu 0.05; its noise is larger",
     ),
     "the shares": (
         {},
@@ -439,6 +445,70 @@ def test_an_offer_names_exactly_what_differs(shelf: World, name: str) -> None:
     _, source = buy(api, asked | stored, "stored")
     offers = [{"release": source["id"], "difference": difference}]
     assert quote(api, asked) == {"stored_release": None, "derivable_from": None, "offers": offers}
+
+
+# What is stored, and what it answers as it stands.
+ANSWERED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "features in another order": ({}, {"features": ["weight", "age"]}),
+    "targets in another order": ({"targets": ["kappa", "alive"]}, {"targets": ["alive", "kappa"]}),
+    "features in another order, with levels": (
+        {"features": ["age", "region", "sex", "treated"]},
+        {"features": ["treated", "sex", "region", "age"]},
+    ),
+    "less precision": ({}, {"price": {"mu": 0.045}}),
+    "the same price in another notion": ({"price": {"mu": 0.0625}}, {"price": {"rho": 0.001953125}}),
+    "the same price as epsilon and delta": (
+        {"price": {"epsilon": 0.3, "delta": 1e-6}},
+        {"price": {"mu": own_price(GDP, GDP.units_of(Price(epsilon=0.3, delta=1e-6)))}},
+    ),
+    "shares that are the default ones": ({}, {"shares": {"xtx": 0.5, "xty": 0.415, "yty": 0.085}}),
+    "a larger norm by default": ({"rows": {"map": "ball"}}, {"rows": {"map": "ball"}, "features": ["weight", "age"]}),
+    "a published formula, with more noise": (
+        {"price": {"mu": 0.2}},
+        {"calibration": "classical", "price": {"epsilon": 0.1, "delta": 1e-6}},
+    ),
+}
+MAPS = [{"map": "ball", "norm": 1.1}, {"map": "box"}, {"map": "unit"}, {"map": "unit_xy"}]
+
+
+@pytest.mark.parametrize("name", ANSWERED)
+@pytest.mark.parametrize("rows", MAPS, ids=lambda rows: rows["map"])
+@pytest.mark.parametrize("more", [[], ["creatinine"]], ids=["every_row", "rows_left_out"])
+def test_the_same_columns_with_no_less_noise_are_answered_with_the_stored_bytes(
+    shelf: World, name: str, rows: dict[str, Any], more: list[str]
+) -> None:
+    first, change = (
+        {**ASKED, "rows": rows, **part} for part in (ANSWERED[name][0], {**ANSWERED[name][0], **ANSWERED[name][1]})
+    )
+    for request in (first, change):
+        request["features"] = [*more, *request["features"]]
+    api = shelf.api()
+    bought = api.post(RELEASES, json=first, key="first")
+    assert bought.status_code == 201, bought.text
+    before = shelf.account()
+    assert quote(api, change)["stored_release"] == bought.json()["id"]
+    answer = api.post(RELEASES, json=change, key="second")
+    assert (answer.status_code, answer.headers["curator-answer"]) == (200, "stored"), answer.text
+    assert answer.content == bought.content
+    assert shelf.account() == before  # no charge, and no entry
+    assert api.post(RELEASES, json=change, key="second").content == bought.content
+
+
+def test_of_several_answers_the_quietest_is_served_and_of_equal_ones_the_first(shelf: World) -> None:
+    api = shelf.api()
+    ids = [
+        buy(api, ASKED | {"price": {"mu": mu}, "fresh": True}, f"k{i}")[1]["id"]
+        for i, mu in enumerate([0.06, 0.1, 0.1])
+    ]
+    assert quote(api, ASKED)["stored_release"] == ids[1]
+    assert quote(api, ASKED | {"price": {"mu": 0.11}})["stored_release"] is None
+
+
+def test_columns_stand_in_the_order_of_the_manifest(shelf: World) -> None:
+    _, answer = buy(shelf.api(), WIDE | {"features": ["ward", "age", "sex"], "targets": ["kappa", "smoker"]}, "k")
+    assert answer["request"]["features"] == [column["name"] for column in answer["features"]] == ["age", "sex", "ward"]
+    assert answer["request"]["targets"] == ["smoker", "kappa"]
+    assert [term["name"] for term in answer["terms"]][:2] == ["(constant)", "age"]
 
 
 @pytest.mark.parametrize("rows", ["box", "ball"])
@@ -534,3 +604,115 @@ def test_the_same_request_in_two_private_hands_is_two_charges(shelf: World) -> N
     assert [kind for kind, _ in answers] == ["new", "new"]
     assert len({json.dumps(answer["statistics"]) for _, answer in answers}) == 2
     assert kinds(shelf).count("charge") == 2
+
+
+# --- The catalogue
+
+
+def test_a_page_shows_the_members_of_each_answer_and_reads_none(rich: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = rich.api()
+    bought = [buy(api, WIDE | {"features": ["age", name], "fresh": True}, name)[1] for name in ("sex", "alive")]
+    bought.append(buy(api, sub_request(WIDE, {"features": ["age"]}), "block")[1])
+    shown = [{name: answer[name] for name in SUMMARY} for answer in bought]
+    assert api.get(RELEASES).json() == {"releases": shown, "next": None}
+    first = api.get(f"{RELEASES}?limit=2").json()
+    assert first == {"releases": shown[:2], "next": str(bought[1]["receipt"]["sequence"])}
+    assert api.get(f"{RELEASES}?limit=2&after={first['next']}").json() == {"releases": shown[2:], "next": None}
+    monkeypatch.setattr("curator_service.releases.service.PAGE_BYTES_MAX", 1)
+    short = api.get(f"{RELEASES}?limit=1000").json()
+    assert (short["releases"], short["next"]) == (shown[:1], str(bought[0]["receipt"]["sequence"]))
+
+
+def test_releases_beyond_one_chunk_of_sequences_are_found(rich: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "CHUNK", 3)
+    monkeypatch.setattr(library, "_FEW", 1)
+    api = rich.api()
+    for i, name in enumerate(("sex", "alive", "ward", "smoker", "sex", "alive")):
+        buy(api, WIDE | {"features": ["age", name], "price": {"mu": 0.1 + i / 100}, "fresh": True}, f"k{i}")
+    for name in ("sex", "alive", "ward", "smoker"):
+        assert quote(api, WIDE | {"features": [name], "price": {"mu": 0.05}})["derivable_from"], name
+    assert len(quote(api, WIDE | {"features": ["age"], "price": {"mu": 1.0}})["offers"]) == 3
+    assert quote(api, WIDE | {"features": ["sex", "alive"], "price": {"mu": 0.01}})["derivable_from"] is None
+    assert rich.unbacked() == []
+
+
+def test_the_source_is_found_among_many_that_hold_the_columns_and_are_no_source(
+    shelf: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are, and however few of them are looked at together."""
+    monkeypatch.setattr(library, "_FEW", 1)
+    api = shelf.api()
+    for i in range(4):
+        buy(api, WIDE | {"features": ["age", "sex"], "targets": [], "statistics": ["xtx"], "fresh": True}, f"q{i}")
+    _, source = buy(api, WIDE | {"features": ["age", "sex"], "price": {"mu": 0.1}}, "source")
+    asked = WIDE | {"features": ["age"], "statistics": ["xty"], "price": {"mu": 0.02}}
+    assert quote(api, asked)["derivable_from"] == source["id"]
+
+
+@pytest.mark.parametrize("rows", ["box", "ball"])
+def test_an_analyst_stores_no_more_than_there_is_space_for(tmp_path: Path, rows: str) -> None:
+    with open_world(tmp_path, limit=Price(mu=3.0), noise=Distinct(), answer_bytes_max=2**20) as world:
+        api, ben = world.api(), world.api("ben")
+        world.sql("UPDATE answer_space SET bytes = 0")
+        asked = WIDE | {"rows": {"map": rows}}
+        size = api.post(QUOTES, json=asked).json()["answer_bytes"]
+        _, source = buy(api, asked, "first")
+        assert len(json.dumps(source["statistics"])) < size
+        after = api.post(QUOTES, json=asked).json()
+        assert (after["answer_bytes"], after["answer_bytes_left"]) == (size, 2**20 - size)
+        world.sql(f"UPDATE answer_space SET bytes = {2**20 - size + 1}")
+        before = world.account()
+        refused = problem(api.post(RELEASES, json=asked | {"fresh": True}, key="more"), "answer-space-exceeded", 409)
+        assert (refused["answer_bytes"], refused["answer_bytes_left"]) == (size, size - 1)
+        wide = {"fresh": True, "price": {"mu": 100.0}}
+        problem(api.post(RELEASES, json=asked | wide, key="both"), "answer-space-exceeded", 409)
+        assert (world.account(), kinds(world).count("charge")) == (before, 1)
+        assert buy(api, asked, "again")[0] == "stored"  # what is stored takes no more space
+        assert buy(ben, asked | {"fresh": True}, "his")[0] == "new"  # and the space is each analyst's own
+        world.sql("UPDATE answer_space SET bytes = 1048576")
+        block = asked | {"targets": [], "statistics": ["xtx"], "price": LOUD}
+        problem(api.post(RELEASES, json=block, key="block"), "answer-space-exceeded", 409)
+        assert_sound(world)
+
+
+def test_what_is_stored_is_listed_by_the_migration_as_it_was_listed_when_it_was_bought(rich: World) -> None:
+    private = register_private(rich, "ada")
+    api = rich.api()
+    buy(api, WIDE | {"features": ["age", "creatinine", "sex"], "targets": ["dose", "kappa"]}, "omitting")
+    buy(api, body(price={"mu": 0.1}), "ball")
+    buy(api, body(rows={"map": "unit"}, mechanism="laplace", price={"epsilon": 0.1}), "laplace")
+    buy(api, WIDE, "wide")
+    buy(api, sub_request(WIDE, {"features": ["sex"]}), "block")
+    buy(api, WIDE, "own", at=f"{private}/releases")
+    orders = {"release_listings": "sequence", "column_holders": "collection, name, chunk"}
+
+    def stored() -> list[list[Any]]:
+        return [rich.sql(f"SELECT * FROM {table} ORDER BY {order}") for table, order in orders.items()]
+
+    before = stored()
+    rich.curator.database.downgrade("0002")
+    rich.curator.database.upgrade()
+    assert stored() == before
+    ((counted,),) = rich.sql("SELECT sum(bytes) FROM answer_space")
+    ((length,),) = rich.sql("SELECT sum(length(answer)) FROM releases")
+    assert int(counted) == int(length)
+    assert rich.unbacked() == []
+
+
+def test_a_release_of_before_is_found_in_whatever_order_it_was_asked(
+    shelf: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier versions kept the caller's order and notion of the price, in the answer and in its digest."""
+    monkeypatch.setattr(preparation, "_in_order", lambda _dataset, columns: columns)
+    monkeypatch.setattr(
+        preparation, "_own_price", lambda _dataset, request: request.price.model_dump(exclude_none=True)
+    )
+    api, old = shelf.api(), ASKED | {"features": ["weight", "sex", "age"], "price": {"epsilon": 0.3, "delta": 1e-6}}
+    _, answer = buy(api, old, "old")
+    monkeypatch.undo()
+    assert answer["request"]["features"] == ["weight", "sex", "age"]
+    for i, change in enumerate(({}, {"features": ["age", "sex", "weight"]}, {"price": {"mu": 0.05}})):
+        assert buy(api, old | change, f"new{i}") == ("stored", answer)
+    assert buy(api, old, "old") == ("replayed", answer)
+    assert buy(api, old | {"targets": [], "statistics": ["xtx"], "price": {"mu": 0.01}}, "block")[0] == "derived"
+    assert_sound(shelf)

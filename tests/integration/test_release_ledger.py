@@ -9,7 +9,7 @@ from support import CountingNoise, World, body, open_world, problem
 
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
-from curator_service.releases import repository
+from curator_service.releases import catalogue, repository
 from curator_service.releases.schemas import ReleaseRequest
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -293,18 +293,18 @@ def test_a_refused_request_does_not_hide_an_answer_that_was_stored_meanwhile(
     """Whoever asks the same while the first is being bought joins it, also when it takes the last of the budget."""
     price = {"epsilon": 1.0, "delta": 1e-6}
     request = ReleaseRequest.model_validate(body(price=price, rows=rows))
-    find_by_request, state = repository.find_by_request, {"armed": True}
+    find_exact, state = catalogue.find_exact, {"armed": True}
     dataset = world.curator.datasets.list_all()[0]
     ben = next(p for p in world.curator.identity.list_principals() if p.role is Role.ANALYST and p.name == "ben")
     prepared = world.curator.releases.prepare(dataset, request)
 
     def bought_just_after(*arguments: object, **options: object) -> object:
-        found = find_by_request(*arguments, **options)  # type: ignore[arg-type]
+        found = find_exact(*arguments, **options)  # type: ignore[arg-type]
         if state.pop("armed", False):
             assert world.curator.releases.release(prepared, ben, "ben-key") is not None
         return found
 
-    monkeypatch.setattr(repository, "find_by_request", bought_just_after)
+    monkeypatch.setattr(catalogue, "find_exact", bought_just_after)
     answer = world.api().post(RELEASES, json=body(price=price, rows=rows), key="ada-key")
     assert (answer.status_code, answer.headers.get("curator-answer")) == (200, "stored"), answer.text
 
@@ -313,14 +313,14 @@ def test_a_refused_request_does_not_hide_an_answer_that_is_posted_in_this_instan
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It holds the last of the budget: it was running when the stored ones were looked at, and is stored after."""
-    gate, find_by_request = Gate(), repository.find_by_request
+    gate, find_exact = Gate(), catalogue.find_exact
     request = body(price={"epsilon": 1.0, "delta": 1e-6})
     with open_world(tmp_path, noise=gate) as world:
         assert world.api("ben").post(RELEASES, json=request, key="k", headers=ASYNC).status_code == 202
         gate.await_entry()
 
         def posted_just_after(*arguments: object, **options: object) -> object:
-            found = find_by_request(*arguments, **options)  # type: ignore[arg-type]
+            found = find_exact(*arguments, **options)  # type: ignore[arg-type]
             if not gate.opened.is_set():
                 gate.opened.set()
                 deadline = time.monotonic() + PATIENCE_S
@@ -328,7 +328,7 @@ def test_a_refused_request_does_not_hide_an_answer_that_is_posted_in_this_instan
                     time.sleep(0.01)
             return found
 
-        monkeypatch.setattr(repository, "find_by_request", posted_just_after)
+        monkeypatch.setattr(catalogue, "find_exact", posted_just_after)
         answer = world.api().post(RELEASES, json=request, key="ada-key")
         if answer.status_code != 200:
             problem(answer, "release-in-progress", 409)

@@ -73,8 +73,14 @@ def town(tmp_path: Path, postgres_url: str) -> Iterator[World]:
         yield made
 
 
+COLUMNS_OF_LISTINGS = (
+    "release_id, dataset_id, collection, sequence, shelf, members, xtx_diagonal, xtx_offdiagonal, xty, yty, "
+    "lambda_min, loudness, summary"
+)
+
+
 def forge_answer(world: World, sequence: int) -> str:
-    """Put an invented answer to Ada's request beside an entry; return its id."""
+    """Put an invented answer to Ada's request beside an entry, and list it as the quietest; return its id."""
     true = world.api().post(RELEASES, json=box(), key="one").json()
     receipt = true.pop("receipt")
     invented = true | {"id": "rel_" + "f" * 24}
@@ -88,16 +94,92 @@ def forge_answer(world: World, sequence: int) -> str:
         intrude(world, (ENTRY, ("town", sequence, payload, entry_hash(payload))))
     row = invented["id"], dataset, "town", sequence, receipt["request_digest"], text
     intrude(world, ("INSERT INTO releases VALUES (%s, %s, %s, %s, %s, %s)", row))
+    list_as_quietest(world, str(invented["id"]))
     return str(invented["id"])
 
 
+def list_as_quietest(world: World, release: str) -> None:
+    """List a release in the place of the one there is, without noise."""
+    ((sequence,),) = intrude(world, ("SELECT sequence FROM releases WHERE id = %s", (release,)))
+    copied = COLUMNS_OF_LISTINGS.replace("release_id", "%s").replace("sequence", "%s").replace("loudness", "0")
+    intrude(
+        world,
+        (
+            f"INSERT INTO release_listings ({COLUMNS_OF_LISTINGS}) SELECT {copied} FROM release_listings LIMIT 1",
+            (release, sequence),
+        ),
+        (
+            "INSERT INTO column_holders SELECT DISTINCT collection, name, %s / 8192, '1' FROM column_holders "
+            "ON CONFLICT DO NOTHING",
+            (sequence,),
+        ),
+    )
+
+
 @pytest.mark.parametrize("sequence", [0, -5, 2], ids=["before_the_chain", "far_before_it", "beside_another_entry"])
-def test_an_invented_answer_is_not_served(town: World, sequence: int) -> None:
+@pytest.mark.parametrize("asked", [box(), box(price={"mu": 0.01})], ids=["the_same", "less_precision"])
+def test_an_invented_answer_is_not_served(town: World, sequence: int, asked: dict[str, Any]) -> None:
     invented, ben = forge_answer(town, sequence), town.api("ben")
-    problem(ben.post(RELEASES, json=box(), key="his"), "ledger-unverified", 503)
+    assert ben.post(QUOTES, json=asked).json()["stored_release"] == invented
+    problem(ben.post(RELEASES, json=asked, key="his"), "ledger-unverified", 503)
     problem(ben.get(f"/v1/releases/{invented}"), "ledger-unverified", 503)
     problem(ben.post(RELEASES, json=box(fresh=True), key="next"), "ledger-unverified", 503)
     assert is_detected(town)
+
+
+@pytest.mark.parametrize(
+    ("change", "asked"),
+    [
+        ({"rows": {"map": "ball"}}, {}),
+        ({"features": ["age", "sex", "weight"], "price": {"mu": 0.01}}, {}),
+        ({"targets": ["alive"]}, {}),
+        ({"intercept": False}, {}),
+        ({"rows": {"map": "ball"}, "features": ["age", "sex", "weight"]}, {"features": ["age"], "price": {"mu": 0.01}}),
+    ],
+    ids=["other_rows", "other_columns", "another_target", "no_constant", "cut_out_of_other_rows"],
+)
+def test_a_true_answer_is_not_served_for_what_it_is_not(
+    town: World, change: dict[str, Any], asked: dict[str, Any]
+) -> None:
+    """Ada's answer is genuine, and is listed under Ben's request before the curator could list it itself."""
+    api, ben = town.api(), town.api("ben")
+    assert api.post(RELEASES, json=box(**change), key="other").status_code == 201
+    assert api.post(RELEASES, json=box(), key="asked").status_code == 201
+    # As the owner: the service itself can neither change a listing nor add a second one.
+    off, on = (f"ALTER TABLE release_listings {act} TRIGGER USER" for act in ("DISABLE", "ENABLE"))
+    places = "shelf, members, loudness, xtx_diagonal, xtx_offdiagonal, xty, yty, summary"
+    town.sql(
+        off,
+        f"UPDATE release_listings o SET ({places}) = (SELECT {places} FROM release_listings l WHERE sequence = "
+        "(SELECT max(sequence) FROM release_listings)) WHERE o.sequence < (SELECT max(sequence) FROM release_listings)",
+        on,
+    )
+    problem(ben.post(RELEASES, json=box(**asked), key="his"), "ledger-unverified", 503)
+    assert is_detected(town)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "UPDATE release_listings SET loudness = 0",
+        "DELETE FROM release_listings",
+        "DELETE FROM column_holders",
+        "UPDATE column_holders SET bits = '0'",
+        "UPDATE column_holders SET bits = substr(bits, 2)",
+        "UPDATE column_holders SET name = 'hidden'",
+        "UPDATE column_holders SET chunk = chunk + 1",
+        "INSERT INTO release_listings SELECT * FROM release_listings",
+    ],
+)
+def test_nobody_hides_a_stored_release_so_that_it_is_bought_again(town: World, act: str) -> None:
+    api = town.api()
+    for number, price in enumerate((0.02, 0.03)):
+        assert api.post(RELEASES, json=box(price={"mu": price}, fresh=True), key=f"k{number}").status_code == 201
+    with pytest.raises(psycopg.Error):
+        intrude(town, act)
+    assert api.post(RELEASES, json=box(features=["age"], price={"mu": 0.01}), key="k").headers["curator-answer"] == (
+        "derived"
+    )
 
 
 def test_an_invented_reconciliation_saves_nobody_a_write_off(town: World, tmp_path: Path, postgres_server: str) -> None:

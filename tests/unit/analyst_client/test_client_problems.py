@@ -11,6 +11,7 @@ from client_examples import AMOUNT, Curator, ask, compact, problem
 
 import analyst_client
 from analyst_client import (
+    AnswerSpaceError,
     AuthenticationError,
     BudgetExceededError,
     CuratorError,
@@ -52,6 +53,7 @@ ERROR_OF_SLUG = [
     ("reservation-ended", 409, ReservationEndedError),
     ("job-ended", 409, JobEndedError),
     ("dataset-closed", 409, DatasetClosedError),
+    ("answer-space-exceeded", 409, AnswerSpaceError),
     ("budget-exceeded", 409, BudgetExceededError),
     ("internal-error", 500, ServiceError),
     ("something-new", 418, ServiceError),
@@ -152,7 +154,7 @@ def test_problem_without_a_type_goes_by_its_status() -> None:
 
 def test_every_error_derives_from_one_base() -> None:
     errors = [getattr(analyst_client, name) for name in analyst_client.__all__ if name.endswith("Error")]
-    assert len(errors) == 23
+    assert len(errors) == 24
     assert all(issubclass(error, CuratorError) for error in errors)
 
 

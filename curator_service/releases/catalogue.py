@@ -1,0 +1,335 @@
+"""Queries of the library's catalogue: listings, which releases hold a column, and how much each analyst has stored."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_json
+from sqlalchemy import BigInteger, BindParameter, Connection, Double, bindparam, insert, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from curator_service.datasets.repository import Dataset
+from curator_service.db import Statement
+from curator_service.releases.listings import (
+    NOISE_NAMES,
+    SUMMARY,
+    Listing,
+    about_answer,
+    collection_of,
+    listing_of,
+    statistic_of,
+)
+from curator_service.releases.models import AnswerSpaceRow, ColumnHoldersRow, ListingRow
+from curator_service.releases.repository import StoredRelease
+
+CHUNK = 8192
+"""Sequences of one row of `column_holders`."""
+NAMED = 32
+"""Columns, or sequences, that one statement names."""
+_DECIDING = 8
+"""Of more columns so many decide who may hold them all."""
+_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The sequences of releases, as bits by chunk."""
+
+    bits: Mapping[int, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Count them."""
+        return sum(bits.bit_count() for bits in self.bits.values())
+
+    def __contains__(self, sequence: int) -> bool:
+        """Tell whether a release is among them."""
+        chunk, place = divmod(sequence, CHUNK)
+        return bool(self.bits.get(chunk, 0) >> place & 1)
+
+    def newest_first(self) -> Iterator[int]:
+        """Yield the sequences, the highest first."""
+        for chunk in sorted(self.bits, reverse=True):
+            bits = self.bits[chunk]
+            while bits:
+                place = bits.bit_length() - 1
+                yield chunk * CHUNK + place
+                bits ^= 1 << place
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A release as the catalogue has it."""
+
+    release_id: str
+    sequence: int
+    shelf: str
+    listing: Listing
+
+
+_NOISE = tuple(getattr(ListingRow, name) for name in NOISE_NAMES)
+_LISTED = (ListingRow.release_id, ListingRow.sequence, ListingRow.shelf, ListingRow.summary, *_NOISE)
+_SEQUENCE, _SHELF, _XTX = 1, 2, 5
+_OF_COLLECTION = ListingRow.collection == bindparam("collection")
+_MANY: list[BindParameter[Any]] = [bindparam(f"i{i}") for i in range(NAMED)]
+# The quietest of those that are as quiet as asked, in every statistic. No sum of theirs is larger: that finds the end.
+_EXACT = Statement(
+    select(ListingRow.release_id)
+    .where(
+        ListingRow.members == bindparam("members"),
+        ListingRow.loudness <= bindparam("loudness", type_=Double),
+        *(column <= bindparam(name, type_=Double) for name, column in zip(NOISE_NAMES, _NOISE, strict=True)),
+    )
+    .order_by(ListingRow.loudness, ListingRow.sequence)
+    .limit(1)
+)
+_QUIETEST_OF_SHELF = Statement(
+    select(ListingRow.xtx_offdiagonal, ListingRow.sequence)
+    .where(
+        ListingRow.shelf == bindparam("shelf"),
+        ListingRow.xtx_offdiagonal <= bindparam("most", type_=Double),
+        tuple_(ListingRow.xtx_offdiagonal, ListingRow.sequence)
+        > tuple_(bindparam("after", type_=Double), bindparam("after_sequence", type_=BigInteger)),
+    )
+    .order_by(ListingRow.xtx_offdiagonal, ListingRow.sequence)
+    .limit(_PAGE)
+)
+_BY_SEQUENCE = Statement(
+    select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence.in_(_MANY)).order_by(ListingRow.sequence.desc())
+)
+_SUMMARIES_OF_COLLECTION, _SUMMARIES_OF_DATASET = (
+    Statement(
+        select(ListingRow.sequence, ListingRow.summary)
+        .where(which, ListingRow.sequence > bindparam("after"))
+        .order_by(ListingRow.sequence)
+        .limit(bindparam("count"))
+    )
+    for which in (_OF_COLLECTION, ListingRow.dataset_id == bindparam("dataset"))
+)
+_FIND = Statement(
+    select(*(getattr(ListingRow, c.name) for c in ListingRow.__table__.columns)).where(
+        ListingRow.release_id == bindparam("release")
+    )
+)
+_INSERT = Statement(insert(ListingRow))
+_BITS = (ColumnHoldersRow.collection == bindparam("collection")) & ColumnHoldersRow.name.in_(_MANY)
+_HOLDERS = Statement(select(ColumnHoldersRow.chunk, ColumnHoldersRow.bits).where(_BITS))
+_HOLDERS_OF_CHUNK = Statement(
+    select(ColumnHoldersRow.name, ColumnHoldersRow.bits).where(_BITS, ColumnHoldersRow.chunk == bindparam("chunk"))
+)
+_SPACE = Statement(
+    select(AnswerSpaceRow.bytes).where(
+        AnswerSpaceRow.population == bindparam("population"), AnswerSpaceRow.principal_id == bindparam("principal")
+    )
+)
+
+
+class _SetBits(Statement):
+    """Write the bits of a column's chunk."""
+
+    def __init__(self) -> None:
+        super().__init__(insert(ColumnHoldersRow))
+
+    def _build(self, dialect: Any) -> Any:
+        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(ColumnHoldersRow)
+        return insertion.on_conflict_do_update(
+            index_elements=[ColumnHoldersRow.collection, ColumnHoldersRow.name, ColumnHoldersRow.chunk],
+            set_={"bits": insertion.excluded.bits},
+        )
+
+
+class _AddSpace(Statement):
+    """Count the bytes of an answer."""
+
+    def __init__(self) -> None:
+        super().__init__(insert(AnswerSpaceRow))
+
+    def _build(self, dialect: Any) -> Any:
+        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(AnswerSpaceRow)
+        return insertion.on_conflict_do_update(
+            index_elements=[AnswerSpaceRow.population, AnswerSpaceRow.principal_id],
+            set_={"bytes": AnswerSpaceRow.bytes + insertion.excluded.bytes},
+        )
+
+
+_SET_BITS, _ADD_SPACE = _SetBits(), _AddSpace()
+
+
+def _named(values: Sequence[object]) -> dict[str, object]:
+    """Fill the places of a statement's list; what is left over names the first again."""
+    return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(NAMED)}
+
+
+def find_exact(connection: Connection, members: str, asked: Listing) -> str | None:
+    """Return the quietest release of exactly the entries that are asked which is nowhere noisier, or None."""
+    most = {name: asked.sd.get(name, 0.0) for name in NOISE_NAMES}
+    row = _EXACT.first(connection, members=members, loudness=asked.loudness, **most)
+    return None if row is None else row[0]
+
+
+def find_holders(connection: Connection, collection: str, columns: Collection[str]) -> Holders:
+    """Return the releases, blocks of others aside, that hold the columns, in whatever role; by 8 of many."""
+    names = sorted(columns)[:_DECIDING]
+    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names)):
+        found[chunk] = found.get(chunk, -1) & int(bits, 16)
+        counts[chunk] = counts.get(chunk, 0) + 1
+    return Holders({chunk: bits for chunk, bits in found.items() if bits and counts[chunk] == len(names)})
+
+
+def iterate_newest(
+    connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int]
+) -> Iterator[Listed]:
+    """Yield some releases by their sequences, the newest first."""
+    for row in _BY_SEQUENCE.all(connection, collection=collection, **_named(sequences)) if sequences else ():
+        yield _listed(dataset, row)
+
+
+def iterate_sources(
+    connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int], *, shelf: str, xtx_max: float
+) -> Iterator[Listed]:
+    """Yield those of a shelf, by their sequences, with no more noise in XᵀX; the quietest of each batch first."""
+    for start in range(0, len(sequences), NAMED):
+        rows = _BY_SEQUENCE.all(connection, collection=collection, **_named(sequences[start : start + NAMED]))
+        found = [row for row in rows if row[_SHELF] == shelf and row[_XTX] <= xtx_max]
+        for row in sorted(found, key=lambda row: (row[_XTX], row[_SEQUENCE])):
+            yield _listed(dataset, row)
+
+
+def iterate_shelf(connection: Connection, shelf: str, *, xtx_max: float) -> Iterator[list[int]]:
+    """Yield pages of the sequences of a shelf, the quietest first, up to an amount of noise."""
+    after = -1.0, 0
+    while rows := _QUIETEST_OF_SHELF.all(
+        connection, shelf=shelf, most=xtx_max, after=after[0], after_sequence=after[1]
+    ):
+        yield [sequence for _noise, sequence in rows]
+        if len(rows) < _PAGE:
+            return
+        after = rows[-1][0], rows[-1][1]
+
+
+def list_summaries(
+    connection: Connection, *, collection: str | None, dataset_id: str, after: int, count: int, bytes_max: int
+) -> tuple[list[tuple[int, str]], bool]:
+    """Return sequences and summaries of releases in order, and whether there may be more.
+
+    Parameters
+    ----------
+    connection : Connection
+    collection : str or None
+        Of one reader; None for all of the dataset.
+    dataset_id : str
+    after, count : int
+    bytes_max : int
+        A page ends where its summaries are as long together.
+    """
+    page: list[tuple[int, str]] = []
+    size = 0
+    while len(page) < count and size < bytes_max:
+        wanted = min(count - len(page), 50)
+        last = page[-1][0] if page else after
+        if collection is None:
+            rows = _SUMMARIES_OF_DATASET.all(connection, dataset=dataset_id, after=last, count=wanted)
+        else:
+            rows = _SUMMARIES_OF_COLLECTION.all(connection, collection=collection, after=last, count=wanted)
+        for sequence, summary in rows:
+            if size >= bytes_max:
+                return page, True
+            page.append((sequence, summary))
+            size += len(summary)
+        if len(rows) < wanted:
+            return page, False
+    return page, True
+
+
+def catalogue_values(dataset: Dataset, principal_id: str, release: StoredRelease) -> dict[str, Any]:
+    """Return the row of a release's listing, from its own answer. A block stands on no shelf: nothing is cut out of it.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        If it is no answer about this dataset.
+    """
+    about = about_answer(release.answer)
+    listing, collection = listing_of(dataset, about), collection_of(dataset, principal_id)
+    return {
+        "release_id": release.id,
+        "dataset_id": dataset.id,
+        "collection": collection,
+        "sequence": release.sequence,
+        "shelf": listing.shelf(collection) if listing.derived_from is None else "",
+        "members": listing.members(collection),
+        **{name: listing.sd.get(name, 0.0) for name in NOISE_NAMES},
+        "loudness": listing.loudness,
+        "summary": to_json({name: about[name] for name in SUMMARY}).decode(),
+    }
+
+
+def is_listed(connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease) -> bool:
+    """Tell whether the catalogue has a release as its own answer states it; one that states no request has no place."""
+    row = _FIND.first(connection, release=release.id)
+    try:
+        values = catalogue_values(dataset, principal_id, release)
+    except (ValueError, KeyError, TypeError):
+        return row is None
+    if row is None:
+        return False
+    found = dict(zip(ListingRow.__table__.columns.keys(), row, strict=True))
+    summary, own = json.loads(found.pop("summary")), json.loads(values.pop("summary"))
+    if (found, summary) != (values, own):
+        return False
+    chunk, place = divmod(release.sequence, CHUNK)
+    names = [*own["request"]["features"], *own["request"]["targets"]] if values["shelf"] else []
+    held = _bits_of_chunk(connection, values["collection"], chunk, names)
+    return all(held.get(name, 0) >> place & 1 for name in names)
+
+
+def insert_listing(connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease) -> None:
+    """Add a release to the catalogue, in the unit of work that publishes it: the account is locked."""
+    values = catalogue_values(dataset, principal_id, release)
+    _INSERT.execute(connection, **values)
+    if values["shelf"]:
+        request = json.loads(values["summary"])["request"]
+        _note_columns(connection, values["collection"], [*request["features"], *request["targets"]], release.sequence)
+
+
+def _note_columns(connection: Connection, collection: str, names: Sequence[str], sequence: int) -> None:
+    chunk, place = divmod(sequence, CHUNK)
+    held = _bits_of_chunk(connection, collection, chunk, names)
+    for name in names:
+        bits = held.get(name, 0) | 1 << place
+        _SET_BITS.execute(connection, collection=collection, name=name, chunk=chunk, bits=f"{bits:x}")
+
+
+def _bits_of_chunk(connection: Connection, collection: str, chunk: int, names: Sequence[str]) -> dict[str, int]:
+    held: dict[str, int] = {}
+    for start in range(0, len(names), NAMED):
+        batch = _named(names[start : start + NAMED])
+        rows = _HOLDERS_OF_CHUNK.all(connection, collection=collection, chunk=chunk, **batch)
+        held |= {name: int(bits, 16) for name, bits in rows}
+    return held
+
+
+def find_space(connection: Connection, population: str, principal_id: str) -> int:
+    """Return how many bytes of answers an analyst has had stored, of one population."""
+    row = _SPACE.first(connection, population=population, principal=principal_id)
+    return 0 if row is None else row[0]
+
+
+def add_space(connection: Connection, population: str, principal_id: str, size: int) -> None:
+    """Count an answer that is being stored."""
+    _ADD_SPACE.execute(connection, population=population, principal_id=principal_id, bytes=size)
+
+
+def _listed(dataset: Dataset, row: Iterable[Any]) -> Listed:
+    release_id, sequence, shelf, summary, *noise = row
+    request = json.loads(summary)["request"]
+    stated = set(request["statistics"])
+    sd = {name: value for name, value in zip(NOISE_NAMES, noise, strict=True) if statistic_of(name) in stated}
+    listing = Listing(request, dataset.manifest.by_name, _distribution(request), sd)
+    return Listed(release_id, sequence, shelf, listing)
+
+
+def _distribution(request: Mapping[str, Any]) -> str:
+    return f"discrete_{request['mechanism']}"
