@@ -85,9 +85,11 @@ class Library:
             is_answer = sd is not None and _is_quiet_enough(sd, prepared, volume)
             if volume.request_digest != prepared.request_digest and not is_answer:
                 covering.append((volume, sd))
-        return [
-            Offer(volume.release_id, tell_difference(volume, prepared, sd)) for volume, sd in covering[-_OFFERS_MAX:]
-        ]
+        # First what another guess of the number of rows would have meant, so that nobody pays for two; then the last.
+        others = [found for found in covering if found[0].request_digest not in prepared.sibling_digests]
+        siblings = [found for found in covering if found[0].request_digest in prepared.sibling_digests][-2:]
+        offered = siblings + others[len(siblings) - _OFFERS_MAX :]
+        return [Offer(volume.release_id, tell_difference(volume, prepared, sd)) for volume, sd in offered]
 
     def _volumes(self, connection: Connection, dataset: Dataset) -> list[Volume]:
         after, volumes = self._shelves.get(dataset.id, (0, []))

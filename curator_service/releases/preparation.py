@@ -15,6 +15,7 @@ from curator_service.privacy.parts import Part, Statistic
 from curator_service.privacy.planning import GramPlan, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.problems import RequestInvalid
+from curator_service.releases.defaults import choose_row_map, default_row_maps
 from curator_service.releases.pace import public_duration_s
 from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
 
@@ -41,6 +42,8 @@ class Prepared:
         What the library of releases is searched by: everything that decides the answer.
     fingerprint : str
         What an idempotency key stands for: the same, and whether a fresh draw was asked for.
+    sibling_digests : tuple of str
+        Those of the same request under the other default row maps, where it names none.
     """
 
     dataset: Dataset
@@ -50,6 +53,7 @@ class Prepared:
     plan: GramPlan
     request_digest: str
     fingerprint: str
+    sibling_digests: tuple[str, ...]
 
     @property
     def is_immediate(self) -> bool:
@@ -93,7 +97,8 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         raise RequestInvalid.at(
             "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
         )
-    row_map, rows = _row_map(request, design)
+    rows = _rows(dataset, request, design)
+    row_map = make_row_map(rows)
     capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
     if needs_pass(design, row_map) and capacity * width**2 > PASS_WORK_MAX:
         raise RequestInvalid.at(
@@ -132,6 +137,11 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         plan=plan,
         request_digest=request_digest,
         fingerprint=fingerprint,
+        sibling_digests=tuple(
+            digest({**canonical, "rows": other}, dataset=dataset.id)
+            for other in (default_row_maps(design) if request.rows is None else ())
+            if other != rows
+        ),
     )
 
 
@@ -143,17 +153,35 @@ def _column(dataset: Dataset, name: str, pointer: str) -> Column:
     return column
 
 
-def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str, Any]]:
+def _rows(dataset: Dataset, request: ReleaseRequest, design: Design) -> dict[str, Any]:
+    """Return the row map as the canonical request states it, with defaults filled in."""
+    small = default_row_maps(design)[0]
+    if request.rows is None:
+        try:
+            plan = _plan(dataset, request, design, make_row_map(small), request.price.price)
+        except PlanError as error:
+            raise RequestInvalid.at(f"/{error.field}", str(error)) from None
+        return choose_row_map(
+            design,
+            stated_noise(plan.parts),
+            expected_rows=request.expected_rows,
+            row_capacity=dataset.manifest.row_capacity,
+        )
     if not isinstance(request.rows, BallRows):
-        return _UNSIZED[request.rows.map], {"map": request.rows.map}
+        return {"map": request.rows.map}
+    if request.rows.norm is None:
+        return small
     widest = math.sqrt(design.group_count)
-    beside = len(design.terms) - int(request.intercept)
-    norm = min(math.sqrt(1 + beside / 10), widest) if request.rows.norm is None else request.rows.norm
-    if norm > widest:
+    if request.rows.norm > widest:
         raise RequestInvalid.at(
             "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
         )
-    return Ball.of_norm(norm), {"map": "ball", "norm": norm}
+    return {"map": "ball", "norm": request.rows.norm}
+
+
+def make_row_map(rows: Mapping[str, Any]) -> RowMap:
+    """Return the row map that a canonical request states."""
+    return Ball.of_norm(rows["norm"]) if rows["map"] == "ball" else _UNSIZED[rows["map"]]
 
 
 def stated_noise(parts: tuple[Part, ...]) -> dict[str, float]:
