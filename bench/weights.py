@@ -3,10 +3,10 @@
 Under the row map `ball` the score's sampling covariance is s²Σw⁴xxᵀ. The client takes s²Σw²xxᵀ, which is never below.
 The first table has, for each default ball and set, true standard errors over assumed ones (no privacy noise), and how
 far weights move slopes from those of unweighted least squares, in true standard errors: in the median, and the slope
-that moves most. The second has the coverage of 95 % intervals on releases of the server's own code under the default row
-map for the right guess of rows, with the part of the variance that is privacy noise. Columns within [−1, 1]: uniform, at
-0.9 ± 0.05, at −0.95 ± 0.01, four of five values 0, lognormal beside the bound, and 0/1 with one in twenty. Prints
-Markdown.
+that moves most. The second has the coverage of 95 % intervals on releases of the server's own code, under the default
+row map for the right guess of rows, and the part of the variance that is privacy noise. Columns within [−1, 1]:
+uniform, at 0.9 ± 0.05, at −0.95 ± 0.01, four of five values 0, lognormal beside the bound, and 0/1 with one in twenty.
+Prints Markdown.
 
     python -m bench.weights [--data DIR] [--repeats 200] [--terms 1 3] [--rows 500 5000 50000]
 

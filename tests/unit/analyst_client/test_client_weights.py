@@ -93,3 +93,34 @@ def test_the_residual_variance_is_that_of_the_rows() -> None:
     residual = y - Z @ np.linalg.solve(Z.T @ Z, Z.T @ y)
     fit = OLS().fit(release_of(Z, y, np.zeros(2), np.ones(2)))
     assert fit.results_[0].scale == pytest.approx(residual @ residual / (w @ w - 3))
+
+
+@pytest.mark.parametrize(("norm", "noise", "said"), [(1.2, 0.5, True), (1.2, 60.0, False), (1.75, 0.5, False)])
+def test_a_small_norm_is_warned_of_where_noise_is_not_by_far_the_larger_error(
+    norm: float, noise: float, said: bool
+) -> None:
+    fit = OLS().fit(shrunk(norm, noise))
+    assert any("small norm" in text for text in fit.caveats()) == said
+    assert f"Rows longer than {norm:g} in scaled units" in str(fit.summary())
+
+
+def test_rows_that_all_count_alike_need_no_word() -> None:
+    for norm in (None, 2.0):  # the box, and a ball that holds the longest row
+        fit = OLS().fit(shrunk(norm, 0.5))
+        assert "count for less" not in str(fit.summary())
+        assert fit.caveats() == ()
+
+
+def shrunk(norm: float | None, noise: float) -> Release:
+    """Return a release of three uniform columns, shrunk to a norm."""
+    generator = np.random.default_rng(3)
+    X = np.column_stack([np.ones(5000), generator.uniform(-1.0, 1.0, (5000, 3))])
+    y = X @ [0.1, 0.3, -0.2, 0.0] + 0.2 * generator.standard_normal(5000)
+    w = np.ones(5000) if norm is None else np.minimum(1.0, norm / np.linalg.norm(X, axis=1))
+    A = (X * w[:, np.newaxis] ** 2).T @ X
+    xty = (X * w[:, np.newaxis] ** 2).T @ y
+    columns: list[str | Column] = [Column.numeric(name, -1, 1) for name in "abc"]
+    targets: list[str | Column] = [Column.numeric("y", -1, 1)]
+    return Release.from_arrays(
+        (A + A.T) / 2.0, xty, y**2 @ w**2, features=columns, targets=targets, noise=noise, norm=norm
+    )
