@@ -25,20 +25,19 @@ import numpy.typing as npt
 
 from analyst_client import AdaSSP, Noise, Release
 from analyst_client.inference.noise import NoiseLaw
+from bench.simulation import DELTA, ROW_CAPACITY, ROW_MAPS, STATISTICS
 from curator_service.privacy.accountant import GDP, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
-from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import default_shares, plan_gram
 from curator_service.releases.defaults import choose_row_map, default_row_maps
 from curator_service.releases.preparation import make_row_map, stated_noise
 
 Floats = npt.NDArray[np.float64]
-STATISTICS = (Statistic.XTX, Statistic.XTY, Statistic.YTY)
-NAMES = ("small", "wide", "box", "chosen")
+NAMES = (*ROW_MAPS, "chosen")
 EPSILONS = (0.3, 1.0, 3.0)
+BOUNDS = ("range", "middle 98 %", "loose")
 ROWS = (300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
-CAPACITY = 10**8
 NORMAL = NormalDist()
 QUANTILE = NORMAL.inv_cdf(0.975)
 
@@ -72,8 +71,8 @@ def noise_of(design: Design, rows: dict[str, float | str], epsilon: float) -> No
         design,
         make_row_map(rows),
         Adjacency.ADD_REMOVE,
-        row_capacity=CAPACITY,
-        price=Price(epsilon=epsilon, delta=1e-6),
+        row_capacity=ROW_CAPACITY,
+        price=Price(epsilon=epsilon, delta=DELTA),
         shares=default_shares(STATISTICS),
         accountant=GDP,
     )
@@ -146,7 +145,7 @@ def measure(data: Floats, draws: int) -> Iterator[tuple[float, dict[str, tuple[t
     for epsilon in EPSILONS:
         noises = [noise_of(design, rows, epsilon) for rows in maps]
         for n in ROWS:
-            chosen = choose_row_map(design, {"xty": noises[0].xty or 0.0}, expected_rows=n, row_capacity=CAPACITY)
+            chosen = choose_row_map(design, {"xty": noises[0].xty or 0.0}, expected_rows=n, row_capacity=ROW_CAPACITY)
             found = {
                 name: (intervals(of, noise, n, plain), risk(of, noise, n, plain, spread, draws))
                 for name, of, noise in zip(NAMES, mapped, noises, strict=False)
@@ -162,7 +161,7 @@ def main() -> None:
     options = parser.parse_args()
     print("| bounds | ε | row map | coverage | score | risk |")
     print("| --- | ---: | --- | ---: | ---: | ---: |")
-    for bounds in ("range", "middle 98 %", "loose"):
+    for bounds in BOUNDS:
         cells = []
         for path in sorted(options.data.glob("*/data.csv.gz")):
             cells += list(measure(scaled(np.loadtxt(path, delimiter=","), bounds), options.draws))

@@ -19,10 +19,12 @@ from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import default_shares, plan_gram
 from curator_service.privacy.samplers import SystemNoise
 from curator_service.privacy.statistics import compute_gram, split_gram
-from curator_service.releases.defaults import default_row_maps
+from curator_service.releases.defaults import choose_row_map, default_row_maps
 from curator_service.releases.preparation import make_row_map, stated_noise
 
 DELTA = 1e-6
+ROW_CAPACITY = 10**8
+ROW_MAPS = ("small", "wide", "box")
 STATISTICS = (Statistic.XTX, Statistic.XTY, Statistic.YTY)
 Floats = npt.NDArray[np.float64]
 
@@ -94,7 +96,8 @@ class Hospital:
         response = Column("y", ColumnType.NUMERIC, lower=-target_bound, upper=target_bound)
         self.columns = (*columns, response)
         self.design = make_design(columns, (response,), intercept=True)
-        chosen = default_row_maps(self.design)[("small", "wide", "box").index(rows)]
+        self.rows = rows
+        chosen = default_row_maps(self.design)[ROW_MAPS.index(rows)]
         self.norm: float | None = chosen.get("norm")
         self._map = make_row_map(chosen)
         stored = {
@@ -104,6 +107,18 @@ class Hospital:
         mapped = self._map.apply(code_rows(stored, self.design, n), self.design)
         total = len(self.design.terms) + 1
         self.statistics = split_gram(compute_gram([mapped], total), len(self.design.terms))
+
+    @classmethod
+    def by_default(
+        cls, features: Floats, target: Floats, epsilon: float, mechanism: Mechanism = Mechanism.GAUSSIAN
+    ) -> "Hospital":
+        """Return a hospital whose row map is the default at this price for the right guess of the number of rows."""
+        small = cls(features[:2], target[:2])
+        noise = small.release(epsilon, mechanism).noise
+        rows = choose_row_map(
+            small.design, {"xty": noise.xty or 0.0}, expected_rows=len(features), row_capacity=ROW_CAPACITY
+        )
+        return cls(features, target, rows=ROW_MAPS[default_row_maps(small.design).index(rows)])
 
     @cached_property
     def exact(self) -> Release:
@@ -124,7 +139,7 @@ class Hospital:
             self.design,
             self._map,
             Adjacency.ADD_REMOVE,
-            row_capacity=10**8,
+            row_capacity=ROW_CAPACITY,
             price=Price(epsilon=epsilon, delta=delta),
             shares=default_shares(STATISTICS, mechanism),
             accountant=GDP,

@@ -25,36 +25,25 @@ import numpy.typing as npt
 
 from analyst_client import OLS, EstimationError, Release
 from analyst_client.inference.pooling import pool
-from bench.simulation import Hospital
+from bench.norms import BOUNDS, scaled
+from bench.simulation import ROW_MAPS, Hospital
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.releases.defaults import choose_row_map, default_row_maps
+from curator_service.releases.defaults import default_row_maps
 
 Floats = npt.NDArray[np.float64]
 KINDS = ("uniform", "at 0.9", "at -0.95", "zero-inflated", "skewed", "0/1")
 EPSILONS = (0.3, 1.0, 3.0)
-NAMES = ("small", "wide", "box")
-ROW_CAPACITY = 10**8
 
 
 # --- Real sets -------------------------------------------------------------------------------------------------------
 
 
-def scaled(values: Floats, share: float) -> Floats:
-    """Scale columns to [−1, 1] by their range, or by that of their middle; constant ones are left out."""
-    lower, upper = np.quantile(values, [share, 1.0 - share], axis=0)
-    varies = upper > lower
-    lower, upper = lower[varies], upper[varies]
-    return np.clip((2.0 * values[:, varies] - lower - upper) / (upper - lower), -1.0, 1.0)
-
-
-def tightness(features: Floats, target: Floats, norm: float) -> tuple[Floats, Floats] | None:
+def tightness(features: Floats, target: Floats, norm: float) -> tuple[Floats, Floats]:
     """Return true over assumed standard errors, and shifts from unweighted coefficients in true standard errors."""
     X = np.column_stack([np.ones(len(features)), features])
     w = np.minimum(1.0, norm / np.linalg.norm(X, axis=1))
     Z, y = X * w[:, np.newaxis], target * w
     A = Z.T @ Z
-    if np.linalg.cond(A) > 1e8:
-        return None
     (equations,) = pool(Release.from_arrays((A + A.T) / 2.0, Z.T @ y, y @ y, norm=norm))
     assumed = equations.sampling_covariance(np.ones(1))
     inverse = np.linalg.inv(A)
@@ -71,16 +60,12 @@ def print_sets(folder: Path) -> None:
     print("| --- | ---: | --- | --- | ---: | ---: |")
     for path in sorted(folder.glob("*/data.csv.gz")):
         data = np.loadtxt(path, delimiter=",")
-        for bounds, share in (("range", 0.0), ("middle 98 %", 0.01)):
-            features, target = scaled(data[:, :-1], share), scaled(data[:, -1:], share)[:, 0]
-            for name, norm in zip(NAMES, norms(features.shape[1]), strict=False):
-                found = tightness(features, target, norm)
-                head = f"| {path.parent.name} | {len(data)} | {bounds} | {name} |"
-                if found is None:
-                    print(f"{head} singular | |")
-                    continue
-                ratio, shift = found[0][1:], found[1][1:]
-                print(f"{head} {ratio.min():.2f} to {ratio.max():.2f} | {np.median(shift):.1f}, {shift.max():.1f} |")
+        for bounds in BOUNDS[:2]:
+            rows = scaled(data, bounds)
+            for name, norm in zip(ROW_MAPS, norms(rows.shape[1] - 1), strict=False):
+                ratio, shift = (values[1:] for values in tightness(rows[:, :-1], rows[:, -1], norm))
+                numbers = f"{ratio.min():.2f} to {ratio.max():.2f} | {np.median(shift):.1f}, {shift.max():.1f}"
+                print(f"| {path.parent.name} | {len(data)} | {bounds} | {name} | {numbers} |", flush=True)
 
 
 def norms(d: int) -> list[float]:
@@ -118,19 +103,15 @@ def run_repeat(case: tuple[str, int, int, float, float, int]) -> tuple[str, floa
     features = draw(kind, n, d, generator)
     beta = np.r_[0.1, np.resize([0.3, -0.15], d)]
     target = beta[0] + features @ beta[1:] + residual_sd * generator.standard_normal(n)
-    first = Hospital(features[:2], target[:2])
-    design, noise = first.design, first.release(epsilon).noise
-    assert noise.xty is not None
-    rows = choose_row_map(design, {"xty": noise.xty}, expected_rows=n, row_capacity=ROW_CAPACITY)
-    name = NAMES[default_row_maps(design).index(rows)]
+    hospital = Hospital.by_default(features, target, epsilon)
     try:
-        fit = OLS().fit(Hospital(features, target, rows=name).release(epsilon))
+        fit = OLS().fit(hospital.release(epsilon))
         low, high = fit.conf_int()[1:].T
         private = float(np.median(fit.privacy_share[1:]))
     except EstimationError:
         low, high, private = np.full(d, -np.inf), np.full(d, np.inf), 1.0
     bounded = np.isfinite(high - low)
-    return name, float(np.mean((low <= beta[1:]) & (beta[1:] <= high))), float(np.mean(bounded)), private
+    return hospital.rows, float(np.mean((low <= beta[1:]) & (beta[1:] <= high))), float(np.mean(bounded)), private
 
 
 def print_coverage(options: argparse.Namespace) -> None:
