@@ -79,11 +79,11 @@ class Expectation:
 
     Notes
     -----
-    At the assumed statistics :math:`\Omega = s^2\kappa A + C(\beta)` and :math:`V = A^{-1}\Omega A^{-1}`. A release has
+    At the assumed statistics :math:`\Omega = s^2A + C(\beta)` and :math:`V = A^{-1}\Omega A^{-1}`. A release has
     :math:`\tilde A = A + E` instead, and estimates β with covariance V. With :math:`P = A^{-1}`,
     :math:`N(Z) = \mathrm{E}[EZE]` and :math:`V_C = PCP`, to second order in E
 
-    .. math:: \mathrm{E}\,\tilde P\tilde\Omega\tilde P = V + s^2\kappa PN(P)P + P\,N(V_C + V)\,P + PN(P)V_C + V_CN(P)P.
+    .. math:: \mathrm{E}\,\tilde P\tilde\Omega\tilde P = V + s^2PN(P)P + P\,N(V_C + V)\,P + PN(P)V_C + V_CN(P)P.
 
     Standard errors and half lengths are those at the assumed statistics, times the root of what its diagonal gains.
     Whether intervals are bounded is counted over draws of E, the same ones every time.

@@ -253,8 +253,7 @@ def _row_count(release: Release, own: FloatArray, rows: float | None) -> float:
         if rows is None:
             raise ValueError(f"release {release.id} has no constant to tell the number of rows: state rows=")
         return float(rows)
-    norm = release.request["rows"].get("norm") if release.row_map == "ball" else None
-    return max(float(own[0, 0]), float(np.trace(own)) / norm**2 if norm else 0.0)
+    return max(float(own[0, 0]), float(np.trace(own)) / release.norm**2 if release.norm else 0.0)
 
 
 def _definite(A: FloatArray, floor: float) -> FloatArray:

@@ -20,6 +20,7 @@ class ReleaseOptions(TypedDict, total=False):
     intercept: bool
     rows: Rows | None
     norm: float | None
+    expected_rows: int | None
     statistics: Sequence[str] | None
     shares: Mapping[str, float] | None
     mechanism: str | None
@@ -41,6 +42,7 @@ def release_body(
     intercept: bool = True,
     rows: Rows | None = None,
     norm: float | None = None,
+    expected_rows: int | None = None,
     statistics: Sequence[str] | None = None,
     shares: Mapping[str, float] | None = None,
     mechanism: str | None = None,
@@ -59,7 +61,11 @@ def release_body(
     if not intercept:
         body["intercept"] = False
     if rows is not None or norm is not None:
+        if expected_rows is not None:
+            raise ValueError("expected_rows chooses a row map where none is named: leave out rows and norm, or it")
         body["rows"] = row_map(rows, norm)
+    if expected_rows is not None:
+        body["expected_rows"] = int(expected_rows)
     if statistics is not None:
         body["statistics"] = as_names(statistics, "statistics")
     if shares is not None:

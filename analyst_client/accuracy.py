@@ -189,10 +189,10 @@ def expected_accuracy(
     Notes
     -----
     The formula is the delta method at the assumed moments, :math:`A^{-1}\Omega A^{-1}` with
-    :math:`\Omega = s^2\kappa A + C(\beta)`: sampling, with the weights' share κ that the estimators assume
-    (`Site.weight_shares`), and privacy noise. Half lengths are those of the score test's intervals. Both are corrected
-    for what noise in XᵀX adds to them, to second order; the share of releases with bounded intervals is counted over
-    draws of it. Where that share is 1 the formula agrees with releases to within some percent (docs/benchmarks.md).
+    :math:`\Omega = s^2A + C(\beta)`: sampling error, which is at most that where rows are weighted (`Site.sampling`),
+    and privacy noise. Half lengths are those of the score test's intervals. Both are corrected for what noise in XᵀX
+    adds to them, to second order; the share of releases with bounded intervals is counted over draws of it. Where that
+    share is 1 the formula agrees with releases to within some percent (docs/benchmarks.md).
 
     Examples
     --------
@@ -200,7 +200,7 @@ def expected_accuracy(
     >>> assumptions = Assumptions.of(QUOTE, rows=6000, residual_sd=0.5, coefficients={"lambda": 0.6})
     >>> expected = expected_accuracy(QUOTE, assumptions)
     >>> expected.describe("age")
-    'at the quoted ε = 1 expect ±0.00209 on age, 78 % of its variance privacy noise.'
+    'at the quoted ε = 1 expect ±0.0022 on age, 71 % of its variance privacy noise.'
     """
     expectation = Expectation(quote, assumptions, target, alpha)
     point = expectation.at()

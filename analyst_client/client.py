@@ -143,6 +143,7 @@ class CuratorClient:
         intercept: bool = True,
         rows: Rows | None = None,
         norm: float | None = None,
+        expected_rows: int | None = None,
         statistics: Sequence[str] | None = None,
         shares: Mapping[str, float] | None = None,
         mechanism: str | None = None,
@@ -173,6 +174,9 @@ class CuratorClient:
             Row map: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"``, or an object as on the wire.
         norm : float, optional
             Radius of the ball, in scaled units.
+        expected_rows : int, optional
+            Your guess of how many rows there are, from which a curator chooses the row map where none is named: a small
+            ball where noise is the larger error, a wide one or the box where sampling is.
         statistics : sequence of str, optional
             Of ``"xtx"``, ``"xty"``, ``"yty"``, ``"lambda_min"``.
         shares : mapping of str to float, optional
@@ -219,6 +223,7 @@ class CuratorClient:
             intercept=intercept,
             rows=rows,
             norm=norm,
+            expected_rows=expected_rows,
             statistics=statistics,
             shares=shares,
             mechanism=mechanism,

@@ -116,11 +116,11 @@ def epsilon_for(
     >>> from analyst_client._examples import QUOTE
     >>> assumptions = Assumptions.of(QUOTE, rows=6000, residual_sd=0.5, coefficients={"lambda": 0.6})
     >>> epsilon_for(0.005, "age", QUOTE, assumptions)  # doctest: +NORMALIZE_WHITESPACE
-    ±0.005 on age needs ε = 0.353 (µ = 0.0896, δ = 1e-06), 1.9 % of the budget;
-    at the quoted ε = 1 expect ±0.00209, 78 % of its variance privacy noise.
+    ±0.005 on age needs ε = 0.357 (µ = 0.0905, δ = 1e-06), 2 % of the budget;
+    at the quoted ε = 1 expect ±0.0022, 71 % of its variance privacy noise.
     >>> epsilon_for(0.0005, "age", QUOTE, assumptions)  # doctest: +NORMALIZE_WHITESPACE
-    ±0.0005 on age is out of reach at any ε: sampling error alone is ±0.000973 with 6,000 rows.
-    22,800 rows would do without privacy noise, 36,300 at the quoted ε = 1.
+    ±0.0005 on age is out of reach at any ε: sampling error alone is ±0.00119 with 6,000 rows.
+    34,100 rows would do without privacy noise, 45,000 at the quoted ε = 1.
     """
     prices = PriceScale(quote)
     prices.check_delta(delta)
@@ -181,7 +181,7 @@ def rows_for(
     >>> from analyst_client._examples import QUOTE
     >>> assumptions = Assumptions.of(QUOTE, rows=6000, residual_sd=0.5, coefficients={"lambda": 0.6})
     >>> rows_for(0.001, "age", QUOTE, assumptions)
-    ±0.001 on age needs 14,300 rows at the quoted ε = 1; with the assumed 6,000 expect ±0.00209.
+    ±0.001 on age needs 16,200 rows at the quoted ε = 1; with the assumed 6,000 expect ±0.0022.
     """
     expectation, j = _wanted(half_length, parameter, quote, assumptions, alpha, target)
     rows = _rows_needed(expectation, half_length, j)

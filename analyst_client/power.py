@@ -169,7 +169,7 @@ def power_table(
     >>> from analyst_client._examples import QUOTE
     >>> assumptions = Assumptions.of(QUOTE, rows=6000, residual_sd=0.5, coefficients={"lambda": 0.6})
     >>> power_table("age", [0.002, 0.004], QUOTE, assumptions).power.round(2).tolist()
-    [[0.06, 0.08], [0.1, 0.27], [0.47, 0.96], [0.91, 1.0]]
+    [[0.06, 0.08], [0.1, 0.27], [0.43, 0.95], [0.82, 1.0]]
     """
     prices = PriceScale(quote)
     strengths = [prices.strength(epsilon, delta) for epsilon in epsilons]
@@ -232,7 +232,7 @@ def sample_size_table(
     >>> from analyst_client._examples import QUOTE
     >>> assumptions = Assumptions.of(QUOTE, rows=6000, residual_sd=0.5, coefficients={"lambda": 0.6})
     >>> sample_size_table("age", [0.002, 0.004], QUOTE, assumptions, rows=[3000, 6000]).power.round(2).tolist()
-    [[0.17, 0.51], [0.47, 0.96]]
+    [[0.16, 0.49], [0.43, 0.95]]
     """
     counts = [assumptions.rows * factor for factor in ROW_FACTORS] if rows is None else [float(count) for count in rows]
     cases = _cases(parameter, effects, quote, assumptions, alpha, power, target)

@@ -113,6 +113,23 @@ class Release:
         return rows.get("map") if isinstance(rows, dict) else None
 
     @property
+    def norm(self) -> float | None:
+        """The norm R that longer rows were shrunk to under ``"ball"``, in scaled units; None under another row map."""
+        rows = self.request.get("rows")
+        norm = rows.get("norm") if isinstance(rows, dict) and rows.get("map") == "ball" else None
+        return float(norm) if isinstance(norm, int | float) else None
+
+    @property
+    def longest_squared(self) -> int:
+        """The squared norm of the longest possible row, in scaled units: 1 for the constant and for each column."""
+        return len({term.column for term in self.terms})
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether a row may count for less than another, because it is longer than the norm."""
+        return self.norm is not None and self.norm**2 < self.longest_squared
+
+    @property
     def people(self) -> tuple[str, str] | None:
         """Whose budget paid, as the receipt has it: the population's name, and the id of the curator's key."""
         if self.receipt is None:

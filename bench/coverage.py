@@ -1,9 +1,10 @@
 """Coverage and width of 95 % intervals on releases of the server's own code, and of textbook intervals on the same.
 
 Rows are drawn anew for each repeat, with known coefficients (`simulation.Truth`): uniform features that fill their
-bounds, or correlated normal ones with three deviations to the bound; default shares and row map, add_remove. Width is
-the half length of an interval over that of least squares without privacy on the same rows, in the median. A cell whose
-intervals are unbounded in some repeats counts those as covering, and its median may be infinite. Prints Markdown.
+bounds, or correlated normal ones with three deviations to the bound; default shares, add_remove, and the default row
+map for the right guess of rows. Width is the half length of an interval over that of least squares without privacy on
+the same rows, in the median. A cell whose intervals are unbounded in some repeats counts those as covering, and its
+median may be infinite. Prints Markdown.
 
     python -m bench.coverage [--repeats 200] [--rows 500 5000 50000] [--terms 3 10 30] [--noise gaussian laplace]
         [--methods fieller delta bootstrap naive]
@@ -67,10 +68,11 @@ def run_repeat(case: tuple[int, int, int, bool, tuple[str, ...], tuple[str, ...]
     seed, n, d, correlated, mechanisms, methods = case
     truth = Truth.of(d, correlated=correlated)
     rows = truth.draw(np.random.default_rng(seed), n)
-    hospital, without_privacy = Hospital(*rows), half_widths(*rows)
+    without_privacy = half_widths(*rows)
     found: list[tuple[object, ...]] = []
     for mechanism, epsilon in product(mechanisms, EPSILONS):
-        release = hospital.release(epsilon, Mechanism(mechanism))
+        noise = Mechanism(mechanism)
+        release = Hospital.by_default(*rows, epsilon, noise).release(epsilon, noise)
         for method in methods:
             start = time.perf_counter()
             low, high = intervals_of(release, method).T

@@ -74,9 +74,9 @@ VARIANTS = (
     Variant("the same, `analytic` Laplace", "m ± 2σ", NIEMINEN, EmpiricalBayes),
     Variant("row norms, with a constant", "declared", {"rows": "unit"}),
     Variant("`box`", "declared", {"rows": "box"}),
-    Variant("the default request", "declared"),
+    Variant("`ball`", "declared", {"rows": "ball"}),
     Variant("row norms (3.3)", "bought", {"rows": "unit", **NO_CONSTANT}),
-    Variant("the default request", "bought"),
+    Variant("`ball`", "bought", {"rows": "ball"}),
 )
 
 

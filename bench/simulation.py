@@ -17,12 +17,14 @@ from curator_service.privacy.lattice import to_stored
 from curator_service.privacy.mechanisms import STEP_DENOMINATOR, draw_noise, perturb
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import default_shares, plan_gram
-from curator_service.privacy.rows import Ball
 from curator_service.privacy.samplers import SystemNoise
 from curator_service.privacy.statistics import compute_gram, split_gram
-from curator_service.releases.preparation import stated_noise
+from curator_service.releases.defaults import choose_row_map, default_row_maps
+from curator_service.releases.preparation import make_row_map, stated_noise
 
 DELTA = 1e-6
+ROW_CAPACITY = 10**8
+ROW_MAPS = ("small", "wide", "box")
 STATISTICS = (Statistic.XTX, Statistic.XTY, Statistic.YTY)
 Floats = npt.NDArray[np.float64]
 
@@ -75,33 +77,55 @@ class Hospital:
     target : ndarray of shape (n,)
     feature_bound, target_bound : float
         Values are declared to lie within plus and minus these.
+    rows : {"small", "wide", "box"}
+        Which of the default row maps; see `default_row_maps`.
     """
 
     def __init__(
-        self, features: Floats, target: Floats, *, feature_bound: float = 1.0, target_bound: float = 1.5
+        self,
+        features: Floats,
+        target: Floats,
+        *,
+        feature_bound: float = 1.0,
+        target_bound: float = 1.5,
+        rows: str = "small",
     ) -> None:
         n, d = features.shape
         names = [f"x{j + 1}" for j in range(d)]
         columns = tuple(Column(name, ColumnType.NUMERIC, lower=-feature_bound, upper=feature_bound) for name in names)
         response = Column("y", ColumnType.NUMERIC, lower=-target_bound, upper=target_bound)
         self.columns = (*columns, response)
-        self._design = make_design(columns, (response,), intercept=True)
-        self.norm = math.sqrt(1 + d / 10)
-        self._map = Ball.of_norm(self.norm)
+        self.design = make_design(columns, (response,), intercept=True)
+        self.rows = rows
+        chosen = default_row_maps(self.design)[ROW_MAPS.index(rows)]
+        self.norm: float | None = chosen.get("norm")
+        self._map = make_row_map(chosen)
         stored = {
             column.name: to_stored(np.ascontiguousarray(values), column.lower, column.upper)
             for column, values in zip(self.columns, [*features.T, target], strict=True)
         }
-        rows = self._map.apply(code_rows(stored, self._design, n), self._design)
-        total = len(self._design.terms) + 1
-        self.statistics = split_gram(compute_gram([rows], total), len(self._design.terms))
+        mapped = self._map.apply(code_rows(stored, self.design, n), self.design)
+        total = len(self.design.terms) + 1
+        self.statistics = split_gram(compute_gram([mapped], total), len(self.design.terms))
+
+    @classmethod
+    def by_default(
+        cls, features: Floats, target: Floats, epsilon: float, mechanism: Mechanism = Mechanism.GAUSSIAN
+    ) -> "Hospital":
+        """Return a hospital whose row map is the default at this price for the right guess of the number of rows."""
+        small = cls(features[:2], target[:2])
+        noise = small.release(epsilon, mechanism).noise
+        rows = choose_row_map(
+            small.design, {"xty": noise.xty or 0.0}, expected_rows=len(features), row_capacity=ROW_CAPACITY
+        )
+        return cls(features, target, rows=ROW_MAPS[default_row_maps(small.design).index(rows)])
 
     @cached_property
     def exact(self) -> Release:
         """The exact statistics, which no analyst sees."""
         return self._release(
             {
-                "xtx": self.statistics.xtx[np.triu_indices(len(self._design.terms))].tolist(),
+                "xtx": self.statistics.xtx[np.triu_indices(len(self.design.terms))].tolist(),
                 "xty": self.statistics.xty.ravel().tolist(),
                 "yty": self.statistics.yty.tolist(),
             },
@@ -112,10 +136,10 @@ class Hospital:
         """Buy a release: (ε, 1e-6) with Gaussian noise, ε with Laplace noise."""
         delta = DELTA if mechanism is Mechanism.GAUSSIAN else None
         plan = plan_gram(
-            self._design,
+            self.design,
             self._map,
             Adjacency.ADD_REMOVE,
-            row_capacity=10**8,
+            row_capacity=ROW_CAPACITY,
             price=Price(epsilon=epsilon, delta=delta),
             shares=default_shares(STATISTICS, mechanism),
             accountant=GDP,
@@ -126,7 +150,7 @@ class Hospital:
         return self._release({statistic.value: values for statistic, values in noisy.values.items()}, noise)
 
     def _release(self, values: dict[str, list[int]], noise: Noise) -> Release:
-        d = len(self._design.terms)
+        d = len(self.design.terms)
         xtx = np.zeros((d, d))
         xtx[np.triu_indices(d)] = np.array(values["xtx"]) / STEP_DENOMINATOR
         xtx = np.triu(xtx) + np.triu(xtx, 1).T

@@ -116,7 +116,14 @@ def main() -> None:
                 found: dict[str, list[float]] = {"SSP": [], "AdaSSP": []}
                 for k, token in clients.items():
                     with CuratorClient(f"http://127.0.0.1:{server.port}", token, memory=None) as client:
-                        release = client.release(f"{name}-{k}", features, target="y", epsilon=epsilon, delta=DELTA)
+                        release = client.release(
+                            f"{name}-{k}",
+                            features,
+                            target="y",
+                            epsilon=epsilon,
+                            delta=DELTA,
+                            expected_rows=len(data),
+                        )
                     for estimator in (SSP(), AdaSSP()):
                         found[type(estimator).__name__].append(score(estimator, release, data[mask[:, k]]))
                 cells = [f"{statistics.median(r):.3f} / {min(r):.3f}" for r in (exact, *found.values())]

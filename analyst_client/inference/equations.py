@@ -15,7 +15,6 @@ from analyst_client.inference.score import ScoreRegion
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
-WEIGHT_MARGIN = 0.15
 SCALE_POINTS = 24
 """Equally likely values that stand for a residual variance which the privacy noise leaves uncertain."""
 
@@ -64,43 +63,21 @@ class Site:
         """The noise in the release's own units. Raise `EstimationError` when it is not stated."""
         return NoiseLaw.of(self.release.noise, len(self.xty))
 
-    @cached_property
-    def weight_shares(self) -> FloatArray:
-        r"""How much smaller than s²A the sampling covariance is, because rows were weighted: κ of each own term.
+    @property
+    def sampling(self) -> FloatArray:
+        r"""A bound of the sampling covariance of the score within a sum of sites, over s², of shape (D, D).
+
+        It is A, `overlap` times over where other releases may have the same rows.
 
         Notes
         -----
-        Weights w ≤ 1 that depend on x alone make it :math:`s^2\sum w^4xx^\top`, at most :math:`s^2A` with
-        :math:`A = \sum w^2xx^\top`, and the release does not hold the former. In the mean over rows
-        :math:`\sum w^4xx^\top \approx \kappa A` with κ the mean of w². Every row adds at most R² to tr A, so there are
-        at least tr A/R² rows, and κ is at most :math:`A_{00}R^2/\mathrm{tr}A`, with equality where all rows are
-        weighted. A margin of 0.15 (1 − κ) meets that κ varies with direction. For the constant and for 0/1 terms,
-        which rows of little weight may all lack, κ is 1: the safe side. With default norms the true standard errors of
-        slopes were 0.74 to 1.02 times those assumed on nine real sets, and up to 1.18 times on a tenth
-        (``bench/weights.py``); taking 1 throughout would overstate them by 15 to 90 %.
+        Weights w ≤ 1 that depend on x alone, those of the row map ``ball``, make the covariance :math:`s^2M` with
+        :math:`M = \sum w^4xx^\top`, and :math:`0 \preceq M \preceq A = \sum w^2xx^\top`. The release does not tell
+        where between the two: rows near the centers, whose weight is 1, may be the only ones in which a term varies. So
+        A is the least bound that holds for all rows. It moves with A when terms are moved or scaled, so standard errors
+        do not depend on where bounds are centred. How much larger than needed it is: ``bench/weights.py``.
         """
-        rows = self.release.request.get("rows")
-        norm = rows.get("norm") if isinstance(rows, dict) and rows.get("map") == "ball" else None
-        own, shares = self.release.xtx, np.ones(len(self.xty))
-        if norm is None or own is None or not self.release.has_constant:
-            return shares
-        trace = float(np.trace(own))
-        mean = min(max(own[0, 0], 0.0) * norm**2 / trace, 1.0) if trace > 0.0 else 1.0
-        shares[[term.kind == "numeric" for term in self.release.terms]] = mean + WEIGHT_MARGIN * (1.0 - mean)
-        return shares
-
-    @cached_property
-    def sampling(self) -> FloatArray:
-        """The sampling covariance of the score within a sum of sites, over s², of shape (D, D).
-
-        With the shares of weighted rows, and `overlap` times over where other releases may have the same rows.
-        """
-        own = self.release.xtx
-        if self.variance is not None or own is None:
-            return self.xtx
-        root = np.sqrt(self.weight_shares)
-        covariance: FloatArray = self.overlap * (self.to_common @ (own * np.outer(root, root)) @ self.to_common.T)
-        return covariance
+        return self.overlap * self.xtx
 
     def own(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients in the release's own units."""

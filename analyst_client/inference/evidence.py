@@ -35,8 +35,6 @@ class NoisyMoments:
     rows : float or None
         The number of rows; too small a number errs on the safe side. None: it is the constant's own noisy diagonal
         entry, under row weights the sum of their squares.
-    weight_shares : ndarray of shape (D,) or None
-        How much smaller than A/τ the covariance of Xᵀu is, because rows were weighted: see `Site.weight_shares`.
     weight : float
         Of the release in the sum of several; see `analyst_client.inference.pooling.pool`.
     weight_slope : float
@@ -60,7 +58,6 @@ class NoisyMoments:
     yty_variance: float
     constant: bool = True
     rows: float | None = None
-    weight_shares: FloatArray | None = None
     weight: float = 1.0
     weight_slope: float = 0.0
     to_common: FloatArray | None = None
@@ -213,7 +210,6 @@ def _moments(equations: Equations, site: Site, weight: float, slope: float) -> N
         float(law.yty) if known and law.yty is not None else math.inf,
         constant=release.has_constant,
         rows=None if release.has_constant else max(float(site.rows or 0.0), 1.0),
-        weight_shares=site.weight_shares,
         weight=weight,
         weight_slope=slope,
         to_common=None if np.array_equal(place, np.eye(len(place))) else place,

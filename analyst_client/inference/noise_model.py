@@ -323,10 +323,8 @@ def _corrected(moments: NoisyMoments) -> tuple[FloatArray, float]:
 
 def _sampling(moments: NoisyMoments) -> FloatArray:
     """Return the covariance of Xᵀu times τ, in the units of the evidence, of shape (D, D)."""
-    T, own = moments.place[:-1, :-1], moments.xtx
-    if moments.weight_shares is not None:
-        own = own * np.sqrt(np.outer(moments.weight_shares, moments.weight_shares))
-    sampling: FloatArray = T @ own @ T.T
+    T = moments.place[:-1, :-1]
+    sampling: FloatArray = T @ moments.xtx @ T.T
     return sampling
 
 

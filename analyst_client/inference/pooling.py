@@ -147,7 +147,7 @@ def noise_weighted(equations: Equations) -> Equations:
         shape = np.maximum(plain, 1e-3 * np.max(plain)) / (weights[private] @ counts)
         for k, count in zip(private, counts, strict=True):
             # the site's variance for one row, and that of its noise, both over the mean square of each term
-            sampled = variance * sites[k].overlap * float(np.sum(sites[k].weight_shares))
+            sampled = variance * sites[k].overlap * d
             noise = float(np.sum(np.diag(sites[k].noise_covariance(theta)) / shape))
             whole = count * sampled + noise
             weights[k] = count / whole if whole > 0.0 else 0.0

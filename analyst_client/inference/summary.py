@@ -25,6 +25,10 @@ FloatArray = NDArray[np.float64]
 CLIPPED_SHARE = 0.01
 RHAT_MAX, ESS_MIN = 1.01, 400.0
 WEAK_RATIO = 3.0
+SMALL_SHARE = 0.7
+"""Of the squared norm of the longest row: what is shrunk no further moves coefficients by little on real sets."""
+NOISE_DOMINATES = 0.8
+"""Share of privacy noise in each variance, below which a shift by weights of rows would be seen."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ def summarise_posterior(
         for name, *values in zip(results.names, *(map(float, column) for column in columns), strict=True)
     ]
     found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
+    found += weight_notes(results)
     found += [f"Warning: {text}" for text in posterior_warnings(results, drawn) + clipping_warnings(results)]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
@@ -156,6 +161,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
         "noise. Intervals and p-values invert the score test of the true coefficients (Fieller), whatever the "
         "estimator."
     ]
+    found += weight_notes(results)
     found += [f"Warning: {text}" for text in warnings_of(results, alpha)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
     if rays:
@@ -178,7 +184,34 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
                 f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): "
                 "what is fitted is an average of theirs, and the intervals do not hold their differences."
             )
-    return found + clipping_warnings(results)
+    return found + weight_warnings(results) + clipping_warnings(results)
+
+
+def weight_notes(results: TargetResults) -> list[str]:
+    """Return what the coefficients are of, where some curator gave less weight to long rows."""
+    norms = [site.release.norm or 0.0 for site in results.equations.sites if site.release.weighs_rows]
+    if not norms:
+        return []
+    return [
+        f"Rows longer than {number(min(norms))} in scaled units, the constant included, count for less: coefficients "
+        "are those of the best linear prediction of rows so weighted, which are those of unweighted rows only where "
+        "the model is exactly linear; standard errors are upper bounds."
+    ]
+
+
+def weight_warnings(results: TargetResults) -> list[str]:
+    """Return what to say where the weights of rows may move coefficients further than the noise does."""
+    small = any(
+        site.release.weighs_rows and (site.release.norm or 0.0) ** 2 < SMALL_SHARE * site.release.longest_squared
+        for site in results.equations.sites
+    )
+    if not small or np.min(results.privacy_share) >= NOISE_DOMINATES:
+        return []
+    return [
+        "rows were shrunk to a small norm, and privacy noise is not by far the larger error: where the model is not "
+        "exactly linear, coefficients may differ from those of unweighted rows by more than their standard errors. "
+        "Ask with a larger norm, or rows='box'; with expected_rows= and no row map the curator chooses."
+    ]
 
 
 def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:

@@ -97,6 +97,7 @@ _QUIETEST_OF_SHELF = Statement(
 _BY_SEQUENCE = Statement(
     select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence.in_(_MANY)).order_by(ListingRow.sequence.desc())
 )
+_BY_ID = Statement(select(*_LISTED).where(ListingRow.release_id == bindparam("release")))
 _SUMMARIES_OF_COLLECTION, _SUMMARIES_OF_DATASET = (
     Statement(
         select(ListingRow.sequence, ListingRow.summary)
@@ -165,6 +166,13 @@ def find_exact(connection: Connection, members: str, asked: Listing) -> str | No
     most = {name: asked.sd.get(name, 0.0) for name in NOISE_NAMES}
     row = _EXACT.first(connection, members=members, loudness=asked.loudness, **most)
     return None if row is None else row[0]
+
+
+def get_listed(connection: Connection, dataset: Dataset, release_id: str) -> Listed:
+    """Return a release that the catalogue has just named."""
+    row = _BY_ID.first(connection, release=release_id)
+    assert row is not None
+    return _listed(dataset, row)
 
 
 def find_holders(connection: Connection, collection: str, columns: Collection[str]) -> Holders:

@@ -9,8 +9,8 @@ offered under its own name, never in place of what was asked.
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from curator_service.privacy.design import Term
 from curator_service.privacy.parts import Statistic
 from curator_service.releases import catalogue
-from curator_service.releases.catalogue import Holders
+from curator_service.releases.catalogue import Holders, Listed
 from curator_service.releases.differences import tell_difference
 from curator_service.releases.listings import (
     NOISE_NAMES,
@@ -91,10 +91,15 @@ class Search:
             yield [sequence for sequence in page if sequence in self.holders]
 
     def list_offers(self) -> list[Offer]:
-        """Return some of the newest releases that hold every column of a request and are no answer to it."""
+        """Return some releases that hold every column of a request and are no answer to it.
+
+        First what another guess of the number of rows would have meant, so that nobody pays for two; then the newest.
+        """
         newest = list(islice(self.holders.newest_first(), _LOOKED_AT))
+        others = catalogue.iterate_newest(self.connection, self.dataset, self.collection, newest)
+        siblings = self._list_siblings()
         offers: list[Offer] = []
-        for listed in catalogue.iterate_newest(self.connection, self.dataset, self.collection, newest):
+        for listed in chain(siblings, (other for other in others if other not in siblings)):
             stored = listed.listing
             if not stored.covers(self.asked):
                 continue
@@ -104,6 +109,17 @@ class Search:
             if len(offers) == _OFFERS_MAX:
                 break
         return offers
+
+    def _list_siblings(self) -> list[Listed]:
+        """Return the quietest release of the same entries under each of the other default row maps."""
+        found = []
+        for rows in self.prepared.other_default_rows:
+            request = {**self.asked.request, "rows": rows}
+            wanted = replace(self.asked, request=request, sd=dict.fromkeys(NOISE_NAMES, math.inf))
+            release_id = catalogue.find_exact(self.connection, wanted.members(self.collection), wanted)
+            if release_id is not None:
+                found.append(catalogue.get_listed(self.connection, self.dataset, release_id))
+        return found
 
     @property
     def holders(self) -> Holders:

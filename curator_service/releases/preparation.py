@@ -16,6 +16,7 @@ from curator_service.privacy.parts import Part, Statistic
 from curator_service.privacy.planning import Bound, GramPlan, derive_bounds, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.problems import RequestInvalid
+from curator_service.releases.defaults import choose_row_map, default_row_maps
 from curator_service.releases.pace import public_duration_s
 from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
 
@@ -45,6 +46,8 @@ class Prepared:
         What tells that the same request is being worked on.
     fingerprint : str
         What an idempotency key stands for: the request as the caller stated it, and whether a fresh draw was asked for.
+    other_default_rows : tuple of dict
+        The other default row maps, where the request names none.
     """
 
     dataset: Dataset
@@ -54,6 +57,7 @@ class Prepared:
     plan: GramPlan
     request_digest: str
     fingerprint: str
+    other_default_rows: tuple[dict[str, Any], ...]
 
     @property
     def is_immediate(self) -> bool:
@@ -103,7 +107,8 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         Naming the place, the rule and what would have worked.
     """
     features, targets, design = _design(dataset, request)
-    row_map, rows = _row_map(request, design)
+    rows = _rows(dataset, request, design)
+    row_map = make_row_map(rows)
     capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
     if needs_pass(design, row_map) and capacity * width**2 > PASS_WORK_MAX:
         raise RequestInvalid.at(
@@ -121,7 +126,8 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         "features": list(request.features),
         "targets": list(request.targets),
         "intercept": request.intercept,
-        "rows": rows,
+        # Where the caller left it open it is the one default of before, so that the keys of before are known.
+        "rows": rows if request.rows or request.expected_rows else default_row_maps(design)[0],
         "statistics": [s.value for s in shares],
         "mechanism": request.mechanism,
         "calibration": request.calibration,
@@ -130,6 +136,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
     }
     canonical = stated | {
+        "rows": rows,
         "features": [column.name for column in features],
         "targets": [column.name for column in targets],
         "price": _own_price(dataset, request),
@@ -148,6 +155,9 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         plan=plan,
         request_digest=request_digest,
         fingerprint=fingerprint,
+        other_default_rows=tuple(
+            other for other in (default_row_maps(design) if request.rows is None else ()) if other != rows
+        ),
     )
 
 
@@ -159,7 +169,7 @@ def derive_stated(dataset: Dataset, request: ReleaseRequest) -> tuple[tuple[Boun
     RequestInvalid
     """
     *_, design = _design(dataset, request)
-    row_map, _ = _row_map(request, design)
+    row_map = make_row_map(_rows(dataset, request, design))
     return derive_bounds(
         design,
         row_map,
@@ -209,17 +219,35 @@ def _own_price(dataset: Dataset, request: ReleaseRequest) -> dict[str, float]:
     return stated if own is None else {dataset.accountant.notion: own}
 
 
-def _row_map(request: ReleaseRequest, design: Design) -> tuple[RowMap, dict[str, Any]]:
+def _rows(dataset: Dataset, request: ReleaseRequest, design: Design) -> dict[str, Any]:
+    """Return the row map as the canonical request states it, with defaults filled in."""
+    small = default_row_maps(design)[0]
+    if request.rows is None:
+        try:
+            plan = _plan(dataset, request, design, make_row_map(small), request.price.price)
+        except PlanError as error:
+            raise RequestInvalid.at(f"/{error.field}", str(error)) from None
+        return choose_row_map(
+            design,
+            stated_noise(plan.parts),
+            expected_rows=request.expected_rows,
+            row_capacity=dataset.manifest.row_capacity,
+        )
     if not isinstance(request.rows, BallRows):
-        return _UNSIZED[request.rows.map], {"map": request.rows.map}
+        return {"map": request.rows.map}
+    if request.rows.norm is None:
+        return small
     widest = math.sqrt(design.group_count)
-    beside = len(design.terms) - int(request.intercept)
-    norm = min(math.sqrt(1 + beside / 10), widest) if request.rows.norm is None else request.rows.norm
-    if norm > widest:
+    if request.rows.norm > widest:
         raise RequestInvalid.at(
             "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
         )
-    return Ball.of_norm(norm), {"map": "ball", "norm": norm}
+    return {"map": "ball", "norm": request.rows.norm}
+
+
+def make_row_map(rows: Mapping[str, Any]) -> RowMap:
+    """Return the row map that a canonical request states."""
+    return Ball.of_norm(rows["norm"]) if rows["map"] == "ball" else _UNSIZED[rows["map"]]
 
 
 def stated_noise(parts: tuple[Part, ...]) -> dict[str, float]:

@@ -56,7 +56,8 @@ class ReleaseRequest(BaseModel):
     features: Annotated[list[ColumnName], Field(min_length=1, max_length=200)]
     targets: Annotated[list[ColumnName], Field(max_length=50)] = []
     intercept: bool = True
-    rows: Annotated[BoxRows | BallRows | UnitRows, Field(discriminator="map")] = BallRows(map="ball")
+    rows: Annotated[BoxRows | BallRows | UnitRows, Field(discriminator="map")] | None = None
+    expected_rows: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     statistics: Annotated[list[_Statistic], Field(min_length=1, max_length=4)] | None = None
     mechanism: Annotated[Mechanism, Field(strict=False)] = Mechanism.GAUSSIAN
     calibration: Annotated[Calibration, Field(strict=False)] = Calibration.ANALYTIC
@@ -73,6 +74,8 @@ class ReleaseRequest(BaseModel):
                 both = name in self.features and name in self.targets
                 rule = "is a feature and a target; it can be one of them" if both else "is named twice"
                 raise ValueError(f"the column {name!r} {rule}")
+        if self.rows is not None and self.expected_rows is not None:
+            raise ValueError("expected_rows chooses a row map where none is named: leave out rows or expected_rows")
         if self.statistics is not None and len(set(self.statistics)) != len(self.statistics):
             raise ValueError("a statistic is named twice")
         needs_target = {Statistic.XTY, Statistic.YTY} & set(self.statistics or ())

@@ -198,6 +198,13 @@ def test_row_map_is_written_as_on_the_wire(rows: Any, norm: float | None, sent: 
     assert curator.bodies[0]["rows"] == sent
 
 
+def test_a_guess_of_the_number_of_rows_is_sent_in_place_of_a_row_map() -> None:
+    curator = Curator(released())
+    ask(curator.client(), expected_rows=6500)
+    assert curator.bodies[0]["expected_rows"] == 6500
+    assert "rows" not in curator.bodies[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -207,6 +214,8 @@ def test_row_map_is_written_as_on_the_wire(rows: Any, norm: float | None, sent: 
         ({"mu": 0.1}, "state one price"),
         ({"targets": ["kappa"]}, "target or targets"),
         ({"rows": "box", "norm": 1.0}, "norm goes with"),
+        ({"rows": "box", "expected_rows": 100}, "expected_rows chooses"),
+        ({"norm": 1.0, "expected_rows": 100}, "expected_rows chooses"),
         ({"statistics": "xtx"}, "statistics must be a list"),
         ({"idempotency_key": "with space"}, "idempotency_key"),
         ({"epsilon": float("nan")}, "finite number"),
