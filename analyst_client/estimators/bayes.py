@@ -12,7 +12,7 @@ from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import PosteriorDraws, sample_plugin_posterior, sample_posterior
 from analyst_client.inference.prior import Prior
-from analyst_client.inference.results import IntervalMethod, Solution, TargetResults
+from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
 from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.inference.summary import Summary, summarise_posterior
 
@@ -57,15 +57,22 @@ class PosteriorFit(LinearFit):
         raw: FloatArray = self._drawn_of(results).beta @ results.contrasts.T + results.offsets
         return raw
 
-    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "posterior") -> FloatArray:
+    def conf_int(
+        self, alpha: float = 0.05, method: IntervalMethod = "posterior", bound: Bound | None = None
+    ) -> FloatArray:
         """Return credible intervals, or with another `method` confidence intervals; see `LinearFit.conf_int`.
 
         ``"posterior"`` are equal-tailed intervals of the draws.
         """
-        return self._intervals(alpha, method)
+        return self._intervals(alpha, method, bound)
 
-    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
-        """Return a table of posterior means, deviations and intervals, with what the draws are worth."""
+    def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
+        """Return a table of posterior means, deviations and intervals, with what the draws are worth.
+
+        With a `bound` it is that of the score test's intervals under it, which have no prior.
+        """
+        if bound is not None:
+            return super().summary(alpha, target, bound)
         results = self._results_of(target)
         drawn = self._drawn_of(results)
         return summarise_posterior(repr(self), results, drawn, self.posterior_draws(target), alpha)

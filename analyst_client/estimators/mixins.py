@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
-from analyst_client.inference.results import Identification, IntervalMethod, TargetResults, TestResult
+from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import (
     Summary,
+    bound_warnings,
     glance,
     identification_warnings,
     posterior_warnings,
@@ -61,7 +62,9 @@ class InferenceMixin:
         found: FloatArray = self._of_each_target(lambda results: results.params)
         return found
 
-    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
+    def conf_int(
+        self, alpha: float = 0.05, method: IntervalMethod = "fieller", bound: Bound | None = None
+    ) -> FloatArray:
         r"""Return confidence intervals of the true coefficients, privacy noise included.
 
         Parameters
@@ -73,6 +76,10 @@ class InferenceMixin:
             not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
             refits least squares under fresh noise. ``"posterior"`` are credible intervals: the estimator's own where
             it has a posterior, else those of `BayesianRegression` with its default prior and a fixed seed.
+        bound : float or mapping of str to float, optional
+            What you know beforehand, with ``"fieller"``: the largest absolute value that any coefficient beside the
+            intercept can have, or one for each that is named, in raw units. It makes intervals finite that the release
+            alone leaves unbounded. They hold if the bound is true, and rest on it.
 
         Returns
         -------
@@ -83,20 +90,23 @@ class InferenceMixin:
         -----
         EstimationWarning
             When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it, or ``"posterior"`` and
-            that is mostly the prior's or its chains have not mixed.
+            that is mostly the prior's or its chains have not mixed. When no value of a parameter agrees with both the
+            `bound` and the release: its interval is then NaN.
 
         Raises
         ------
         EstimationError
-            When the release lacks what this needs: yᵀy, the noise, or a constant.
+            When the release lacks what this needs: yᵀy, the noise, or a constant. When no coefficients within the bound
+            agree with the release.
         """
-        return self._intervals(alpha, method)
+        return self._intervals(alpha, method, bound)
 
-    def _intervals(self, alpha: float, method: IntervalMethod) -> FloatArray:
+    def _intervals(self, alpha: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
         """Return what `conf_int` does, with its warnings, which are of the line that called it."""
-        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method))
+        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method, bound))
         said: list[str] = []
-        for results in self.results_:
+        for results, intervals in zip(self.results_, found.reshape(len(self.results_), -1, 2), strict=True):
+            said += bound_warnings(results, intervals)
             if method in {"delta", "bootstrap"}:
                 lead = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, "
                 said += [lead + text for text in identification_warnings(results, alpha)]
@@ -169,9 +179,12 @@ class InferenceMixin:
         """Say how far the data outweigh the noise, and what would bound the intervals."""
         return self._results_of(target).identification(alpha)
 
-    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
-        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks."""
-        return summarise(repr(self), self._results_of(target), alpha)
+    def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
+        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
+
+        With a `bound` its intervals are those of `conf_int` under it.
+        """
+        return summarise(repr(self), self._results_of(target), alpha, bound)
 
     def caveats(self, alpha: float = 0.05, target: str | None = None) -> tuple[str, ...]:
         """Return what makes the fit less sure than its numbers look, as `summary` says it; empty where nothing does.

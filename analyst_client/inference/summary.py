@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from analyst_client._html import element, facts, table, view
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.posterior import PosteriorDraws
-from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
 
@@ -78,7 +78,7 @@ class Summary:
         return self.as_html()
 
 
-def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Summary:
+def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound: Bound | None = None) -> Summary:
     """Summarise one target's fit."""
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
@@ -101,7 +101,10 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
     strength = results.identification(alpha)
     meter = number(strength.ratio) if strength.ratio < 100.0 else "above 100"
     stated.append(("identification", f"{meter} (intervals are bounded above 1)"))
-    sets = results.confidence_sets(alpha)
+    if bound is None:
+        sets = results.confidence_sets(alpha)
+    else:
+        sets = [ConfidenceSet("interval", *ends) for ends in results.bounded_intervals(bound, alpha).tolist()]
     rows = [
         (name, number(value), number(error), p_text(p), f"{share:.0%}", *bounds(found))
         for name, value, error, p, share, found in zip(
@@ -109,7 +112,11 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
         )
     ]
     heads = ("term", "coef", "std err", "p", "privacy", f"{percent_of(alpha)} from", "to")
-    return Summary(title, tuple(stated), heads, tuple(rows), tuple(notes(results, sets, alpha)))
+    said = notes(results, sets, alpha)
+    if bound is not None:
+        said.insert(1, f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true.")
+        said += [f"Warning: {text}" for text in bound_warnings(results, np.array([one.hull for one in sets]))]
+    return Summary(title, tuple(stated), heads, tuple(rows), tuple(said))
 
 
 def summarise_posterior(
@@ -136,6 +143,27 @@ def summarise_posterior(
     found += [f"Warning: {text}" for text in posterior_warnings(results, drawn) + clipping_warnings(results)]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
+
+
+def bound_warnings(results: TargetResults, intervals: FloatArray) -> list[str]:
+    """Return what to say where no value of a parameter agrees with a stated bound."""
+    empty = [name for name, (low, _) in zip(results.names, intervals, strict=True) if math.isnan(low)]
+    if not empty:
+        return []
+    return [f"no value of {', '.join(empty)} agrees with both the release and the stated bound: is the bound true?"]
+
+
+def bound_text(bound: Bound) -> str:
+    """Return a stated bound as text.
+
+    Examples
+    --------
+    >>> bound_text(2.0), bound_text({"age": 0.1})
+    ('2 for every coefficient beside the intercept', '0.1 for age')
+    """
+    if not isinstance(bound, Mapping):
+        return f"{number(bound)} for every coefficient beside the intercept"
+    return ", ".join(f"{number(limit)} for {name}" for name, limit in bound.items())
 
 
 def percent_of(alpha: float) -> str:
@@ -200,7 +228,8 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
     )
     return [
         f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {way_out}. "
-        "Fewer terms, or bounds that fit more closely, help as well."
+        "Fewer terms, or bounds that fit more closely, help as well. So does what you know of the coefficients' size: "
+        "conf_int(bound=…)."
     ]
 
 
