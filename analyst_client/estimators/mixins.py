@@ -76,10 +76,12 @@ class InferenceMixin:
             not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
             refits least squares under fresh noise. ``"posterior"`` are credible intervals: the estimator's own where
             it has a posterior, else those of `BayesianRegression` with its default prior and a fixed seed.
+            ``"random-effects"`` are of the mean over hospitals that differ: of a meta-analysis of their own fits.
         bound : float or mapping of str to float, optional
-            What you know beforehand, with ``"fieller"``: the largest absolute value that any coefficient beside the
-            intercept can have, or one for each that is named, in raw units. It makes intervals finite that the release
-            alone leaves unbounded. They hold if the bound is true, and rest on it.
+            What you know beforehand, with ``"fieller"``. By name: the largest absolute value of a coefficient, in raw
+            units. A number: the root of the sum of squares of all effects, in units of the target, where the effect of
+            a term is what it adds from the middle of its declared bounds to an end. It makes intervals finite that the
+            release alone leaves unbounded. They hold if the bound is true, and rest on it.
 
         Returns
         -------

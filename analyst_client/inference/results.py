@@ -12,20 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
+from analyst_client.inference.agreement import random_effects
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import PosteriorDraws, sample_posterior
 from analyst_client.inference.quantiles import student_quantile
-from analyst_client.inference.score import ConfidenceSet, critical_value, joint_critical_value, p_value
+from analyst_client.inference.score import ConfidenceSet, StatedBounds, critical_value, joint_critical_value, p_value
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.inference.units import raw_units
 
 FloatArray = NDArray[np.float64]
-IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior"]
+IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-effects"]
 INTERVAL_METHODS = get_args(IntervalMethod)
 Bound = float | Mapping[str, float]
-"""The largest absolute value of every coefficient beside the intercept, or of each named one, in raw units."""
+"""The size of all coefficients beside the intercept together, or of each named one, in raw units."""
 JOINT_SHARE = 0.2
 """Part of the error of an interval under a stated bound that the joint test of all coefficients may make."""
 
@@ -148,9 +149,9 @@ class TargetResults:
 
     @property
     def dof(self) -> float:
-        """Residual degrees of freedom, Σw² − D. Raise `EstimationError` when it is not positive."""
+        """Residual degrees of freedom, Σw² − D. Raise `EstimationError` below 1, where no quantile says anything."""
         dof = self.equations.scale.dof
-        if dof <= 0.0:
+        if dof < 1.0:
             raise EstimationError(
                 f"the release tells of {self.equations.rows:.1f} rows, and has {len(self.names)} terms: too few"
             )
@@ -233,7 +234,7 @@ class TargetResults:
         The score test's own region may not be cut by the bound: its one degree of freedom is what minimising over all
         other coefficients leaves, and where the bound stops that minimum it leaves more.
         """
-        limits, d = self._limits(bound), len(self.names)
+        (bounds, limits), d = self._stated(bound), len(self.names)
         sets = self.confidence_sets((1.0 - JOINT_SHARE) * check_alpha(alpha))
         whole = np.eye(d)
         equations = self.equations.of_contrasts(whole)
@@ -245,9 +246,7 @@ class TargetResults:
             equations.joint_excess_kurtosis(whole),
             None if spreads is None else spreads.mean(axis=0),
         )
-        stated = np.isfinite(limits)
-        rows, offsets = self.contrasts[stated] / limits[stated, np.newaxis], self.offsets[stated] / limits[stated]
-        outer = equations.region.outer_intervals(self.contrasts, critical, rows, offsets)
+        outer = equations.region.outer_intervals(self.contrasts, critical, bounds)
         if outer is None:
             raise EstimationError(
                 "no coefficients within the stated bound agree with the release: the bound is too small, or the linear "
@@ -259,17 +258,26 @@ class TargetResults:
         found[found[:, 0] > found[:, 1]] = np.nan
         return found
 
-    def _limits(self, bound: Bound) -> FloatArray:
-        """Return the P limits, infinite where none is stated. Raise `ValueError` for what is no bound."""
-        first = int(self.equations.has_constant)
-        named = dict.fromkeys(self.names[first:], bound) if not isinstance(bound, Mapping) else dict(bound)
+    def _stated(self, bound: Bound) -> tuple[StatedBounds, FloatArray]:
+        """Return what is bounded, and limits of the P parameters. Raise `ValueError` for what is no bound."""
+        equations, first = self.equations, int(self.equations.has_constant)
+        named = dict(bound) if isinstance(bound, Mapping) else {}
         unknown = sorted(set(named) - set(self.names))
-        if unknown or not named:
+        if unknown or bound == {}:
             raise ValueError(f"there is no parameter {', '.join(unknown)} to bound; there are {', '.join(self.names)}")
-        for limit in named.values():
+        for limit in named.values() if isinstance(bound, Mapping) else [bound]:
             if not (isinstance(limit, Real) and not isinstance(limit, bool) and limit > 0.0 and math.isfinite(limit)):
                 raise ValueError(f"a bound must be finite and positive, in raw units, not {limit!r}")
-        return np.array([named.get(name, np.inf) for name in self.names], dtype=np.float64)
+        if isinstance(bound, Mapping):
+            limits = np.array([named.get(name, np.inf) for name in self.names], dtype=np.float64)
+            stated = np.flatnonzero(np.isfinite(limits))
+            rows, offsets = self.contrasts[stated] / limits[stated, np.newaxis], self.offsets[stated] / limits[stated]
+            return StatedBounds(rows, offsets, stated), limits
+        size = float(bound) / equations.target.scale  # of the scaled slopes
+        slopes = np.eye(len(self.names))[first:]
+        limits = size * np.abs(np.diag(self.contrasts))
+        limits[:first] = np.inf
+        return StatedBounds(slopes / size, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64)), limits
 
     def conf_int(
         self, alpha: float = 0.05, method: IntervalMethod = "fieller", bound: Bound | None = None
@@ -286,6 +294,9 @@ class TargetResults:
             return np.column_stack([self.params - half, self.params + half])
         if method == "posterior":
             return self.posterior_interval(alpha)
+        if method == "random-effects":
+            center, half = random_effects(self.equations, self.contrasts, check_alpha(alpha))
+            return np.column_stack([center - half, center + half]) + self.offsets[:, np.newaxis]
         if method == "bootstrap":
             centre = self.contrasts @ self.equations.solution
             off = bootstrap_solutions(self.equations) @ self.contrasts.T - centre

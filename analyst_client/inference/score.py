@@ -40,7 +40,7 @@ class ConfidenceSet:
         return (self.lower, self.upper) if self.is_bounded else (-np.inf, np.inf)
 
     def cut(self, lower: float, upper: float) -> tuple[float, float]:
-        """Return the smallest interval that holds its values from `lower` to `upper`; a lower end above the other for none.
+        """Return the smallest interval that holds its values from `lower` to `upper`; ends in wrong order for none.
 
         Examples
         --------
@@ -60,6 +60,25 @@ class ConfidenceSet:
         if self.kind == "interval":
             return bool(self.lower <= value <= self.upper)
         return self.kind == "line" or bool(value <= self.lower or value >= self.upper)
+
+
+@dataclass(frozen=True, eq=False)
+class StatedBounds:
+    r"""How large coefficients can be, as an analyst states it.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m, D)
+        r.
+    offsets : ndarray of shape (m,)
+        o.
+    groups : ndarray of int, of shape (m,)
+        In each group :math:`\sum_j(r_j^\top\theta + o_j)^2 \le 1`.
+    """
+
+    rows: FloatArray
+    offsets: FloatArray
+    groups: NDArray[np.int64]
 
 
 class ScoreRegion:
@@ -143,9 +162,7 @@ class ScoreRegion:
         half = np.sqrt(np.where(bounded, np.maximum(radius * width, 0.0), np.inf))
         return np.where(bounded, center, np.nan), half
 
-    def outer_intervals(
-        self, contrasts: FloatArray, critical: float, rows: FloatArray, offsets: FloatArray
-    ) -> FloatArray | None:
+    def outer_intervals(self, contrasts: FloatArray, critical: float, bounds: "StatedBounds") -> FloatArray | None:
         r"""Return intervals that hold :math:`c^\top\theta` of every θ in the region that obeys stated bounds.
 
         Parameters
@@ -153,9 +170,7 @@ class ScoreRegion:
         contrasts : ndarray of shape (P, D)
         critical : float
             Of the joint statistic of all D coefficients.
-        rows : ndarray of shape (m, D)
-        offsets : ndarray of shape (m,)
-            The bounds are :math:`|r_j^\top\theta + o_j| \le 1`.
+        bounds : StatedBounds
 
         Returns
         -------
@@ -164,11 +179,11 @@ class ScoreRegion:
 
         Notes
         -----
-        With :math:`q_0(\theta) \le 0` the region and :math:`q_j(\theta) = (r_j^\top\theta + o_j)^2 - 1`, a θ that
-        obeys all of them has :math:`q_0 + \sum\lambda_jq_j \le 0` for every :math:`\lambda \ge 0` (the
-        S-procedure [2]_). Where that quadric is an ellipsoid its shadow is closed form, and holds what is asked: the
-        search for good multipliers, one end at a time, can only make an interval shorter, never wrong. It begins at
-        the best common multiplier. An end moves with :math:`\log\lambda_j` as :math:`\lambda_jq_j` at the point of
+        With :math:`q_0(\theta) \le 0` the region and :math:`q_j(\theta) \le 0` the bounds, a θ that obeys all
+        of them has :math:`q_0 + \sum\lambda_jq_j \le 0` for every :math:`\lambda \ge 0` (the S-procedure [2]_).
+        Where that quadric is an ellipsoid its shadow is closed form, and holds what is asked: the search for good
+        multipliers, one end at a time, can only make an interval shorter, never wrong. It begins at the best common
+        multiplier. An end moves with :math:`\log\lambda_j` as :math:`\lambda_jq_j` at the point of
         the ellipsoid that is farthest out, so multipliers of bounds that are broken there grow, and others shrink.
 
         References
@@ -176,14 +191,15 @@ class ScoreRegion:
         .. [2] S. Boyd, L. Vandenberghe, "Convex optimization", 2004, appendix B.
         """
         a = np.concatenate([contrasts, -contrasts]) @ self._basis
-        rows, offsets = rows * (1.0 - BOUND_SLACK), offsets * (1.0 - BOUND_SLACK)
-        u, t = rows @ self._basis, rows @ self.theta + offsets
+        u = (1.0 - BOUND_SLACK) * bounds.rows @ self._basis
+        t = (1.0 - BOUND_SLACK) * (bounds.rows @ self.theta + bounds.offsets)
+        member = (bounds.groups[:, np.newaxis] == np.unique(bounds.groups)).astype(np.float64)
         size = float(np.sum(self._mu) / np.sum(u**2)) + 1.0 / critical
-        multipliers = np.empty((len(a), len(u)))
+        multipliers = np.empty((len(a), member.shape[1]))
         best = np.full(len(a), np.inf)
         for common in critical * size * np.logspace(-6.0, 6.0, 49):
-            tried = np.full((1, len(u)), common)
-            out = self._farthest(a, critical, u, t, tried)
+            tried = np.full((1, member.shape[1]), common)
+            out = self._farthest(a, critical, u, t, member, tried)
             if out is None:
                 return None
             multipliers = np.where((out[0] < best)[:, np.newaxis], tried, multipliers)
@@ -191,7 +207,7 @@ class ScoreRegion:
         found = np.isfinite(best)
         tried = multipliers[found]
         for _ in range(MULTIPLIER_STEPS if found.any() else 0):
-            out = self._farthest(a[found], critical, u, t, tried)
+            out = self._farthest(a[found], critical, u, t, member, tried)
             if out is None:
                 return None
             best[found] = np.minimum(best[found], out[0])
@@ -200,22 +216,29 @@ class ScoreRegion:
         return ends[::-1].T
 
     def _farthest(
-        self, a: FloatArray, critical: float, u: FloatArray, t: FloatArray, multipliers: FloatArray
+        self,
+        a: FloatArray,
+        critical: float,
+        u: FloatArray,
+        t: FloatArray,
+        member: FloatArray,
+        multipliers: FloatArray,
     ) -> tuple[FloatArray, FloatArray] | None:
-        r"""Return how far :math:`a^\top\eta` goes on ellipsoids of `outer_intervals`, and :math:`|r^\top\theta + o|` there.
+        r"""Return how far :math:`a^\top\eta` goes on ellipsoids of `outer_intervals`, and the bounds' sizes there.
 
-        Of shapes (n,) and (n, m), for multipliers of shape (n, m) or (1, m); infinite where there is no ellipsoid, None
+        Of shapes (n,) and (n, G), for multipliers of shape (n, G) or (1, G); infinite where there is no ellipsoid, None
         where one is empty.
         """
-        form = np.einsum("nj,ji,jk->nik", multipliers, u, u)
+        rows = multipliers @ member.T
+        form = np.einsum("nj,ji,jk->nik", rows, u, u)
         form[:, np.arange(len(self._mu)), np.arange(len(self._mu))] += 1.0 - critical * self._mu
         eigenvalues, vectors = np.linalg.eigh(form)
         definite = eigenvalues[:, 0] > 1e-10 * eigenvalues[:, -1]
         root = vectors / np.sqrt(np.where(definite[:, np.newaxis], eigenvalues, 1.0))[:, np.newaxis, :]
         inverse = root @ root.swapaxes(1, 2)
-        center = np.einsum("nij,nj->ni", inverse, critical * self._slope - (multipliers * t) @ u)
+        center = np.einsum("nij,nj->ni", inverse, critical * self._slope - (rows * t) @ u)
         allowed = critical * (1.0 + center @ self._slope * 2.0 + center**2 @ self._mu) - np.sum(center**2, axis=1)
-        over = (center @ u.T + t) ** 2 - 1.0
+        over = (center @ u.T + t) ** 2 @ member - 1.0
         radius = allowed - np.sum(multipliers * over, axis=1)
         if np.any(definite & (radius < -1e-9 * (critical + np.sum(multipliers * np.abs(over), axis=1)))):
             return None
@@ -224,7 +247,7 @@ class ScoreRegion:
         radius = np.maximum(radius, 0.0)
         far = center + direction * np.sqrt(radius / np.where(width > 0.0, width, 1.0))[:, np.newaxis]
         reach = np.where(definite, np.sum(center * a, axis=1) + np.sqrt(radius * width), np.inf)
-        return reach, np.abs(far @ u.T + t)
+        return reach, np.sqrt((far @ u.T + t) ** 2 @ member)
 
     def _quadratics(
         self, contrasts: FloatArray, critical: FloatArray

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from analyst_client._html import element, facts, table, view
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
+from analyst_client.inference.equations import Equations
 from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Rows = list[tuple[str, ...]]
 FloatArray = NDArray[np.float64]
 CLIPPED_SHARE = 0.01
+DISAGREEMENT = 0.01
 RHAT_MAX, ESS_MIN = 1.01, 400.0
 WEAK_RATIO = 3.0
 
@@ -159,10 +161,10 @@ def bound_text(bound: Bound) -> str:
     Examples
     --------
     >>> bound_text(2.0), bound_text({"age": 0.1})
-    ('2 for every coefficient beside the intercept', '0.1 for age')
+    ('2 for the effects of all terms together', '0.1 for age')
     """
     if not isinstance(bound, Mapping):
-        return f"{number(bound)} for every coefficient beside the intercept"
+        return f"{number(bound)} for the effects of all terms together"
     return ", ".join(f"{number(limit)} for {name}" for name, limit in bound.items())
 
 
@@ -199,14 +201,24 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
             "sd say nothing. Prediction intervals allow for it."
         )
-    if len(results.equations.sites) > 1:
-        agreement = heterogeneity_test(results.equations)
-        if agreement.pvalue < 0.05:
-            found.append(
-                f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): "
-                "what is fitted is an average of theirs, and the intervals do not hold their differences."
-            )
-    return found + clipping_warnings(results)
+    return found + agreement_warnings(results.equations) + clipping_warnings(results)
+
+
+def agreement_warnings(equations: Equations) -> list[str]:
+    """Return what to say where releases do not tell of the same coefficients, as far as they tell at all."""
+    if len(equations.sites) < 2:
+        return []
+    try:
+        agreement = heterogeneity_test(equations)
+    except EstimationError:  # of releases without yᵀy, say
+        return []
+    if agreement.pvalue >= DISAGREEMENT:
+        return []
+    return [
+        f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): what is "
+        "fitted is an average of theirs, and the intervals do not hold their differences. "
+        "conf_int(method='random-effects') does, and leave_one_site_out() shows who differs."
+    ]
 
 
 def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:

@@ -112,6 +112,7 @@ def test_zero_one_terms_that_light_rows_alone_tell_of_are_on_the_safe_side() -> 
     assert np.mean(covered) >= 0.92
 
 
+@pytest.mark.filterwarnings("ignore:the releases do not tell")  # by chance, in one of a hundred
 def test_a_site_of_pure_noise_does_not_void_the_fit() -> None:
     theta = np.array([0.2, 0.5, -0.4])
     for seed in range(60):

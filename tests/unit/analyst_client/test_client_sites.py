@@ -10,7 +10,18 @@ import statsmodels.api as sm
 from client_examples import release_of_rows
 from sklearn.linear_model import Ridge as ScikitRidge
 
-from analyst_client import OLS, AdaSSP, Column, EmpiricalBayes, EstimationError, Noise, Release, Ridge, ridge_path
+from analyst_client import (
+    OLS,
+    AdaSSP,
+    Column,
+    EmpiricalBayes,
+    EstimationError,
+    EstimationWarning,
+    Noise,
+    Release,
+    Ridge,
+    ridge_path,
+)
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
 
@@ -252,7 +263,8 @@ def test_heterogeneity_is_found_where_it_is_and_p_is_uniform_where_it_is_not() -
     below = np.mean([test.pvalue < 0.1 for test in same])
     assert below <= 0.1 + 3.5 * math.sqrt(0.09 / 60)
     assert np.mean([test.pvalue > 0.5 for test in same]) > 0.25
-    other = OLS().fit([hospital(1, 2000, noise=QUIET), hospital(2, 2000, noise=QUIET, beta=BETA + 0.2)])
+    with pytest.warns(EstimationWarning, match="do not tell of the same coefficients"):
+        other = OLS().fit([hospital(1, 2000, noise=QUIET), hospital(2, 2000, noise=QUIET, beta=BETA + 0.2)])
     assert other.heterogeneity_test().pvalue < 1e-3
     with pytest.raises(EstimationError, match="several releases"):
         OLS().fit(hospital(1, noise=QUIET)).heterogeneity_test()
