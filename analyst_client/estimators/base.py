@@ -17,6 +17,7 @@ from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
+from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.summary import agreement_warnings, posterior_warnings
@@ -161,7 +162,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
         for fitted in self.results_:
             hospitals = fitted.equations.hospitals or fitted.equations  # public rows may differ, and are anchored
-            for text in posterior_warnings(fitted, fitted.solution.posterior) + agreement_warnings(hospitals):
+            drawn = fitted.solution.posterior
+            said = posterior_warnings(fitted, drawn) if isinstance(drawn, PosteriorDraws) else []
+            for text in said + agreement_warnings(hospitals):
                 warnings.warn(text, EstimationWarning, stacklevel=2)
         return self
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
+from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import (
@@ -112,7 +113,7 @@ class InferenceMixin:
             if method in {"delta", "bootstrap"}:
                 lead = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, "
                 said += [lead + text for text in identification_warnings(results, alpha)]
-            elif method == "posterior" and results.solution.posterior is None:  # else `fit` has warned
+            elif method == "posterior" and not isinstance(results.solution.posterior, PosteriorDraws):  # as `fit` has
                 said += posterior_warnings(results, results.posterior)
         for text in said:
             warnings.warn(text, EstimationWarning, stacklevel=3)

@@ -91,7 +91,8 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
         stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
     low, high = results.rsquared_interval(alpha)
     stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
-    stated.append(("residual sd", number(math.sqrt(results.scale))))
+    hidden = results.equations.scale.unbiased[results.main_site] <= 0.0 < results.equations.scale.noise_sd.max()
+    stated.append(("residual sd", "–" if hidden else number(math.sqrt(results.scale))))
     if len(results.names) > int(results.equations.has_constant):
         test = results.f_test()
         stated.append(
@@ -246,13 +247,15 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
 
 
 def posterior_warnings(results: TargetResults, drawn: PosteriorDraws | NormalPosterior | None) -> list[str]:
-    """Return why draws from a posterior, if it is one of draws, are not to be believed, or tell of the prior alone."""
-    found = []
-    if not isinstance(drawn, PosteriorDraws):
-        return []
+    """Return why a posterior is not to be believed, or tells of the prior alone."""
+    found: list[str] = []
+    if drawn is None:
+        return found
     dominated = [name for name, is_so in zip(results.names, drawn.prior_dominated, strict=True) if is_so]
     if dominated:
         found.append(f"the posterior of {', '.join(dominated)} is mostly the prior's: the release says little.")
+    if isinstance(drawn, NormalPosterior):
+        return [f"{text} Its intervals may miss much, those of 'fieller' do not." for text in found]
     if np.max(drawn.rhat) > RHAT_MAX or np.min(drawn.ess) < ESS_MIN:
         found.append("the chains have not mixed: draw more, or look at their traces.")
     return found

@@ -435,7 +435,7 @@ def test_weighted_rows_make_intervals_shorter_than_the_safe_side() -> None:
 
 def test_estimators_are_scikit_learns_kind_of_objects() -> None:
     release = noisy()
-    for estimator in (OLS(), EmpiricalBayes(), Ridge("marginal-likelihood"), AdaSSP()):
+    for estimator in (OLS(), EmpiricalBayes(), Ridge(5.0), AdaSSP()):
         fit = estimator.fit(release)
         copy = pickle.loads(pickle.dumps(fit))
         assert np.array_equal(copy.conf_int(), fit.conf_int())
