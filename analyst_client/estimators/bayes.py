@@ -17,6 +17,7 @@ from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.inference.summary import Summary, summarise_posterior
 
 FloatArray = NDArray[np.float64]
+SHORT_BY = 1.2
 
 
 class PosteriorFit(LinearFit):
@@ -75,7 +76,8 @@ class PosteriorFit(LinearFit):
             return super().summary(alpha, target, bound)
         results = self._results_of(target)
         drawn = self._drawn_of(results)
-        return summarise_posterior(repr(self), results, drawn, self.posterior_draws(target), alpha)
+        draws = self.posterior_draws(target)
+        return summarise_posterior(repr(self), results, drawn, draws, alpha, self._own_caveats(results))
 
     def to_inference_data(self, target: str | None = None) -> Any:
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.
@@ -159,6 +161,20 @@ class RobustPrivateRegression(PosteriorFit):
 
     def _sample(self, equations: Equations) -> PosteriorDraws:
         return sample_plugin_posterior(Evidence.of(equations), self.prior, self.draws, self.chains, self.seed)
+
+    def _own_caveats(self, results: TargetResults) -> list[str]:
+        """Compare its deviations with the standard errors of least squares, privacy noise included."""
+        known = np.sum((results.contrasts @ results.equations.region.covariance()) * results.contrasts, axis=1)
+        ratios = np.sqrt(known) / results.bse
+        short = [(name, ratio) for name, ratio in zip(results.names, ratios, strict=True) if ratio > SHORT_BY]
+        if not short:
+            return []
+        named = ", ".join(f"{name} by {ratio:.1f}" for name, ratio in short)
+        return [
+            "this posterior takes the released statistics for exact: with the privacy noise in them, least squares has "
+            f"standard errors larger than its deviations, of {named} times. Its intervals miss the truth; those of "
+            "BayesianRegression, and conf_int(method='fieller'), know the noise."
+        ]
 
 
 def as_inference_data(

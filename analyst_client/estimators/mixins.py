@@ -192,11 +192,16 @@ class InferenceMixin:
     def caveats(self, alpha: float = 0.05, target: str | None = None) -> tuple[str, ...]:
         """Return what makes the fit less sure than its numbers look, as `summary` says it; empty where nothing does.
 
-        Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, a posterior
-        that is mostly the prior's.
+        Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, standard
+        errors that assume one residual variance, a posterior that is mostly the prior's.
         """
         results = self._results_of(target)
-        return (*warnings_of(results, alpha), *posterior_warnings(results, results.solution.posterior))
+        posterior = posterior_warnings(results, results.solution.posterior)
+        return (*warnings_of(results, alpha), *posterior, *self._own_caveats(results))
+
+    def _own_caveats(self, results: TargetResults) -> list[str]:
+        """Return what to say of this estimator alone."""
+        return []
 
     def tidy(self, alpha: float = 0.05) -> "pd.DataFrame":
         """Return a data frame with one row for each parameter and target. Needs pandas."""

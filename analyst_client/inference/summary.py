@@ -25,6 +25,7 @@ Rows = list[tuple[str, ...]]
 FloatArray = NDArray[np.float64]
 CLIPPED_SHARE = 0.01
 DISAGREEMENT = 0.01
+PRIVACY_SHARE = 0.8
 RHAT_MAX, ESS_MIN = 1.01, 400.0
 WEAK_RATIO = 3.0
 
@@ -123,7 +124,12 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
 
 
 def summarise_posterior(
-    estimator: str, results: TargetResults, drawn: PosteriorDraws, draws: FloatArray, alpha: float = 0.05
+    estimator: str,
+    results: TargetResults,
+    drawn: PosteriorDraws,
+    draws: FloatArray,
+    alpha: float = 0.05,
+    caveats: Sequence[str] = (),
 ) -> Summary:
     """Summarise one target's posterior, of which `draws` are the parameters in raw units."""
     target = results.equations.target
@@ -143,7 +149,8 @@ def summarise_posterior(
         for name, *values in zip(results.names, *(map(float, column) for column in columns), strict=True)
     ]
     found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
-    found += [f"Warning: {text}" for text in posterior_warnings(results, drawn) + clipping_warnings(results)]
+    said = [*posterior_warnings(results, drawn), *clipping_warnings(results), *caveats]
+    found += [f"Warning: {text}" for text in said]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
 
@@ -185,7 +192,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
     found = [
         "Standard errors hold sampling and privacy noise; 'privacy' is the share of each variance that is privacy "
         "noise. Intervals and p-values invert the score test of the true coefficients (Fieller), whatever the "
-        "estimator."
+        "estimator. All of them take rows for independent: several rows of one person count as persons."
     ]
     found += [f"Warning: {text}" for text in warnings_of(results, alpha)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
@@ -202,7 +209,20 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
             "sd say nothing. Prediction intervals allow for it."
         )
-    return found + agreement_warnings(results.equations) + clipping_warnings(results)
+    return found + agreement_warnings(results.equations) + clipping_warnings(results) + variance_warnings(results)
+
+
+def variance_warnings(results: TargetResults) -> list[str]:
+    """Return which standard errors rest on the assumption of one residual variance, because noise does not hide it."""
+    first = int(results.equations.has_constant)
+    pairs = zip(results.names[first:], results.privacy_share[first:], strict=True)
+    sampled = [name for name, share in pairs if share < PRIVACY_SHARE]
+    if not sampled:
+        return []
+    return [
+        f"the standard errors of {', '.join(sampled)} are sampling errors in good part, and assume one residual "
+        "variance, which a release cannot check: where residuals are wider for some rows they may be half of the truth."
+    ]
 
 
 def agreement_warnings(equations: Equations) -> list[str]:
