@@ -13,12 +13,14 @@ from analyst_client.columns import Column, Term
 from analyst_client.design import design_matrix, map_rows
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.mixins import InferenceMixin
+from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
+from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
-from analyst_client.inference.summary import posterior_warnings
+from analyst_client.inference.summary import agreement_warnings, posterior_warnings
 from analyst_client.inference.units import raw_units
 from analyst_client.release import Release
 
@@ -124,12 +126,13 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         Warns
         -----
         EstimationWarning
-            When a posterior is mostly the prior's, or its chains have not mixed. See also `caveats`.
+            When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
+            coefficients. See also `caveats`.
 
         Raises
         ------
         EstimationError
-            When the releases do not determine the fit.
+            When the releases do not determine the fit, or one of them cannot be sums over rows.
         ValueError
             When a hyper-parameter is out of range, there is no such target, or releases do not fit together.
         """
@@ -137,6 +140,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         first = pooled[0]
         results, found = [], []
         for equations in pooled:
+            check_plausible(equations)
             results.append(TargetResults(equations, self._solve(equations)))
             found.append([getattr(self, name) for name in self._target_attributes])
         self.results_, self.fitted_params_ = tuple(results), self.get_params()
@@ -157,7 +161,10 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         self.coef_ = raw[:, 1:] if several else raw[0, 1:]
         self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
         for fitted in self.results_:
-            for text in posterior_warnings(fitted, fitted.solution.posterior):
+            hospitals = fitted.equations.hospitals or fitted.equations  # public rows may differ, and are anchored
+            drawn = fitted.solution.posterior
+            said = posterior_warnings(fitted, drawn) if isinstance(drawn, PosteriorDraws) else []
+            for text in said + agreement_warnings(hospitals):
                 warnings.warn(text, EstimationWarning, stacklevel=2)
         return self
 

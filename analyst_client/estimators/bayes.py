@@ -12,11 +12,12 @@ from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import PosteriorDraws, sample_plugin_posterior, sample_posterior
 from analyst_client.inference.prior import Prior
-from analyst_client.inference.results import IntervalMethod, Solution, TargetResults
+from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
 from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.inference.summary import Summary, summarise_posterior
 
 FloatArray = NDArray[np.float64]
+SHORT_BY = 1.2
 
 
 class PosteriorFit(LinearFit):
@@ -57,18 +58,26 @@ class PosteriorFit(LinearFit):
         raw: FloatArray = self._drawn_of(results).beta @ results.contrasts.T + results.offsets
         return raw
 
-    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "posterior") -> FloatArray:
+    def conf_int(
+        self, alpha: float = 0.05, method: IntervalMethod = "posterior", bound: Bound | None = None
+    ) -> FloatArray:
         """Return credible intervals, or with another `method` confidence intervals; see `LinearFit.conf_int`.
 
         ``"posterior"`` are equal-tailed intervals of the draws.
         """
-        return self._intervals(alpha, method)
+        return self._intervals(alpha, method, bound)
 
-    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
-        """Return a table of posterior means, deviations and intervals, with what the draws are worth."""
+    def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
+        """Return a table of posterior means, deviations and intervals, with what the draws are worth.
+
+        With a `bound` it is that of the score test's intervals under it, which have no prior.
+        """
+        if bound is not None:
+            return super().summary(alpha, target, bound)
         results = self._results_of(target)
         drawn = self._drawn_of(results)
-        return summarise_posterior(repr(self), results, drawn, self.posterior_draws(target), alpha)
+        draws = self.posterior_draws(target)
+        return summarise_posterior(repr(self), results, drawn, draws, alpha, self._own_caveats(results))
 
     def to_inference_data(self, target: str | None = None) -> Any:
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.
@@ -152,6 +161,20 @@ class RobustPrivateRegression(PosteriorFit):
 
     def _sample(self, equations: Equations) -> PosteriorDraws:
         return sample_plugin_posterior(Evidence.of(equations), self.prior, self.draws, self.chains, self.seed)
+
+    def _own_caveats(self, results: TargetResults) -> list[str]:
+        """Compare its deviations with the standard errors of least squares, privacy noise included."""
+        known = np.sum((results.contrasts @ results.equations.region.covariance()) * results.contrasts, axis=1)
+        ratios = np.sqrt(known) / results.bse
+        short = [(name, ratio) for name, ratio in zip(results.names, ratios, strict=True) if ratio > SHORT_BY]
+        if not short:
+            return []
+        named = ", ".join(f"{name} by {ratio:.1f}" for name, ratio in short)
+        return [
+            "this posterior takes the released statistics for exact: with the privacy noise in them, least squares has "
+            f"standard errors larger than its deviations, of {named} times. Its intervals miss the truth; those of "
+            "BayesianRegression, and conf_int(method='fieller'), know the noise."
+        ]
 
 
 def as_inference_data(

@@ -1,6 +1,7 @@
 """Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -9,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.columns import Column, Term
 from analyst_client.design import code
-from analyst_client.errors import EstimationError
+from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import Estimator, LinearFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.results import Solution
+from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
+from analyst_client.inference.summary import Summary, agreement_warnings, number, p_text
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
@@ -23,6 +25,10 @@ FloatArray = NDArray[np.float64]
 NODES = np.linspace(-8.5, 8.5, 341)
 NODE_WEIGHTS = np.exp(-(NODES**2) / 2.0) / np.sum(np.exp(-(NODES**2) / 2.0))
 SPREAD_MAX = 5.0
+SEPARATED = 3.0
+CASES_PER_TERM = 10.0
+INDEX_SHARE = 0.5
+LINEAR_LEVEL = 0.05
 PRIOR_VARIANCES = np.exp(np.linspace(-8.0, 5.0, 60))
 
 
@@ -78,6 +84,8 @@ class LogisticRegression(Estimator):
         Share of true values, which the mean of the fitted probabilities equals under the normal law of the index.
     scale_ : float
         c, what the coefficients of the linear projection are multiplied with.
+    spread_ : float
+        Standard deviation of the fitted log odds over rows.
     linear_ : LinearFit
         The linear projection. Its ``pvalues`` test whether a term adds to a linear prediction by the others; its
         intervals are of probabilities, not of log odds.
@@ -127,6 +135,7 @@ class LogisticRegression(Estimator):
     classes_: NDArray[np.bool_]
     base_rate_: float
     scale_: float
+    spread_: float
     linear_: ShrunkProjection
     feature_names_in_: NDArray[np.object_]
     n_features_in_: int
@@ -146,6 +155,11 @@ class LogisticRegression(Estimator):
         -------
         Self
 
+        Warns
+        -----
+        EstimationWarning
+            When the moments show that the approximation fails: see `caveats`.
+
         Raises
         ------
         EstimationError
@@ -164,12 +178,61 @@ class LogisticRegression(Estimator):
         offset -= scale * mean
         self.linear_, self.base_rate_, self.scale_ = linear, linear.base_rate_, scale
         self._offset = offset
+        self.spread_ = scale * math.sqrt(variance)
         self.coef_ = scale * linear.coef_
         self.intercept_ = float(offset + scale * linear.intercept_)
         self.classes_ = np.array([False, True])
         self.feature_names_in_, self.n_features_in_ = linear.feature_names_in_, linear.n_features_in_
         self.term_names_ = linear.term_names_
+        for text in link_warnings(self, linear.results_[0]):
+            warnings.warn(text, EstimationWarning, stacklevel=2)
         return self
+
+    def caveats(self) -> tuple[str, ...]:
+        """Return where the moments show that the approximation, or the noise, makes odds ratios misleading."""
+        self._check_fitted()
+        results = self.linear_.results_[0]
+        found = link_warnings(self, results)
+        pvalues = self._pvalues()
+        unsure = [name for name, p in zip(self.term_names_, pvalues, strict=True) if p > LINEAR_LEVEL]
+        if unsure:
+            found.append(
+                f"the release does not tell the coefficients of {', '.join(unsure)} from 0 (p of the linear projection "
+                f"above {LINEAR_LEVEL:g}), however large their odds ratios look."
+            )
+        return (*found, *agreement_warnings(results.equations))
+
+    def summary(self) -> Summary:
+        """Return a table of log odds, odds ratios and p-values of the linear projection, and what to beware of."""
+        self._check_fitted()
+        equations = self.linear_.results_[0].equations
+        stated = (
+            ("rows, weighted and noisy", f"{equations.rows:,.0f}"),
+            ("base rate", number(self.base_rate_)),
+            ("sd of the log odds", number(self.spread_)),
+        )
+        rows = tuple(
+            (str(name), number(value), number(math.exp(min(value, 700.0))), "–" if math.isnan(p) else p_text(p))
+            for name, value, p in zip(self.term_names_, self.coef_.tolist(), self._pvalues(), strict=True)
+        )
+        notes = [
+            "Odds ratios are for one raw unit. There are no standard errors: p-values are those of the linear "
+            "projection, which is 0 where a coefficient is, for normal features.",
+            *(f"Warning: {text}" for text in self.caveats()),
+        ]
+        heads = ("term", "log odds", "odds ratio", "p (linear)")
+        return Summary(f"{equations.target.name} by {self!r}", stated, heads, rows, tuple(notes))
+
+    def _pvalues(self) -> list[float]:
+        """Return those of the terms beside the constant; NaN where the release does not hold yᵀy."""
+        try:
+            return [float(p) for p in self.linear_.pvalues[1:]]
+        except EstimationError:
+            return [math.nan] * len(self.term_names_)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "linear_"):
+            raise EstimationError("this LogisticRegression is not fitted yet: call fit(release) first")
 
     def decision_function(self, X: Any, clip: bool = True) -> FloatArray:
         """Return log odds of true, of shape (n,).
@@ -194,8 +257,7 @@ class LogisticRegression(Estimator):
         ValueError
             When a column is absent, a level unknown or a value no number.
         """
-        if not hasattr(self, "linear_"):
-            raise EstimationError("this LogisticRegression is not fitted yet: call fit(release) first")
+        self._check_fitted()
         odds: FloatArray = self._offset + self.scale_ * self.linear_.predict(X, clip)
         return odds
 
@@ -248,6 +310,51 @@ def check_boolean(equations: Equations) -> None:
         raise EstimationError("without a constant the release does not tell the base rate: ask with intercept=True")
     if any(site.release.row_map == "unit_xy" for site in equations.sites):
         raise EstimationError("rows mapped by 'unit_xy' have their target divided, so it is not boolean any more")
+
+
+def link_warnings(fit: LogisticRegression, results: TargetResults) -> list[str]:
+    """Return where the normal law of the index is far from what the moments allow, or there is little to learn from."""
+    found, equations, gram = [], results.equations, fit.linear_.gram_
+    rows = max(float(gram[0, 0]), 1.0)
+    cases = rows * min(fit.base_rate_, 1.0 - fit.base_rate_)
+    noise = math.sqrt(float(equations.noise_covariance(np.zeros(len(gram)))[0, 0]))
+    if cases < max(CASES_PER_TERM * len(gram), 3.0 * noise):
+        found.append(
+            f"the rarer class has about {cases:,.0f} rows, with noise of ± {noise:,.0f}: too few for {len(gram)} terms."
+        )
+    if fit.spread_ > SEPARATED:
+        found.append(
+            f"the log odds have a standard deviation of {fit.spread_:.1f}: the classes are separated, or noise made it "
+            "so, and coefficients could be of almost any size. The order of predictions holds."
+        )
+    theta, mean = fit.linear_.scaled_coef_, gram[0] / rows
+    variance = np.maximum(np.diag(gram) / rows - mean**2, 0.0)
+    whole = max(float(theta @ gram @ theta) / rows - float(mean @ theta) ** 2, 1e-300)
+    odd = [
+        term.name
+        for term, own, center, spread in zip(equations.terms, theta**2 * variance / whole, mean, variance, strict=True)
+        if own > INDEX_SHARE and fit.spread_ > 1.0 and is_skewed(term, float(center), float(spread))
+    ]
+    if odd:
+        found.append(
+            f"most of the log odds comes from {', '.join(odd)}, far from normal by its mean and variance: odds ratios "
+            "can be far off. The order of predictions holds."
+        )
+    return found
+
+
+def is_skewed(term: Term, mean: float, variance: float) -> bool:
+    """Tell whether a term cannot be near normal: it has two values, or is piled up at a bound of [−1, 1].
+
+    Examples
+    --------
+    >>> age = Term("age", "numeric", "age", 50.0, 25.0)
+    >>> is_skewed(age, 0.0, 0.1), is_skewed(age, -0.9, 0.05), is_skewed(Term("ill", "boolean", "ill"), 0.5, 0.25)
+    (False, True, True)
+    """
+    if term.kind != "numeric":
+        return term.kind != "constant"
+    return abs(mean) <= 1.0 and 1.0 - abs(mean) < 1.5 * math.sqrt(variance)
 
 
 def base_rate(rows: float, positives: float) -> float:

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
-from analyst_client.inference.results import Identification, IntervalMethod, TargetResults, TestResult
+from analyst_client.inference.posterior import PosteriorDraws
+from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import (
     Summary,
+    bound_warnings,
     glance,
     identification_warnings,
     posterior_warnings,
@@ -61,7 +63,9 @@ class InferenceMixin:
         found: FloatArray = self._of_each_target(lambda results: results.params)
         return found
 
-    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
+    def conf_int(
+        self, alpha: float = 0.05, method: IntervalMethod = "fieller", bound: Bound | None = None
+    ) -> FloatArray:
         r"""Return confidence intervals of the true coefficients, privacy noise included.
 
         Parameters
@@ -73,6 +77,12 @@ class InferenceMixin:
             not say more. ``"delta"`` takes the noise in XᵀX as small, and the estimator as unbiased. ``"bootstrap"``
             refits least squares under fresh noise. ``"posterior"`` are credible intervals: the estimator's own where
             it has a posterior, else those of `BayesianRegression` with its default prior and a fixed seed.
+            ``"random-effects"`` are of the mean over hospitals that differ: of a meta-analysis of their own fits.
+        bound : float or mapping of str to float, optional
+            What you know beforehand, with ``"fieller"``. By name: the largest absolute value of a coefficient, in raw
+            units. A number: the root of the sum of squares of all effects, in units of the target, where the effect of
+            a term is what it adds from the middle of its declared bounds to an end. It makes intervals finite that the
+            release alone leaves unbounded. They hold if the bound is true, and rest on it.
 
         Returns
         -------
@@ -83,24 +93,27 @@ class InferenceMixin:
         -----
         EstimationWarning
             When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it, or ``"posterior"`` and
-            that is mostly the prior's or its chains have not mixed.
+            that is mostly the prior's or its chains have not mixed. When no value of a parameter agrees with both the
+            `bound` and the release: its interval is then NaN.
 
         Raises
         ------
         EstimationError
-            When the release lacks what this needs: yᵀy, the noise, or a constant.
+            When the release lacks what this needs: yᵀy, the noise, or a constant. When no coefficients within the bound
+            agree with the release.
         """
-        return self._intervals(alpha, method)
+        return self._intervals(alpha, method, bound)
 
-    def _intervals(self, alpha: float, method: IntervalMethod) -> FloatArray:
+    def _intervals(self, alpha: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
         """Return what `conf_int` does, with its warnings, which are of the line that called it."""
-        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method))
+        found: FloatArray = self._of_each_target(lambda results: results.conf_int(alpha, method, bound))
         said: list[str] = []
-        for results in self.results_:
+        for results, intervals in zip(self.results_, found.reshape(len(self.results_), -1, 2), strict=True):
+            said += bound_warnings(results, intervals)
             if method in {"delta", "bootstrap"}:
                 lead = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, "
                 said += [lead + text for text in identification_warnings(results, alpha)]
-            elif method == "posterior" and results.solution.posterior is None:  # else `fit` has warned
+            elif method == "posterior" and not isinstance(results.solution.posterior, PosteriorDraws):  # as `fit` has
                 said += posterior_warnings(results, results.posterior)
         for text in said:
             warnings.warn(text, EstimationWarning, stacklevel=3)
@@ -169,18 +182,26 @@ class InferenceMixin:
         """Say how far the data outweigh the noise, and what would bound the intervals."""
         return self._results_of(target).identification(alpha)
 
-    def summary(self, alpha: float = 0.05, target: str | None = None) -> Summary:
-        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks."""
-        return summarise(repr(self), self._results_of(target), alpha)
+    def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
+        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
+
+        With a `bound` its intervals are those of `conf_int` under it.
+        """
+        return summarise(repr(self), self._results_of(target), alpha, bound)
 
     def caveats(self, alpha: float = 0.05, target: str | None = None) -> tuple[str, ...]:
         """Return what makes the fit less sure than its numbers look, as `summary` says it; empty where nothing does.
 
-        Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, a posterior
-        that is mostly the prior's.
+        Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, standard
+        errors that assume one residual variance, a posterior that is mostly the prior's.
         """
         results = self._results_of(target)
-        return (*warnings_of(results, alpha), *posterior_warnings(results, results.solution.posterior))
+        posterior = posterior_warnings(results, results.solution.posterior)
+        return (*warnings_of(results, alpha), *posterior, *self._own_caveats(results))
+
+    def _own_caveats(self, results: TargetResults) -> list[str]:
+        """Return what to say of this estimator alone."""
+        return []
 
     def tidy(self, alpha: float = 0.05) -> "pd.DataFrame":
         """Return a data frame with one row for each parameter and target. Needs pandas."""

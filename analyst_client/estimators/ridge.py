@@ -16,11 +16,10 @@ from analyst_client.inference.agreement import average_error, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.results import Solution
-from analyst_client.inference.shrinkage import normal_posterior
 from analyst_client.release import Release
 
 FloatArray = NDArray[np.float64]
-PenaltyRule = Literal["marginal-likelihood", "leave-one-site-out"]
+PenaltyRule = Literal["leave-one-site-out"]
 WAYS_OUT = (
     "AdaSSP chooses a penalty from the noise; Ridge takes yours; a larger epsilon or fewer features lower the noise"
 )
@@ -75,17 +74,13 @@ class SSP(LinearFit):
 
 
 class Ridge(LinearFit):
-    r"""Ridge regression with a penalty on the scaled coefficients, never on the constant's.
+    """Ridge regression with a penalty on the scaled coefficients, never on the constant's.
 
     Parameters
     ----------
     penalty : float or str
         λ ≥ 0, in units of the scaled XᵀX, that is in rows; or how to choose it, at no further price:
 
-        ``"marginal-likelihood"``
-            The likeliest normal prior, with the noise known, see `normal_posterior`: :math:`\lambda = \omega/\tau^2`
-            with the prior variance τ² and the noise per unit of information
-            :math:`\omega = \mathrm{tr}\,\Omega/\mathrm{tr}\,A`, which is s² without privacy noise.
         ``"leave-one-site-out"``
             The penalty whose fits of all releases but one best predict the one left out, of 25 from 10⁻⁴ to 10 times
             the mean diagonal of XᵀX. Needs several releases.
@@ -166,18 +161,17 @@ def ridge_path(
 
 def choose_penalty(penalty: float | PenaltyRule, equations: Equations) -> float:
     """Return the penalty, or choose it by rule. Raise `ValueError` for what is neither."""
-    if penalty == "marginal-likelihood":
-        posterior = normal_posterior(equations, averaged=False)
-        noise = float(np.trace(posterior.score_covariance) / max(np.trace(equations.xtx), 1e-300))
-        return noise / posterior.prior_variance
     if penalty == "leave-one-site-out":
         if len(equations.sites) < 2:
             raise EstimationError("leaving one site out needs several releases: fit on a list of them")
         candidates = default_penalties(equations)
         return float(candidates[int(np.argmin([left_out_error(equations, float(c)) for c in candidates]))])
     if isinstance(penalty, str) or not (math.isfinite(penalty) and penalty >= 0.0):
-        rules = " or ".join(map(repr, get_args(PenaltyRule)))
-        raise ValueError(f"penalty must be finite and not negative, or {rules}, not {penalty!r}")
+        (rule,) = get_args(PenaltyRule)
+        raise ValueError(
+            f"penalty must be finite and not negative, or {rule!r}, not {penalty!r}; EmpiricalBayes shrinks by "
+            "how large the coefficients and the noise are"
+        )
     return float(penalty)
 
 

@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.pooling import own_equations
-from analyst_client.inference.score import p_value
+from analyst_client.inference.quantiles import student_quantile
+from analyst_client.inference.score import critical_value, p_value
 
 FloatArray = NDArray[np.float64]
+ROUNDING = 1e-14  # of a scaled target's variance: what is left of a perfect fit
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
         variance = site.variance if site.variance is not None else equations.scale.variances[_first_hospital(equations)]
         alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
         covariance = alone.sampling_covariance(np.array([variance])) + alone.noise_covariance(equations.solution)
-        if not float(np.max(np.diag(covariance))) > 0.0:
+        if not float(np.max(np.diag(covariance) / np.maximum(np.diag(site.xtx), 1e-300))) > ROUNDING:
             raise EstimationError(
                 f"{site.release.dataset!r} leaves no residual and has no noise: it cannot be compared"
             )
@@ -92,6 +94,57 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
     left = np.concatenate(values) - np.concatenate(stacked) @ residual[0]
     statistic, dof = float(left @ left), (len(own.sites) - 1) * d
     return HeterogeneityTest(statistic, dof, p_value(statistic, least, kurtosis, dof))
+
+
+def random_effects(equations: Equations, contrasts: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:
+    r"""Return centers and half lengths of intervals for the mean of contrasts over sites that differ, of shape (P,).
+
+    Raises
+    ------
+    EstimationError
+        When fewer than two hospitals bound their coefficients by themselves, or releases are of the same people.
+
+    Notes
+    -----
+    A site's coefficients are a draw around a mean, and contrast by contrast this is the usual meta-analysis of the
+    sites' own fits :math:`c^\top\hat\theta_k`, with :math:`v_k = c^\top A_k^{-1}\Omega_kA_k^{-1}c`: weights
+    :math:`1/(v_k + \tau^2)`, τ² such that the weighted sum of squares is K − 1 [1]_, and Student's quantile with K − 1
+    degrees of freedom times the standard error that these squares give, at least the usual one [2]_. Sites whose noise
+    leaves a direction open have no fit to average, and are left out; so are public rows, which are of no hospital.
+
+    References
+    ----------
+    .. [1] R. Paule, J. Mandel, "Consensus values and weighting factors", J. Res. NBS 87, 1982.
+    .. [2] G. Knapp, J. Hartung, "Improved tests for a random effects meta-regression with a single covariate",
+       Statistics in Medicine 22, 2003.
+    """
+    hospitals = equations.hospitals or equations
+    if any(site.overlap > 1 for site in hospitals.sites):
+        raise EstimationError("releases of the same people are not several sites: random effects are between sites")
+    estimates, variances = [], []
+    for site in hospitals.sites:
+        alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
+        if alone.region.strength <= critical_value(alpha, alone.scale.dof, np.zeros(1))[0]:
+            continue
+        estimates.append(contrasts @ alone.solution)
+        variances.append(np.sum((contrasts @ alone.region.covariance()) * contrasts, axis=1))
+    if len(estimates) < 2:
+        raise EstimationError("random effects need two releases at least that bound their coefficients by themselves")
+    found, v, count = np.array(estimates), np.array(variances), len(estimates)
+
+    def squares(spread: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        weights = 1.0 / (v + spread)
+        center = np.sum(weights * found, axis=0) / np.sum(weights, axis=0)
+        return center, np.sum(weights * (found - center) ** 2, axis=0), np.sum(weights, axis=0)
+
+    low, high = np.zeros(len(contrasts)), count * np.var(found, axis=0)  # at which the sum is at most K
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        above = squares(middle)[1] > count - 1.0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    center, left, weight = squares(high)
+    half = student_quantile(alpha / 2.0, count - 1.0) * np.sqrt(np.maximum(left / (count - 1.0), 1.0) / weight)
+    return center, half
 
 
 def site_error(site: Site, theta: FloatArray, target_scale: float) -> SiteError:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS, NoiseLaw
-from analyst_client.inference.quantiles import truncated_normal_points
+from analyst_client.inference.quantiles import variance_points
 from analyst_client.inference.score import ScoreRegion
 from analyst_client.release import Release
 
@@ -312,7 +312,7 @@ class Equations:
         sampled = np.sum((directions @ self.sampling_covariance(share)) * directions, axis=1)
         whole = np.sum((directions @ self.covariance) * directions, axis=1)
         assumed = float(self.scale.variances[hospital])
-        points = truncated_normal_points(
+        points = variance_points(
             float(self.scale.unbiased[hospital]), float(self.scale.noise_sd[hospital]), SCALE_POINTS
         )
         known = np.where(whole > 0.0, whole, 1.0)
@@ -373,7 +373,7 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     sd = math.sqrt(float(shares**2 @ variances)) / max(float(shares @ rows), 1.0)
     unbiased = scale.copy()
     unbiased[hospitals], noise_sd[hospitals] = estimate, sd
-    scale[hospitals] = max(estimate, 0.0) if sd == 0.0 else np.mean(truncated_normal_points(estimate, sd, SCALE_POINTS))
+    scale[hospitals] = max(estimate, 0.0) if sd == 0.0 else np.mean(variance_points(estimate, sd, SCALE_POINTS))
     effective = float(shares @ counts) ** 2 / max(float(shares**2 @ counts), 1e-300)
     return ResidualScale(scale, unbiased, noise_sd, effective - len(theta))
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.inference.equations import SCALE_POINTS
-from analyst_client.inference.quantiles import student_quantile, student_tails, truncated_normal_points
+from analyst_client.inference.quantiles import student_quantile, student_tails, variance_points
 from analyst_client.inference.results import TargetResults, check_alpha
 from analyst_client.inference.score import critical_value
 
@@ -31,7 +31,7 @@ def value_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> t
     _ = results.scale  # says so where a release does not tell it
     center, half = mean_intervals(results, rows, alpha)
     dof, scale, main = results.dof, results.equations.scale, results.main_site
-    variances = truncated_normal_points(float(scale.unbiased[main]), float(scale.noise_sd[main]), SCALE_POINTS)
+    variances = variance_points(float(scale.unbiased[main]), float(scale.noise_sd[main]), SCALE_POINTS)
     quantile = student_quantile(alpha / 2.0, dof)
     deviations = np.sqrt((half[:, np.newaxis] / quantile) ** 2 + variances)
     low, high = quantile * deviations.min(axis=1), quantile * deviations.max(axis=1)

@@ -53,6 +53,20 @@ def chi2_quantile(lower_tail: float, dof: float) -> float:
     return float(special.chdtri(dof, 1.0 - lower_tail))
 
 
+def variance_points(estimate: float, sd: float, count: int) -> FloatArray:
+    """Return equally likely values of a residual variance that noise of a known deviation leaves uncertain.
+
+    Those of a normal law around the estimate that is cut off at 0; around one deviation for an estimate below it, whose
+    own law, so near 0, would forget that the true variance may well be twice the deviation.
+
+    Examples
+    --------
+    >>> variance_points(-1.0, 1.0, 2).round(3).tolist(), variance_points(0.5, 0.0, 1).tolist()
+    ([0.665, 1.805], [0.5])
+    """
+    return np.full(count, estimate) if sd == 0.0 else truncated_normal_points(max(estimate, sd), sd, count)
+
+
 def truncated_normal_points(mean: float, sd: float, count: int) -> FloatArray:
     """Return equally likely points of a normal law that is cut off at 0.
 

@@ -1,9 +1,10 @@
 """What a fit says of one target, in raw units: standard errors, tests, intervals, and how much of it is noise."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from statistics import NormalDist
 from typing import Literal, get_args
 
@@ -11,18 +12,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
+from analyst_client.inference.agreement import random_effects
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import PosteriorDraws, sample_posterior
 from analyst_client.inference.quantiles import student_quantile
-from analyst_client.inference.score import ConfidenceSet, critical_value, p_value
+from analyst_client.inference.score import ConfidenceSet, StatedBounds, critical_value, joint_critical_value, p_value
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.inference.units import raw_units
 
 FloatArray = NDArray[np.float64]
-IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior"]
+IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-effects"]
 INTERVAL_METHODS = get_args(IntervalMethod)
+Bound = float | Mapping[str, float]
+"""The size of all coefficients beside the intercept together, or of each named one, in raw units."""
+JOINT_SHARE = 0.2
+"""Part of the error of an interval under a stated bound that the joint test of all coefficients may make."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,9 @@ class TargetResults:
 
     @property
     def dof(self) -> float:
-        """Residual degrees of freedom, Σw² − D. Raise `EstimationError` when it is not positive."""
+        """Residual degrees of freedom, Σw² − D. Raise `EstimationError` below 1, where no quantile says anything."""
         dof = self.equations.scale.dof
-        if dof <= 0.0:
+        if dof < 1.0:
             raise EstimationError(
                 f"the release tells of {self.equations.rows:.1f} rows, and has {len(self.names)} terms: too few"
             )
@@ -210,8 +216,77 @@ class TargetResults:
             for found, shift in zip(equations.region.project(contrasts, critical), offsets, strict=True)
         ]
 
-    def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
+    def bounded_intervals(self, bound: Bound, alpha: float = 0.05) -> FloatArray:
+        r"""Return the P confidence intervals given that coefficients obey a stated bound, of shape (P, 2), raw units.
+
+        NaN where no value of a parameter agrees with both the bound and the release.
+
+        Raises
+        ------
+        EstimationError
+            When no coefficients within the bound agree with the release.
+
+        Notes
+        -----
+        Each is the score test's confidence set of size 0.8α, cut by the values that the parameter has anywhere in the
+        *joint* region of size 0.2α of all D coefficients, as far as that obeys the bound, or by an interval that holds
+        these (`ScoreRegion.outer_intervals`). Where the bound is true both miss the truth with probability α at most.
+        The score test's own region may not be cut by the bound: its one degree of freedom is what minimising over all
+        other coefficients leaves, and where the bound stops that minimum it leaves more.
+        """
+        (bounds, limits), d = self._stated(bound), len(self.names)
+        sets = self.confidence_sets((1.0 - JOINT_SHARE) * check_alpha(alpha))
+        whole = np.eye(d)
+        equations = self.equations.of_contrasts(whole)
+        spreads = equations.spreads(whole)
+        critical = joint_critical_value(
+            JOINT_SHARE * alpha,
+            d,
+            self.dof,
+            equations.joint_excess_kurtosis(whole),
+            None if spreads is None else spreads.mean(axis=0),
+        )
+        outer = equations.region.outer_intervals(self.contrasts, critical, bounds)
+        if outer is None:
+            raise EstimationError(
+                "no coefficients within the stated bound agree with the release: the bound is too small, or the linear "
+                "model does not hold"
+            )
+        low = np.maximum(outer[:, 0] + self.offsets, -limits)
+        high = np.minimum(outer[:, 1] + self.offsets, limits)
+        found = np.array([one.cut(*ends) for one, *ends in zip(sets, low, high, strict=True)])
+        found[found[:, 0] > found[:, 1]] = np.nan
+        return found
+
+    def _stated(self, bound: Bound) -> tuple[StatedBounds, FloatArray]:
+        """Return what is bounded, and limits of the P parameters. Raise `ValueError` for what is no bound."""
+        equations, first = self.equations, int(self.equations.has_constant)
+        named = dict(bound) if isinstance(bound, Mapping) else {}
+        unknown = sorted(set(named) - set(self.names))
+        if unknown or bound == {}:
+            raise ValueError(f"there is no parameter {', '.join(unknown)} to bound; there are {', '.join(self.names)}")
+        for limit in named.values() if isinstance(bound, Mapping) else [bound]:
+            if not (isinstance(limit, Real) and not isinstance(limit, bool) and limit > 0.0 and math.isfinite(limit)):
+                raise ValueError(f"a bound must be finite and positive, in raw units, not {limit!r}")
+        if isinstance(bound, Mapping):
+            limits = np.array([named.get(name, np.inf) for name in self.names], dtype=np.float64)
+            stated = np.flatnonzero(np.isfinite(limits))
+            rows, offsets = self.contrasts[stated] / limits[stated, np.newaxis], self.offsets[stated] / limits[stated]
+            return StatedBounds(rows, offsets, stated), limits
+        size = float(bound) / equations.target.scale  # of the scaled slopes
+        slopes = np.eye(len(self.names))[first:]
+        limits = size * np.abs(np.diag(self.contrasts))
+        limits[:first] = np.inf
+        return StatedBounds(slopes / size, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64)), limits
+
+    def conf_int(
+        self, alpha: float = 0.05, method: IntervalMethod = "fieller", bound: Bound | None = None
+    ) -> FloatArray:
         """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
+        if bound is not None:
+            if method != "fieller":
+                raise ValueError(f"a bound goes with method 'fieller' alone, not {method!r}")
+            return self.bounded_intervals(bound, alpha)
         if method == "fieller":
             return np.array([found.hull for found in self.confidence_sets(alpha)])
         if method == "delta":
@@ -219,6 +294,9 @@ class TargetResults:
             return np.column_stack([self.params - half, self.params + half])
         if method == "posterior":
             return self.posterior_interval(alpha)
+        if method == "random-effects":
+            center, half = random_effects(self.equations, self.contrasts, check_alpha(alpha))
+            return np.column_stack([center - half, center + half]) + self.offsets[:, np.newaxis]
         if method == "bootstrap":
             centre = self.contrasts @ self.equations.solution
             off = bootstrap_solutions(self.equations) @ self.contrasts.T - centre

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from analyst_client.inference.quantiles import f_tail, student_quantile, student_tails
 
 FloatArray = NDArray[np.float64]
+MULTIPLIER_STEPS = 40
+BOUND_SLACK = 1e-4  # far above rounding errors, which would otherwise decide where a bound is reached exactly
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,46 @@ class ConfidenceSet:
         """The smallest interval that holds it."""
         return (self.lower, self.upper) if self.is_bounded else (-np.inf, np.inf)
 
+    def cut(self, lower: float, upper: float) -> tuple[float, float]:
+        """Return the smallest interval that holds its values from `lower` to `upper`; ends in wrong order for none.
+
+        Examples
+        --------
+        >>> ConfidenceSet("interval", 0.0, 2.0).cut(-1.0, 1.0), ConfidenceSet("rays", 0.0, 2.0).cut(-1.0, 1.0)
+        ((0.0, 1.0), (-1.0, 0.0))
+        """
+        if self.kind == "interval":
+            return max(lower, self.lower), min(upper, self.upper)
+        if self.kind == "rays":
+            return lower if lower <= self.lower else max(lower, self.upper), (
+                upper if upper >= self.upper else min(upper, self.lower)
+            )
+        return lower, upper
+
     def __contains__(self, value: float) -> bool:
         """Tell whether a value is not rejected."""
         if self.kind == "interval":
             return bool(self.lower <= value <= self.upper)
         return self.kind == "line" or bool(value <= self.lower or value >= self.upper)
+
+
+@dataclass(frozen=True, eq=False)
+class StatedBounds:
+    r"""How large coefficients can be, as an analyst states it.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (m, D)
+        r.
+    offsets : ndarray of shape (m,)
+        o.
+    groups : ndarray of int, of shape (m,)
+        In each group :math:`\sum_j(r_j^\top\theta + o_j)^2 \le 1`.
+    """
+
+    rows: FloatArray
+    offsets: FloatArray
+    groups: NDArray[np.int64]
 
 
 class ScoreRegion:
@@ -124,6 +161,93 @@ class ScoreRegion:
         bounded = negative == 0
         half = np.sqrt(np.where(bounded, np.maximum(radius * width, 0.0), np.inf))
         return np.where(bounded, center, np.nan), half
+
+    def outer_intervals(self, contrasts: FloatArray, critical: float, bounds: "StatedBounds") -> FloatArray | None:
+        r"""Return intervals that hold :math:`c^\top\theta` of every θ in the region that obeys stated bounds.
+
+        Parameters
+        ----------
+        contrasts : ndarray of shape (P, D)
+        critical : float
+            Of the joint statistic of all D coefficients.
+        bounds : StatedBounds
+
+        Returns
+        -------
+        ndarray of shape (P, 2), or None
+            Infinite where nothing was found that bounds an end; None where no θ of the region obeys the bounds.
+
+        Notes
+        -----
+        With :math:`q_0(\theta) \le 0` the region and :math:`q_j(\theta) \le 0` the bounds, a θ that obeys all
+        of them has :math:`q_0 + \sum\lambda_jq_j \le 0` for every :math:`\lambda \ge 0` (the S-procedure [2]_).
+        Where that quadric is an ellipsoid its shadow is closed form, and holds what is asked: the search for good
+        multipliers, one end at a time, can only make an interval shorter, never wrong. It begins at the best common
+        multiplier. An end moves with :math:`\log\lambda_j` as :math:`\lambda_jq_j` at the point of
+        the ellipsoid that is farthest out, so multipliers of bounds that are broken there grow, and others shrink.
+
+        References
+        ----------
+        .. [2] S. Boyd, L. Vandenberghe, "Convex optimization", 2004, appendix B.
+        """
+        a = np.concatenate([contrasts, -contrasts]) @ self._basis
+        u = (1.0 - BOUND_SLACK) * bounds.rows @ self._basis
+        t = (1.0 - BOUND_SLACK) * (bounds.rows @ self.theta + bounds.offsets)
+        member = (bounds.groups[:, np.newaxis] == np.unique(bounds.groups)).astype(np.float64)
+        size = float(np.sum(self._mu) / np.sum(u**2)) + 1.0 / critical
+        multipliers = np.empty((len(a), member.shape[1]))
+        best = np.full(len(a), np.inf)
+        for common in critical * size * np.logspace(-6.0, 6.0, 49):
+            tried = np.full((1, member.shape[1]), common)
+            out = self._farthest(a, critical, u, t, member, tried)
+            if out is None:
+                return None
+            multipliers = np.where((out[0] < best)[:, np.newaxis], tried, multipliers)
+            best = np.minimum(best, out[0])
+        found = np.isfinite(best)
+        tried = multipliers[found]
+        for _ in range(MULTIPLIER_STEPS if found.any() else 0):
+            out = self._farthest(a[found], critical, u, t, member, tried)
+            if out is None:
+                return None
+            best[found] = np.minimum(best[found], out[0])
+            tried = tried * np.clip(out[1], 0.1, 10.0)
+        ends = best.reshape(2, -1) * [[1.0], [-1.0]] + contrasts @ self.theta
+        return ends[::-1].T
+
+    def _farthest(
+        self,
+        a: FloatArray,
+        critical: float,
+        u: FloatArray,
+        t: FloatArray,
+        member: FloatArray,
+        multipliers: FloatArray,
+    ) -> tuple[FloatArray, FloatArray] | None:
+        r"""Return how far :math:`a^\top\eta` goes on ellipsoids of `outer_intervals`, and the bounds' sizes there.
+
+        Of shapes (n,) and (n, G), for multipliers of shape (n, G) or (1, G); infinite where there is no ellipsoid, None
+        where one is empty.
+        """
+        rows = multipliers @ member.T
+        form = np.einsum("nj,ji,jk->nik", rows, u, u)
+        form[:, np.arange(len(self._mu)), np.arange(len(self._mu))] += 1.0 - critical * self._mu
+        eigenvalues, vectors = np.linalg.eigh(form)
+        definite = eigenvalues[:, 0] > 1e-10 * eigenvalues[:, -1]
+        root = vectors / np.sqrt(np.where(definite[:, np.newaxis], eigenvalues, 1.0))[:, np.newaxis, :]
+        inverse = root @ root.swapaxes(1, 2)
+        center = np.einsum("nij,nj->ni", inverse, critical * self._slope - (rows * t) @ u)
+        allowed = critical * (1.0 + center @ self._slope * 2.0 + center**2 @ self._mu) - np.sum(center**2, axis=1)
+        over = (center @ u.T + t) ** 2 @ member - 1.0
+        radius = allowed - np.sum(multipliers * over, axis=1)
+        if np.any(definite & (radius < -1e-9 * (critical + np.sum(multipliers * np.abs(over), axis=1)))):
+            return None
+        direction = np.einsum("nij,nj->ni", inverse, np.broadcast_to(a, (max(len(a), len(form)), a.shape[1])))
+        width = np.sum(direction * a, axis=1)
+        radius = np.maximum(radius, 0.0)
+        far = center + direction * np.sqrt(radius / np.where(width > 0.0, width, 1.0))[:, np.newaxis]
+        reach = np.where(definite, np.sum(center * a, axis=1) + np.sqrt(radius * width), np.inf)
+        return reach, np.sqrt((far @ u.T + t) ** 2 @ member)
 
     def _quadratics(
         self, contrasts: FloatArray, critical: FloatArray
@@ -256,6 +380,28 @@ def p_value(
         fewer = constraints / (1.0 + excess_kurtosis / (2.0 * constraints))
         return float(np.mean([f_tail(float(ratio) / constraints, fewer, dof) for ratio in ratios]))
     return float(2.0 * np.mean(student_tails(cornish_fisher_root(np.sqrt(ratios), np.asarray(excess_kurtosis)), dof)))
+
+
+def joint_critical_value(
+    alpha: float, constraints: int, dof: float, excess_kurtosis: float = 0.0, spreads: FloatArray | None = None
+) -> float:
+    """Return the statistic of several constraints at once whose `p_value` is α.
+
+    Examples
+    --------
+    >>> round(joint_critical_value(0.01, 4, 1e9), 2)
+    13.28
+    """
+    low, high = 0.0, float(constraints)
+    while p_value(high, dof, excess_kurtosis, constraints, spreads) > alpha:
+        low, high = high, 2.0 * high
+        if np.isinf(high):
+            return high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2.0
+        above = p_value(middle, dof, excess_kurtosis, constraints, spreads) > alpha
+        low, high = (middle, high) if above else (low, middle)
+    return high
 
 
 def cornish_fisher_root(moved: FloatArray, excess_kurtosis: FloatArray) -> FloatArray:

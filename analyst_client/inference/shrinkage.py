@@ -11,6 +11,7 @@ from analyst_client.inference.quantiles import truncated_normal_points
 
 FloatArray = NDArray[np.float64]
 PASSES = 20
+PRIOR_DOMINATED = 0.5
 GRID = np.logspace(-8.0, 2.0, 201)
 """Prior variances that are tried, in units of the target's mean square."""
 
@@ -76,8 +77,8 @@ class NormalPosterior:
     covariance : ndarray of shape (D, D)
     inverse : ndarray of shape (D, D)
         `mean` is this times Xᵀy.
-    score_covariance : ndarray of shape (D, D)
-        Ω, of the score at `mean`.
+    free : int
+        How many coefficients, the first ones, have no prior.
     """
 
     prior_variance: float
@@ -85,15 +86,20 @@ class NormalPosterior:
     mean: FloatArray
     covariance: FloatArray
     inverse: FloatArray
-    score_covariance: FloatArray
+    free: int
+
+    @property
+    def prior_dominated(self) -> NDArray[np.bool_]:
+        """Which coefficients the release says little of: their deviation is above half the prior's, or beyond it."""
+        dominated: NDArray[np.bool_] = np.diag(self.covariance) > PRIOR_DOMINATED**2 * self.prior_variance
+        dominated[: self.free] = False
+        return dominated
 
 
 def normal_posterior(
     equations: Equations,
     residual_variance: float | None = None,
     prior_variance: float | None = None,
-    *,
-    averaged: bool = True,
 ) -> NormalPosterior:
     r"""Return the posterior under the prior θ ~ N(0, τ²), flat for the constant, in closed form.
 
@@ -102,8 +108,6 @@ def normal_posterior(
     equations : Equations
     residual_variance, prior_variance : float, optional
         In scaled units. Default what the release makes of them.
-    averaged : bool
-        False takes the likeliest τ² for known.
 
     Raises
     ------
@@ -136,8 +140,6 @@ def normal_posterior(
         wiener = WienerFilter(A, b, covariance, free)
         likelihood = wiener.log_likelihood(grid)
         weights = np.exp(likelihood - np.max(likelihood)) * np.sqrt(grid)  # a grid even in log τ, a prior flat in τ
-        if not averaged:
-            weights = (np.arange(len(grid)) == np.argmax(likelihood)).astype(np.float64)
         weights /= np.sum(weights)
         inverse = wiener.inverse(grid, weights)
         before, mean = mean, inverse @ b
@@ -153,7 +155,7 @@ def normal_posterior(
             apart = wiener.inverse(np.array([tau]), np.ones(1)) @ b - mean
             known = information + np.diag(equations.penalised / tau)
             posterior += weight * (np.linalg.inv((known + known.T) / 2.0) + np.outer(apart, apart))
-    return NormalPosterior(likeliest, assumed, mean, posterior, inverse, covariance)
+    return NormalPosterior(likeliest, assumed, mean, posterior, inverse, free)
 
 
 def _mean_square(equations: Equations) -> float:

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from analyst_client._html import element, facts, table, view
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
+from analyst_client.inference.equations import Equations
 from analyst_client.inference.posterior import PosteriorDraws
-from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Rows = list[tuple[str, ...]]
 FloatArray = NDArray[np.float64]
 CLIPPED_SHARE = 0.01
+DISAGREEMENT = 0.01
+PRIVACY_SHARE = 0.8
 RHAT_MAX, ESS_MIN = 1.01, 400.0
 WEAK_RATIO = 3.0
 SMALL_SHARE = 0.7
@@ -82,7 +85,7 @@ class Summary:
         return self.as_html()
 
 
-def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Summary:
+def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound: Bound | None = None) -> Summary:
     """Summarise one target's fit."""
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
@@ -93,7 +96,8 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
         stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
     low, high = results.rsquared_interval(alpha)
     stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
-    stated.append(("residual sd", number(math.sqrt(results.scale))))
+    hidden = results.equations.scale.unbiased[results.main_site] <= 0.0 < results.equations.scale.noise_sd.max()
+    stated.append(("residual sd", "–" if hidden else number(math.sqrt(results.scale))))
     if len(results.names) > int(results.equations.has_constant):
         test = results.f_test()
         stated.append(
@@ -105,7 +109,10 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
     strength = results.identification(alpha)
     meter = number(strength.ratio) if strength.ratio < 100.0 else "above 100"
     stated.append(("identification", f"{meter} (intervals are bounded above 1)"))
-    sets = results.confidence_sets(alpha)
+    if bound is None:
+        sets = results.confidence_sets(alpha)
+    else:
+        sets = [ConfidenceSet("interval", *ends) for ends in results.bounded_intervals(bound, alpha).tolist()]
     rows = [
         (name, number(value), number(error), p_text(p), f"{share:.0%}", *bounds(found))
         for name, value, error, p, share, found in zip(
@@ -113,11 +120,20 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
         )
     ]
     heads = ("term", "coef", "std err", "p", "privacy", f"{percent_of(alpha)} from", "to")
-    return Summary(title, tuple(stated), heads, tuple(rows), tuple(notes(results, sets, alpha)))
+    said = notes(results, sets, alpha)
+    if bound is not None:
+        said.insert(1, f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true.")
+        said += [f"Warning: {text}" for text in bound_warnings(results, np.array([one.hull for one in sets]))]
+    return Summary(title, tuple(stated), heads, tuple(rows), tuple(said))
 
 
 def summarise_posterior(
-    estimator: str, results: TargetResults, drawn: PosteriorDraws, draws: FloatArray, alpha: float = 0.05
+    estimator: str,
+    results: TargetResults,
+    drawn: PosteriorDraws,
+    draws: FloatArray,
+    alpha: float = 0.05,
+    caveats: Sequence[str] = (),
 ) -> Summary:
     """Summarise one target's posterior, of which `draws` are the parameters in raw units."""
     target = results.equations.target
@@ -138,9 +154,31 @@ def summarise_posterior(
     ]
     found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
     found += weight_notes(results)
-    found += [f"Warning: {text}" for text in posterior_warnings(results, drawn) + clipping_warnings(results)]
+    said = [*posterior_warnings(results, drawn), *clipping_warnings(results), *caveats]
+    found += [f"Warning: {text}" for text in said]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
+
+
+def bound_warnings(results: TargetResults, intervals: FloatArray) -> list[str]:
+    """Return what to say where no value of a parameter agrees with a stated bound."""
+    empty = [name for name, (low, _) in zip(results.names, intervals, strict=True) if math.isnan(low)]
+    if not empty:
+        return []
+    return [f"no value of {', '.join(empty)} agrees with both the release and the stated bound: is the bound true?"]
+
+
+def bound_text(bound: Bound) -> str:
+    """Return a stated bound as text.
+
+    Examples
+    --------
+    >>> bound_text(2.0), bound_text({"age": 0.1})
+    ('2 for the effects of all terms together', '0.1 for age')
+    """
+    if not isinstance(bound, Mapping):
+        return f"{number(bound)} for the effects of all terms together"
+    return ", ".join(f"{number(limit)} for {name}" for name, limit in bound.items())
 
 
 def percent_of(alpha: float) -> str:
@@ -159,7 +197,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
     found = [
         "Standard errors hold sampling and privacy noise; 'privacy' is the share of each variance that is privacy "
         "noise. Intervals and p-values invert the score test of the true coefficients (Fieller), whatever the "
-        "estimator."
+        "estimator. All of them take rows for independent: several rows of one person count as persons."
     ]
     found += weight_notes(results)
     found += [f"Warning: {text}" for text in warnings_of(results, alpha)]
@@ -177,14 +215,13 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
             "sd say nothing. Prediction intervals allow for it."
         )
-    if len(results.equations.sites) > 1:
-        agreement = heterogeneity_test(results.equations)
-        if agreement.pvalue < 0.05:
-            found.append(
-                f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): "
-                "what is fitted is an average of theirs, and the intervals do not hold their differences."
-            )
-    return found + weight_warnings(results) + clipping_warnings(results)
+    return (
+        found
+        + agreement_warnings(results.equations)
+        + weight_warnings(results)
+        + clipping_warnings(results)
+        + variance_warnings(results)
+    )
 
 
 def weight_notes(results: TargetResults) -> list[str]:
@@ -214,6 +251,36 @@ def weight_warnings(results: TargetResults) -> list[str]:
     ]
 
 
+def variance_warnings(results: TargetResults) -> list[str]:
+    """Return which standard errors rest on the assumption of one residual variance, because noise does not hide it."""
+    first = int(results.equations.has_constant)
+    pairs = zip(results.names[first:], results.privacy_share[first:], strict=True)
+    sampled = [name for name, share in pairs if share < PRIVACY_SHARE]
+    if not sampled:
+        return []
+    return [
+        f"the standard errors of {', '.join(sampled)} are sampling errors in good part, and assume one residual "
+        "variance, which a release cannot check: where residuals are wider for some rows they may be half of the truth."
+    ]
+
+
+def agreement_warnings(equations: Equations) -> list[str]:
+    """Return what to say where releases do not tell of the same coefficients, as far as they tell at all."""
+    if len(equations.sites) < 2:
+        return []
+    try:
+        agreement = heterogeneity_test(equations)
+    except EstimationError:  # of releases without yᵀy, say
+        return []
+    if agreement.pvalue >= DISAGREEMENT:
+        return []
+    return [
+        f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): what is "
+        "fitted is an average of theirs, and the intervals do not hold their differences. "
+        "conf_int(method='random-effects') does, and leave_one_site_out() shows who differs."
+    ]
+
+
 def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:
     """Return what to say where the noise hides how terms vary: intervals are unbounded, or far from symmetric."""
     strength = results.identification(alpha)
@@ -233,18 +300,21 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
     )
     return [
         f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {way_out}. "
-        "Fewer terms, or bounds that fit more closely, help as well."
+        "Fewer terms, or bounds that fit more closely, help as well. So does what you know of the coefficients' size: "
+        "conf_int(bound=…)."
     ]
 
 
 def posterior_warnings(results: TargetResults, drawn: PosteriorDraws | NormalPosterior | None) -> list[str]:
-    """Return why draws from a posterior, if it is one of draws, are not to be believed, or tell of the prior alone."""
-    found = []
-    if not isinstance(drawn, PosteriorDraws):
-        return []
+    """Return why a posterior is not to be believed, or tells of the prior alone."""
+    found: list[str] = []
+    if drawn is None:
+        return found
     dominated = [name for name, is_so in zip(results.names, drawn.prior_dominated, strict=True) if is_so]
     if dominated:
         found.append(f"the posterior of {', '.join(dominated)} is mostly the prior's: the release says little.")
+    if isinstance(drawn, NormalPosterior):
+        return [f"{text} Its intervals may miss much, those of 'fieller' do not." for text in found]
     if np.max(drawn.rhat) > RHAT_MAX or np.min(drawn.ess) < ESS_MIN:
         found.append("the chains have not mixed: draw more, or look at their traces.")
     return found

@@ -418,7 +418,7 @@ def test_bootstrap_agrees_with_the_delta_method_where_noise_is_small() -> None:
 
 def test_estimators_are_scikit_learns_kind_of_objects() -> None:
     release = noisy()
-    for estimator in (OLS(), EmpiricalBayes(), Ridge("marginal-likelihood"), AdaSSP()):
+    for estimator in (OLS(), EmpiricalBayes(), Ridge(5.0), AdaSSP()):
         fit = estimator.fit(release)
         copy = pickle.loads(pickle.dumps(fit))
         assert np.array_equal(copy.conf_int(), fit.conf_int())

@@ -10,7 +10,7 @@ from client_examples import release_of_rows
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as ScikitLogistic
 
-from analyst_client import OLS, Column, EstimationError, LogisticRegression, Release
+from analyst_client import OLS, Column, EstimationError, EstimationWarning, LogisticRegression, Release
 from analyst_client.estimators.logistic import (
     NODE_WEIGHTS,
     NODES,
@@ -24,6 +24,7 @@ from analyst_client.estimators.logistic import (
     solve_link,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::analyst_client.EstimationWarning")  # many releases here are odd
 ILL = [Column.boolean("ill", ("well", "ill"))]
 SLOPES = np.array([5.0, -3.0, 1.0])  # of features with a deviation of 0.25: the index deviates by 1.5
 
@@ -374,3 +375,57 @@ def test_projection_falls_back_to_the_base_rate() -> None:
     fit = LogisticRegression().fit(Release.from_arrays(np.eye(2) * 10.0, [2.5, 0.0], targets=ILL, noise=1000.0))
     assert fit.linear_.scaled_coef_ == pytest.approx([0.25, 0.0], abs=1e-12)
     assert fit.predict_proba([[0.7]])[0, 1] == pytest.approx(0.25, abs=1e-9)
+
+
+class TestWhatItSays:
+    """Odds ratios that mislead are said to, as far as the moments show it."""
+
+    @staticmethod
+    def release(seed: int, X: np.ndarray, chances: np.ndarray, sd: float = 3.0, *, boolean: bool = False) -> Release:
+        generator = np.random.default_rng(seed)
+        y = (generator.uniform(size=len(X)) < chances).astype(float)
+        X = np.column_stack([np.ones(len(X)), X])
+        E = np.triu(generator.normal(0.0, sd, (X.shape[1], X.shape[1])))
+        gram = X.T @ X + E + np.triu(E, 1).T
+        kinds = [Column.boolean(f"x{j}") if boolean else Column.numeric(f"x{j}", -1, 1) for j in range(1, X.shape[1])]
+        cross = X.T @ y + generator.normal(0.0, sd, X.shape[1])
+        return Release.from_arrays(
+            (gram + gram.T) / 2.0, cross, y @ y, features=kinds, targets=[Column.boolean("ill")], noise=sd
+        )
+
+    normal = np.clip(np.random.default_rng(0).normal(0.0, 0.3, (3000, 2)), -1.0, 1.0)
+
+    def test_nothing_of_a_fit_that_is_what_it_seems(self) -> None:
+        chances = 1.0 / (1.0 + np.exp(-0.2 - self.normal @ [2.0, -1.0]))
+        fit = LogisticRegression().fit(self.release(1, self.normal, chances))
+        assert fit.caveats() == ()
+        assert "odds ratio" in str(fit.summary())
+
+    def test_a_rare_class_is_too_small_for_its_terms(self) -> None:
+        with pytest.warns(EstimationWarning, match="the rarer class has about"):
+            fit = LogisticRegression().fit(self.release(3, self.normal, np.full(3000, 0.005), 10.0))
+        assert "does not tell the coefficients of x1, x2 from 0" in " ".join(fit.caveats())
+        assert "Warning: the rarer class" in str(fit.summary())
+
+    def test_separated_classes_have_no_coefficients(self) -> None:
+        with pytest.warns(EstimationWarning, match="the classes are separated"):
+            LogisticRegression().fit(self.release(1, self.normal, (self.normal[:, 0] > 0.0).astype(float)))
+
+    def test_a_feature_far_from_normal_biases_odds_ratios(self) -> None:
+        x = np.minimum(np.random.default_rng(2).exponential(0.15, (3000, 1)) - 1.0, 1.0)
+        chances = 1.0 / (1.0 + np.exp(1.0 - 6.0 * (x[:, 0] + 0.85)))
+        with pytest.warns(EstimationWarning, match="most of the log odds comes from x1, far from normal"):
+            LogisticRegression().fit(self.release(1, x, chances))
+        flag = (np.random.default_rng(3).uniform(size=(3000, 1)) < 0.5).astype(float)
+        with pytest.warns(EstimationWarning, match="far from normal"):
+            LogisticRegression().fit(self.release(1, flag, np.where(flag[:, 0] > 0.0, 0.8, 0.2), boolean=True))
+
+    def test_without_the_square_of_the_target_there_is_no_p(self) -> None:
+        chances = 1.0 / (1.0 + np.exp(-0.2 - self.normal @ [2.0, -1.0]))
+        whole = self.release(1, self.normal, chances)
+        assert whole.xtx is not None
+        assert whole.xty is not None
+        part = Release.from_arrays(
+            whole.xtx, whole.xty, features=list(whole.features), targets=[Column.boolean("ill")], noise=3.0
+        )
+        assert [row[-1] for row in LogisticRegression().fit(part).summary().rows] == ["–", "–"]
