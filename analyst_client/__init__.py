@@ -13,6 +13,7 @@ from analyst_client.columns import Column, Term
 from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (
     AuthenticationError,
+    BoundsWarning,
     BudgetExceededError,
     CuratorError,
     DatasetClosedError,
@@ -82,6 +83,7 @@ __all__ = [
     "Assumptions",
     "AuthenticationError",
     "BayesianRegression",
+    "BoundsWarning",
     "Budget",
     "BudgetExceededError",
     "Checkpoint",

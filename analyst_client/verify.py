@@ -26,7 +26,8 @@ from analyst_client._receipt import (
     check_signature,
     is_known,
 )
-from analyst_client._wire import parse_json
+from analyst_client._selection import unwrap
+from analyst_client._wire import Fields, parse_json
 from analyst_client.errors import ServiceError
 
 EXIT_CODES = {"verified": 0, "consistent": 0, "inconsistent": 1, "unverifiable": 2}
@@ -103,6 +104,8 @@ def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
         body = parse_json(text)
         if not isinstance(body, dict):
             return Verification("unverifiable", ("not a release: the file holds no JSON object",))
+        if (part := unwrap(Fields(body))) is not None:  # the whole is checked; the part is cut out of it on reading
+            return verify_text(part.text, keys)
         return verify_body(text, body, keys)
     except ServiceError as error:
         return Verification("unverifiable", (str(error),))

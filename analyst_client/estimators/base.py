@@ -1,7 +1,6 @@
 """What all estimators share: hyper-parameters, coefficients in raw units, predictions."""
 
 import inspect
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -9,16 +8,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client._warn import warn_caller
 from analyst_client.columns import Column, Term
-from analyst_client.design import design_matrix, map_rows
-from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.design import design_matrix, map_rows, values_beyond
+from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.mixins import InferenceMixin
 from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
-from analyst_client.inference.summary import posterior_warnings
+from analyst_client.inference.summary import bias_warnings, posterior_warnings
 from analyst_client.inference.units import raw_units
 from analyst_client.release import Release
 
@@ -104,6 +104,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         releases: Release | Sequence[Release],
         target: str | None = None,
         *,
+        features: Sequence[str] | None = None,
         rows: float | Sequence[float] | None = None,
     ) -> Self:
         """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
@@ -113,7 +114,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         releases : Release or sequence of Release
             One for each hospital; bounds, scalings and noise may differ. See `analyst_client.inference.pooling.pool`.
         target : str, optional
-            One of the targets. Default all.
+            One of the targets, or of the features. Default all targets.
+        features : sequence of str, optional
+            Which columns explain, at no further cost. Default all but the target; see `Release.select`.
         rows : float or sequence of float, optional
             How many rows each release has, for inference where it has no constant to tell.
 
@@ -124,7 +127,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         Warns
         -----
         EstimationWarning
-            When a posterior is mostly the prior's, or its chains have not mixed. See also `caveats`.
+            When a posterior is mostly the prior's, or its chains have not mixed, or the target took part in the weights
+            of the rows. See also `caveats`.
 
         Raises
         ------
@@ -133,7 +137,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         ValueError
             When a hyper-parameter is out of range, there is no such target, or releases do not fit together.
         """
-        pooled = pool(releases, target, rows)
+        pooled = pool(releases, target, rows, features)
         first = pooled[0]
         results, found = [], []
         for equations in pooled:
@@ -157,8 +161,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         self.coef_ = raw[:, 1:] if several else raw[0, 1:]
         self.intercept_ = raw[:, 0] if several else float(raw[0, 0])
         for fitted in self.results_:
-            for text in posterior_warnings(fitted, fitted.solution.posterior):
-                warnings.warn(text, EstimationWarning, stacklevel=2)
+            found_wrong = posterior_warnings(fitted, fitted.solution.posterior) + bias_warnings(fitted.equations)
+            for text in found_wrong:
+                warn_caller(text, EstimationWarning)
         return self
 
     @staticmethod
@@ -168,7 +173,19 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         raw: FloatArray = L @ results.solution.theta + constant
         return raw
 
-    def predict(self, X: Any, clip: bool = True) -> FloatArray:
+    def _design(self, X: Any, clip: bool | None) -> FloatArray:
+        """Return the rows on which the fit is linear, of shape (n, D); see `predict`."""
+        self._check_fitted()
+        if clip is None and (beyond := values_beyond(X, self.columns_)):
+            warn_caller(
+                f"{'; '.join(beyond)}: they count as the bound, as they do at the curator. clip=True says that this is "
+                "meant, and clip=False extrapolates",
+                BoundsWarning,
+            )
+        matrix = design_matrix(X, self.columns_, self.terms_, clip is not False)
+        return map_rows(matrix, self.terms_, self.row_map_)
+
+    def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Predict targets in their raw units.
 
         Parameters
@@ -176,28 +193,33 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         X : data frame, or array-like of shape (n, n_features_in_)
             Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the
             order of `feature_names_in_`.
-        clip : bool
-            Clip numeric values to their public bounds, as the curator did; False extrapolates linearly.
+        clip : bool, optional
+            Clip numeric values to their public bounds, as the curator did; False extrapolates linearly. Default clip,
+            and warn where that changes a value.
 
         Returns
         -------
         ndarray of shape (n,) or (n, T)
             NaN for a row that misses a column declared `omit` or `complete`.
 
+        Warns
+        -----
+        BoundsWarning
+            When values were clipped and `clip` is not stated.
+
         Raises
         ------
         ValueError
             When a column is absent, a level unknown or a value no number.
         """
-        self._check_fitted()
-        matrix = map_rows(design_matrix(X, self.columns_, self.terms_, clip), self.terms_, self.row_map_)
+        matrix = self._design(X, clip)
         center = np.array([term.center for term in self.targets_])
         scale = np.array([term.scale for term in self.targets_])
         predicted: FloatArray = center + scale * (matrix @ np.atleast_2d(self.scaled_coef_).T)
         return predicted if len(self.targets_) > 1 else predicted[:, 0]
 
     def score(self, X: Any, y: ArrayLike) -> float:
-        """Return R², averaged over targets; rows without a prediction or without y are left out, as at the curator.
+        """Return R², averaged over targets; rows are clipped and left out as at the curator.
 
         Parameters
         ----------
@@ -205,7 +227,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         y : array-like of shape (n,) or (n, T)
             Raw units.
         """
-        predicted = np.reshape(self.predict(X), (-1, len(self.targets_)))
+        predicted = np.reshape(self.predict(X, clip=True), (-1, len(self.targets_)))
         observed = np.reshape(np.asarray(y, dtype=np.float64), (-1, len(self.targets_)))
         if len(observed) != len(predicted):
             raise ValueError(f"X has {len(predicted)} rows and y {len(observed)}")
@@ -216,7 +238,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             raise ValueError("R² needs values of y that differ")
         return float(np.mean(1.0 - residual / total))
 
-    def predict_interval(self, X: Any, alpha: float = 0.05, *, mean: bool = False, clip: bool = True) -> FloatArray:
+    def predict_interval(
+        self, X: Any, alpha: float = 0.05, *, mean: bool = False, clip: bool | None = None
+    ) -> FloatArray:
         """Return intervals that hold new values of the target with the stated probability, privacy noise included.
 
         Parameters
@@ -227,7 +251,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             1 less the coverage, in (0, 1).
         mean : bool
             Intervals for the mean at each row instead of a new value.
-        clip : bool
+        clip : bool, optional
             As for `predict`.
 
         Returns
@@ -240,8 +264,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         EstimationError
             When the release lacks what this needs: yᵀy, the noise, or a constant.
         """
-        self._check_fitted()
-        matrix = map_rows(design_matrix(X, self.columns_, self.terms_, clip), self.terms_, self.row_map_)
+        matrix = self._design(X, clip)
         known = ~np.isnan(matrix).any(axis=1)
         found = np.full((len(matrix), len(self.results_), 2), np.nan)
         for t, (results, target) in enumerate(zip(self.results_, self.targets_, strict=True)):

@@ -13,6 +13,7 @@ from analyst_client.errors import EstimationError
 from analyst_client.estimators.base import Estimator, LinearFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution
 from analyst_client.inference.shrinkage import WienerFilter
 from analyst_client.release import Release
@@ -132,7 +133,13 @@ class LogisticRegression(Estimator):
     n_features_in_: int
     term_names_: NDArray[np.object_]
 
-    def fit(self, releases: Release | Sequence[Release], target: str | None = None) -> Self:
+    def fit(
+        self,
+        releases: Release | Sequence[Release],
+        target: str | None = None,
+        *,
+        features: Sequence[str] | None = None,
+    ) -> Self:
         """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
 
         Parameters
@@ -140,7 +147,9 @@ class LogisticRegression(Estimator):
         releases : Release or sequence of Release
             One for each hospital. See `analyst_client.inference.pooling.pool`.
         target : str, optional
-            A boolean target. Needed where releases have several.
+            A boolean target, or feature. Needed where releases have several targets.
+        features : sequence of str, optional
+            Which columns explain, at no further cost. Default all but the target; see `Release.select`.
 
         Returns
         -------
@@ -154,10 +163,10 @@ class LogisticRegression(Estimator):
         ValueError
             When there is no such target, it is not said which, or releases do not fit together.
         """
-        first = releases if isinstance(releases, Release) else next(iter(releases), None)
-        if target is None and first is not None and len(first.targets) > 1:
+        first = as_releases(releases)[0]
+        if target is None and len(first.targets) > 1:
             raise ValueError(f"the release has several targets: say which of {', '.join(first.target_names)}")
-        linear = ShrunkProjection().fit(releases, target)
+        linear = ShrunkProjection().fit(releases, target, features=features)
         theta = linear.scaled_coef_
         mean, variance = index_moments(linear.gram_, theta)
         offset, scale = solve_link(linear.base_rate_, variance)
@@ -171,7 +180,7 @@ class LogisticRegression(Estimator):
         self.term_names_ = linear.term_names_
         return self
 
-    def decision_function(self, X: Any, clip: bool = True) -> FloatArray:
+    def decision_function(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Return log odds of true, of shape (n,).
 
         Parameters
@@ -179,8 +188,8 @@ class LogisticRegression(Estimator):
         X : data frame, or array-like of shape (n, n_features_in_)
             Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the
             order of `feature_names_in_`.
-        clip : bool
-            Clip numeric values to their public bounds, as the curator did.
+        clip : bool, optional
+            As for `LinearFit.predict`.
 
         Returns
         -------
@@ -199,12 +208,12 @@ class LogisticRegression(Estimator):
         odds: FloatArray = self._offset + self.scale_ * self.linear_.predict(X, clip)
         return odds
 
-    def predict_proba(self, X: Any, clip: bool = True) -> FloatArray:
+    def predict_proba(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Return the probabilities of false and of true, of shape (n, 2); arguments as for `decision_function`."""
         odds = self.decision_function(X, clip)
         return np.column_stack([sigmoid(-odds), sigmoid(odds)])
 
-    def predict(self, X: Any, clip: bool = True) -> NDArray[np.bool_]:
+    def predict(self, X: Any, clip: bool | None = None) -> NDArray[np.bool_]:
         """Return the likelier class of each row, of shape (n,); arguments as for `decision_function`.
 
         Raises
@@ -226,7 +235,7 @@ class LogisticRegression(Estimator):
         y : array-like of shape (n,)
             False or true, 0 or 1.
         """
-        odds = self.decision_function(X)
+        odds = self.decision_function(X, clip=True)
         observed = code(Column.boolean("y"), np.asarray(y, dtype=object), clip=False)
         if len(observed) != len(odds):
             raise ValueError(f"X has {len(odds)} rows and y {len(observed)}")

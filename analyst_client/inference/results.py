@@ -156,6 +156,7 @@ class TargetResults:
 
         :math:`H\Omega H^\top` with the estimator's own inverse H; what a penalty pulls away is not in it.
         """
+        self.equations.check_unbiased()
         covariance = self.solution.covariance
         if covariance is None:
             covariance = self.solution.inverse @ self.equations.covariance @ self.solution.inverse.T
@@ -212,6 +213,7 @@ class TargetResults:
 
     def conf_int(self, alpha: float = 0.05, method: IntervalMethod = "fieller") -> FloatArray:
         """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
+        self.equations.check_unbiased()
         if method == "fieller":
             return np.array([found.hull for found in self.confidence_sets(alpha)])
         if method == "delta":

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from analyst_client._html import element, facts, table, view
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
+from analyst_client.inference.equations import Equations
 from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
@@ -79,7 +80,9 @@ class Summary:
 
 
 def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Summary:
-    """Summarise one target's fit."""
+    """Summarise one target's fit; of one that is biased, the points alone."""
+    if results.equations.is_biased:
+        return summarise_points(estimator, results)
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
     title = f"{target.name}{unit} by {estimator}"
@@ -110,6 +113,15 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Su
     ]
     heads = ("term", "coef", "std err", "p", "privacy", f"{percent_of(alpha)} from", "to")
     return Summary(title, tuple(stated), heads, tuple(rows), tuple(notes(results, sets, alpha)))
+
+
+def summarise_points(estimator: str, results: TargetResults) -> Summary:
+    """Summarise a fit of which nothing is told but its points."""
+    target = results.equations.target
+    title = f"{target.name}{f' ({target.unit})' if target.unit else ''} by {estimator}"
+    stated = (("coefficients", str(len(results.names))),)
+    rows = tuple((name, number(value)) for name, value in zip(results.names, results.params, strict=True))
+    return Summary(title, stated, ("term", "coef"), rows, tuple(f"Warning: {text}" for text in warnings_of(results)))
 
 
 def summarise_posterior(
@@ -165,6 +177,8 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
 
 def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
     """Return what makes intervals less sure than they look: weak identification, disagreement, clipped targets."""
+    if results.equations.is_biased:
+        return selection_warnings(results)
     found = identification_warnings(results, alpha)
     if results.equations.scale.unbiased[results.main_site] <= 0.0:
         found.append(
@@ -178,7 +192,19 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
                 f"the releases do not tell of the same coefficients (p {p_text(agreement.pvalue, relation=True)}): "
                 "what is fitted is an average of theirs, and the intervals do not hold their differences."
             )
-    return found + clipping_warnings(results)
+    return found + selection_warnings(results) + clipping_warnings(results)
+
+
+def selection_warnings(results: TargetResults) -> list[str]:
+    """Return what a fit is about, where it is of a part of a release."""
+    return list(dict.fromkeys(text for site in results.equations.sites for text in site.release.caveats))
+
+
+def bias_warnings(equations: Equations) -> list[str]:
+    """Return what to say beside a fit whose target took part in the weights of rows."""
+    if not equations.is_biased:
+        return []
+    return [f"{equations.target.name} took part in the weights of the rows: its fit is biased, and has no intervals."]
 
 
 def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:
