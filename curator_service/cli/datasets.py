@@ -12,7 +12,7 @@ from curator_service.cli.common import AsJson, actor, check_machine, emit, err, 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 
-app = typer.Typer(help="Datasets: a manifest and its rows.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 _File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 
 
