@@ -25,7 +25,8 @@ class Commands(LazyGroup):
                 "backup",
                 "recovery",
                 "backup",
-                "Write everything of one instant into a file, while the curator runs; not the keys, and not the anchor.",
+                "Write everything of one instant into a file, while the curator runs; not the keys, and not the "
+                "anchor.",
             ),
             (
                 "restore",
