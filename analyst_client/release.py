@@ -16,6 +16,8 @@ from analyst_client._files import replace_file
 from analyst_client._offline import Coding, coding_of, write_public, write_release
 from analyst_client._request import as_names, check_target
 from analyst_client._selection import choose_part, statistics_of, unwrap, wrap
+from analyst_client._shown import Shown
+from analyst_client._view import View
 from analyst_client._wire import Fields, as_float, parse_json
 from analyst_client.columns import Column, Term
 from analyst_client.errors import ReceiptInvalidError, ServiceError
@@ -26,7 +28,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(Shown):
     """Noisy sufficient statistics of D terms and T targets, and their terms of use.
 
     Made by `CuratorClient.release`, `load`, `from_text`, `from_arrays` or `from_public`. Arrays are read-only and in
@@ -175,8 +177,7 @@ class Release:
         part = "" if self.selected_from is None else "part of "
         return f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def _view(self) -> View:
         return _notebook.show_release(self)
 
     def __eq__(self, other: object) -> bool:

@@ -1,7 +1,6 @@
 """A fit on paper: a summary as text and as HTML, and as data frames."""
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._html import element, facts, table, view
+from analyst_client._html import as_html
+from analyst_client._shown import Shown
+from analyst_client._terminal import as_text
+from analyst_client._view import Note, View, facts, table
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
@@ -29,7 +31,7 @@ WEAK_RATIO = 3.0
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Shown):
     """A table of coefficients, what the fit is worth, and what to beware of.
 
     Attributes
@@ -42,6 +44,8 @@ class Summary:
         One for each parameter.
     notes : tuple of str
         Warnings and explanations.
+    caption : str
+        What the rows are.
     """
 
     title: str
@@ -49,34 +53,25 @@ class Summary:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
+    caption: str = "Coefficients"
+
+    def _view(self) -> View:
+        numeric = range(1, len(self.heads))
+        return (
+            facts(self.title, self.facts),
+            table(self.caption, self.heads, self.rows, numeric=numeric),
+            *map(Note, self.notes),
+        )
 
     def as_text(self) -> str:
         """Return plain text."""
-        table = [self.heads, *self.rows]
-        widths = [max(len(row[j]) for row in table) for j in range(len(self.heads))]
-        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table]
-        rule = "─" * max(len(line) for line in lines)
-        name = max(len(fact[0]) for fact in self.facts)
-        facts = [f"{fact[0].ljust(name)}  {fact[1]}" for fact in self.facts]
-        notes = [textwrap.fill(note, max(len(rule), 80)) for note in self.notes]
-        return "\n".join([self.title, rule, *facts, rule, lines[0], rule, *lines[1:], rule, *notes])
+        return as_text(self._view())
 
     def as_html(self) -> str:
         """Return a piece of HTML: two tables and notes."""
-        return view(
-            facts(self.title, self.facts),
-            table("Coefficients", self.heads, self.rows, numeric=range(1, len(self.heads))),
-            *(element("p", note) for note in self.notes),
-        )
+        return as_html(self._view())
 
-    def __str__(self) -> str:
-        """Return plain text."""
-        return self.as_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+    __repr__ = Shown.__str__
 
 
 def summarise(estimator: str, results: TargetResults, alpha: float = 0.05) -> Summary:

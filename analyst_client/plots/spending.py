@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analyst_client import _html
 from analyst_client._notebook_receipts import ratio
+from analyst_client._view import percent
 from analyst_client.plots.style import (
     NEUTRAL,
     Axes,
@@ -45,7 +45,7 @@ def budget_bar(budget: Budget, ax: Axes | None = None) -> Axes:
         alpha = 0.35 if name == "remaining" else 1.0
         (bar,) = ax.barh(0.0, share, left=start, height=1.0, color=colors[name], alpha=alpha, linewidth=0.0)
         handles.append(bar)
-        names.append(f"{name} {_html.percent(share)}" + (f" (ε {write_epsilon(amount)})" if amount.units else ""))
+        names.append(f"{name} {percent(share)}" + (f" (ε {write_epsilon(amount)})" if amount.units else ""))
         start += share
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(-0.5, 0.5)
