@@ -26,7 +26,28 @@ FloatArray = NDArray[np.float64]
 
 
 class Estimator:
-    """Hyper-parameters after the conventions of scikit-learn, whose `clone` works on them; it is not imported."""
+    """Hyper-parameters after the conventions of scikit-learn, which is not imported before it asks.
+
+    Its `clone`, `is_regressor`, `is_classifier`, `check_is_fitted` and a `Pipeline` that ends in an estimator work.
+    """
+
+    _estimator_type: ClassVar[str] = "regressor"  # by which scikit-learn below 1.6 tells
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what kind of estimator this is, and that `fit` takes no y: a release holds it."""
+        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags  # noqa: PLC0415 -- its caller has it
+
+        is_regressor = self._estimator_type == "regressor"
+        return Tags(
+            estimator_type=self._estimator_type,
+            target_tags=TargetTags(required=False),
+            regressor_tags=RegressorTags() if is_regressor else None,
+            classifier_tags=None if is_regressor else ClassifierTags(multi_class=False),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether `fit` has run."""
+        return hasattr(self, "feature_names_in_")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the hyper-parameters by name."""

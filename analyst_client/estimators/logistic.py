@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -122,6 +122,8 @@ class LogisticRegression(Estimator):
     >>> fit.predict([[-1.0], [1.0]]).tolist(), fit.predict_proba([[1.0]]).round(3).tolist()
     ([False, True], [[0.303, 0.697]])
     """
+
+    _estimator_type: ClassVar[str] = "classifier"
 
     coef_: FloatArray
     intercept_: float
