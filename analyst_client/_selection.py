@@ -1,27 +1,15 @@
 """Parts of a release: fewer features, or one of them as the target, cut out of XᵀX, Xᵀy and yᵀy."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from analyst_client._wire import Fields
 from analyst_client.values import Noise
 
 if TYPE_CHECKING:
     from analyst_client.release import Release
-
-KIND = "selection"
-
-
-class Selection(NamedTuple):
-    """What a saved part says: the text of the whole answer, and what was selected. Its numbers are cut out anew."""
-
-    text: str
-    features: tuple[str, ...]
-    targets: tuple[str, ...]
 
 
 class Part(NamedTuple):
@@ -43,19 +31,6 @@ class Part(NamedTuple):
     terms: list[int]
     targets: list[int]
     is_feature: bool
-
-
-def wrap(text: str, features: Sequence[str], targets: Sequence[str]) -> str:
-    """Write a part as the whole answer, character by character, beside what was selected."""
-    members = {"kind": KIND, "features": list(features), "targets": list(targets), "of": text}
-    return json.dumps(members, separators=(",", ":"), ensure_ascii=False)
-
-
-def unwrap(body: Fields) -> Selection | None:
-    """Read what `wrap` wrote; None for any other text."""
-    if body.members.get("kind") != KIND:
-        return None
-    return Selection(body.text("of"), body.texts("features"), body.texts("targets"))
 
 
 def choose_part(release: "Release", whole: "Release", features: tuple[str, ...], targets: tuple[str, ...]) -> Part:

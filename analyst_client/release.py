@@ -15,7 +15,8 @@ from analyst_client import _notebook
 from analyst_client._files import replace_file
 from analyst_client._offline import Coding, coding_of, write_public, write_release
 from analyst_client._request import as_names, check_target
-from analyst_client._selection import choose_part, statistics_of, unwrap, wrap
+from analyst_client._saved import unwrap, wrap
+from analyst_client._selection import choose_part, statistics_of
 from analyst_client._shown import Shown
 from analyst_client._view import View
 from analyst_client._wire import Fields, as_float, parse_json

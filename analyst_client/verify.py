@@ -25,7 +25,7 @@ from analyst_client._receipt import (
     check_signature,
     is_known,
 )
-from analyst_client._selection import unwrap
+from analyst_client._saved import unwrap
 from analyst_client._shown import Shown
 from analyst_client._view import Inline, View, code, facts, join, listing, quiet, said
 from analyst_client._wire import Fields, parse_json

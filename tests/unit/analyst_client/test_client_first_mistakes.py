@@ -30,7 +30,7 @@ from analyst_client import (
 from analyst_client._wire import Fields
 
 ROOT = Path(__file__).resolve().parents[3]
-FLCHAIN = ROOT / "docs" / "notebooks" / "recorded" / "release.json"
+FLCHAIN = ROOT / "analyst_client" / "tutorial" / "release.json"
 FRAME = pd.DataFrame({"age": [55.0, 75.0, 90.0, 60.0], "kappa": [1.0, 2.0, 3.0, 1.4]})
 AGE, KAPPA = Column.numeric("age", 50, 100), Column.numeric("kappa", 0, 6)
 PRICE = {"epsilon": 1, "delta": 1e-6}

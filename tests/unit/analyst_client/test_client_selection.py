@@ -28,7 +28,7 @@ from analyst_client import (
 from analyst_client.verify import main
 
 ROOT = Path(__file__).resolve().parents[3]
-FLCHAIN = ROOT / "docs" / "notebooks" / "recorded" / "release.json"
+FLCHAIN = ROOT / "analyst_client" / "tutorial" / "release.json"
 SEX = Column.categorical("sex", ["F", "M", "X"], missing="complete")
 AGE = Column.numeric("age", 50, 100, missing="complete")
 ILL = Column.boolean("ill", missing="complete")
