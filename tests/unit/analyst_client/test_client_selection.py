@@ -128,7 +128,7 @@ def test_fewer_terms_are_known_better_from_one_release_of_a_real_cohort() -> Non
     fits = OLS().fit(release), OLS().fit(release, features=["age", "sex"])
     whole, part = (dict(zip(fit.param_names_, fit.bse, strict=True)) for fit in fits)
     assert part["age"] < 0.9 * whole["age"]
-    assert part["sex[M]"] < 0.6 * whole["sex[M]"]
+    assert part["sex[M]"] < 0.7 * whole["sex[M]"]
 
 
 # Fits
