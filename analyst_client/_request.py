@@ -64,9 +64,9 @@ def release_body(
     check_target(target)
     if target is not None and targets is not None:
         raise ValueError("give target or targets, not both")
-    body: dict[str, Any] = {"kind": "gram", "features": as_names(features, "features")}
+    body: dict[str, Any] = {"kind": "gram", "features": as_columns(features, "features")}
     if target is not None or targets is not None:
-        body["targets"] = [target] if target is not None else as_names(targets or (), "targets")
+        body["targets"] = as_columns([target] if target is not None else targets or (), "targets")
     body["price"] = price(epsilon, delta, mu, rho, pure=mechanism not in {None, "gaussian"})
     if not intercept:
         body["intercept"] = False
@@ -106,10 +106,15 @@ def as_json(body: dict[str, Any]) -> bytes:
 
 
 def as_names(names: Sequence[str], argument: str) -> list[str]:
-    """Return a list of names. A lone string, whose letters would become names, is refused, and so is a formula."""
+    """Return a list of names; a lone string, whose letters would become names, is refused."""
     if isinstance(names, str):
         raise ValueError(f"{argument} must be a list of names: ask with {written_out(names, argument)}")  # noqa: TRY004 -- one kind of error for arguments
-    listed = [str(name) for name in names]
+    return [str(name) for name in names]
+
+
+def as_columns(names: Sequence[str], argument: str) -> list[str]:
+    """Return a list of names of a curator's columns; a term of a formula is none."""
+    listed = as_names(names, argument)
     for name in listed:
         if OF_A_FORMULA.search(name):
             raise ValueError(

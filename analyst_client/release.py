@@ -18,6 +18,7 @@ from analyst_client._request import as_names, check_target
 from analyst_client._saved import unwrap, wrap
 from analyst_client._selection import choose_part, statistics_of
 from analyst_client._shown import Shown
+from analyst_client._terminal import plain
 from analyst_client._view import View
 from analyst_client._wire import Fields, as_float, parse_json
 from analyst_client.columns import Column, Term
@@ -133,9 +134,11 @@ class Release(Shown):
     @property
     def weights_rows(self) -> bool:
         """Whether rows may count for less than 1: under ``"ball"``, unless no row can reach its norm."""
-        norm = self.request.get("rows", {}).get("norm") if self.row_map == "ball" else None
+        if self.row_map != "ball":
+            return False
+        norm = self.request["rows"].get("norm")
         columns = (self.selected_from or self).features  # each adds at most 1 to the square of a row's norm
-        return norm is not None and float(norm) ** 2 < 1.0 + len(columns)
+        return not (isinstance(norm, int | float) and norm**2 >= 1.0 + len(columns))
 
     @property
     def weights_target(self) -> bool:
@@ -176,7 +179,9 @@ class Release(Shown):
         price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
         targets = ", ".join(self.target_names) or "no target"
         part = "" if self.selected_from is None else "part of "
-        return f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+        return plain(
+            f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+        )
 
     def _view(self) -> View:
         return _notebook.show_release(self)

@@ -10,6 +10,7 @@ from typing import Any
 from analyst_client import _notebook, _notebook_receipts
 from analyst_client._ledger import Checkpoint
 from analyst_client._shown import Shown
+from analyst_client._terminal import plain
 from analyst_client._view import View, number, percent
 from analyst_client._wire import Fields
 from analyst_client.columns import Column, Term
@@ -177,7 +178,7 @@ class Reservation(Shown):
     def __repr__(self) -> str:
         """Show its state, and how much can still be drawn."""
         left = f"epsilon={number(self.remaining.epsilon)}, delta={number(self.remaining.delta)} left"
-        return f"<Reservation {self.id} on {self.dataset!r}: {self.state}, {left}>"
+        return plain(f"<Reservation {self.id} on {self.dataset!r}: {self.state}, {left}>")
 
     def _view(self) -> View:
         return _notebook.show_reservation(self)
@@ -353,7 +354,7 @@ class Quote(Shown):
         price = f"epsilon={number(self.cost.epsilon)}, delta={number(self.cost.delta)}"
         share = f"{percent(self.cost.share_of_budget)} of the budget"
         asked = f"{targets} ~ {', '.join(column.name for column in self.features)}"
-        return f"<Quote for {self.dataset!r}: {asked}, {price}, {share}>"
+        return plain(f"<Quote for {self.dataset!r}: {asked}, {price}, {share}>")
 
     def _view(self) -> View:
         return _notebook.show_quote(self)

@@ -405,6 +405,7 @@ def test_words_of_a_server_are_text_in_a_terminal_too(value: Shown, monkeypatch:
     shown = str(value)
     shown.encode("utf-8")
     assert all(letter.isprintable() or letter == "\n" for letter in shown)
+    assert repr(value).isprintable()
     assert "\u202e" not in shown
 
 

@@ -203,6 +203,12 @@ def test_a_column_with_an_indicator_is_no_target() -> None:
     assert release.select(["a"]).term_names == ("(constant)", "a", "a[missing]")
 
 
+def test_columns_of_ones_own_may_have_any_name() -> None:
+    release = Release.from_arrays(np.eye(3), np.ones(3), features=["log(x)", "body mass"])
+    assert release.select(["body mass"]).term_names == ("(constant)", "body mass")
+    assert OLS().fit(release, "log(x)").feature_names_in_.tolist() == ["body mass"]
+
+
 @pytest.mark.parametrize("row_map", ["unit", "unit_xy"])
 def test_rows_divided_by_their_norm_have_no_parts(row_map: str) -> None:
     body = release_body()
