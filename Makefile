@@ -73,6 +73,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python -m bench.sites
 	$(BIN)/python -m bench.posterior
 	$(BIN)/python -m bench.planning
+	$(BIN)/python -m bench.sizes
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache

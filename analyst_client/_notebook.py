@@ -1,14 +1,18 @@
-"""What a notebook shows of each value: the share of a budget first, (ε, δ) beside it."""
+"""What is shown of each value, in a notebook and in a terminal: the share of a budget first, (ε, δ) beside it."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from analyst_client._html import (
-    Markup,
+from analyst_client._notebook_receipts import fold_receipt, ratio, write_json
+from analyst_client._view import (
+    Bar,
+    Inline,
+    Note,
+    Table,
+    View,
     aligned,
     bar,
     code,
-    element,
     facts,
     folded,
     join,
@@ -17,12 +21,10 @@ from analyst_client._html import (
     percent,
     quiet,
     said,
+    strong,
     swatch,
     table,
-    text,
-    view,
 )
-from analyst_client._notebook_receipts import fold_receipt, ratio, write_json
 
 if TYPE_CHECKING:
     from analyst_client.columns import Column, Term
@@ -43,14 +45,14 @@ ANSWERS = {
 # Datasets
 
 
-def show_dataset(dataset: "Dataset") -> str:
+def show_dataset(dataset: "Dataset") -> View:
     """Show what is public of a dataset, and its columns."""
     rows = f"at most {dataset.row_capacity:,}"
     if dataset.rows is not None:
         rows = f"{dataset.rows:,}, {rows}"
     if dataset.rows_per_person != 1:
         rows += f"; of one person at most {dataset.rows_per_person:,} count"
-    stated: list[tuple[str, str]] = [
+    stated: list[tuple[Inline, Inline]] = [
         ("population", dataset.population),
         ("account", join(said(dataset.accountant), quiet(", neighbours by "), said(dataset.adjacency))),
         ("rows", rows),
@@ -64,22 +66,22 @@ def show_dataset(dataset: "Dataset") -> str:
         (column.name, column.type, write_values(column), column.unit or "", column.missing, column.description)
         for column in dataset.columns
     ]
-    return view(
+    return (
         facts(join("Dataset ", said(dataset.name)), stated),
         table(f"Columns ({len(columns):,})", heads, columns),
     )
 
 
-def write_values(column: "Column") -> Markup:
+def write_values(column: "Column") -> Inline:
     """Say which values a column takes."""
     if column.type != "numeric":
         return write_words(column.levels)
     if column.lower is None or column.upper is None:
-        return text("any")
-    return text(f"{column.lower:g} to {column.upper:g}")
+        return "any"
+    return f"{column.lower:g} to {column.upper:g}"
 
 
-def write_words(words: Sequence[str]) -> Markup:
+def write_words(words: Sequence[str]) -> Inline:
     """Write some words of a server in one line."""
     shown = [said(word) for word in words[:LEVELS_MAX]]
     if len(words) > LEVELS_MAX:
@@ -90,10 +92,10 @@ def write_words(words: Sequence[str]) -> Markup:
 # Amounts
 
 
-def show_budget(budget: "Budget") -> str:
+def show_budget(budget: "Budget") -> View:
     """Show a budget as shares of its limit, and as a bar."""
     parts = [("spent", budget.posted), ("held", budget.pending), ("left", budget.remaining)]
-    notes: list[str] = [
+    notes: list[Inline] = [
         "Shared by all its datasets and analysts.",
         join("Counted in ", said(budget.accountant), ", neighbours by ", said(budget.adjacency), "."),
         f"Ledger at epoch {budget.checkpoint.epoch:,}, sequence {budget.checkpoint.sequence:,}.",
@@ -105,15 +107,15 @@ def show_budget(budget: "Budget") -> str:
         views = f"ε = {number(highest.epsilon)} at δ = {number(highest.delta)}"
         notes.append(f"The guarantee is that of the highest limit there ever was: {views}.")
     caption = join("Budget of ", said(budget.population))
-    return view(
+    return (
         *show_amounts(caption, parts, ("limit", budget.limit), share_used=budget.share_spent),
-        element("p", quiet(join(*notes, by=" "))),
+        Note(quiet(join(*notes, by=" "))),
     )
 
 
-def show_reservation(reservation: "Reservation") -> str:
+def show_reservation(reservation: "Reservation") -> View:
     """Show what is held for a study, and what was drawn of it."""
-    stated: list[tuple[str, str]] = [
+    stated: list[tuple[Inline, Inline]] = [
         ("state", reservation.state),
         ("dataset", join(said(reservation.dataset), quiet(" of "), said(reservation.population))),
         ("made at", reservation.created_at),
@@ -122,7 +124,7 @@ def show_reservation(reservation: "Reservation") -> str:
     if reservation.project is not None:
         stated.append(("project", reservation.project))
     parts = [("drawn", reservation.drawn), ("left", reservation.remaining)]
-    return view(
+    return (
         facts(join("Reservation ", code(reservation.id)), stated),
         *show_amounts("What it holds", parts, ("reserved", reservation.reserved)),
         fold_receipt(reservation.receipt),
@@ -130,12 +132,12 @@ def show_reservation(reservation: "Reservation") -> str:
 
 
 def show_amounts(
-    caption: str,
+    caption: Inline,
     parts: Sequence[tuple[str, "Amount"]],
     whole: tuple[str, "Amount"],
     *,
     share_used: float | None = None,
-) -> tuple[Markup, Markup]:
+) -> tuple[Table, Bar]:
     """Return the table and the bar of an amount and its parts; `share_used` serves where units are not stated."""
     named = [*parts, whole]
     shares = [ratio(amount.units, whole[1].units) for _, amount in named]
@@ -158,7 +160,7 @@ def show_amounts(
     )
 
 
-def write_cost(cost: "Cost") -> Markup:
+def write_cost(cost: "Cost") -> Inline:
     """Say what something costs, the share first."""
     views = f"ε = {number(cost.epsilon)} at δ = {number(cost.delta)}"
     if cost.mu is not None:
@@ -167,22 +169,22 @@ def write_cost(cost: "Cost") -> Markup:
         views += f", ρ = {number(cost.rho)}"
     if cost.pure_epsilon is not None:
         views += f"; by itself ε = {number(cost.pure_epsilon)} at δ = 0"
-    return join(element("b", percent(cost.share_of_budget)), " of the budget ", quiet(f"({views})"))
+    return join(strong(percent(cost.share_of_budget)), " of the budget ", quiet(f"({views})"))
 
 
 # Requests
 
 
-def show_quote(quote: "Quote") -> str:
+def show_quote(quote: "Quote") -> View:
     """Show price and noise, and whether the request is answered for nothing."""
-    stated: list[tuple[str, str]] = []
+    stated: list[tuple[Inline, Inline]] = []
     if quote.stored_release is not None:
         stated.append(("stored release", join(code(quote.stored_release), " answers this very request: free")))
     if quote.derivable_from is not None:
         stated.append(("derivable from", join(code(quote.derivable_from), ", of which the request is a part: free")))
     stated += [
         ("price", write_cost(quote.cost)),
-        ("affordable", "yes" if quote.affordable else element("b", "no")),
+        ("affordable", "yes" if quote.affordable else strong("no")),
         ("answer shows", write_duration(quote.duration_s)),
         ("pass over rows", "yes" if quote.pass_over_rows else "no"),
         *list_request(quote.request),
@@ -191,7 +193,7 @@ def show_quote(quote: "Quote") -> str:
         offers = [join(code(offer.release_id), quiet(": ", said(offer.difference))) for offer in quote.offers]
         stated.append(("offers", listing(offers)))
     names = [column.name for column in quote.features]
-    return view(
+    return (
         facts(join("Quote for ", write_formula(quote.dataset, names, quote.targets)), stated),
         list_noise(quote.noise, len(quote.terms), len(quote.targets)),
     )
@@ -205,15 +207,15 @@ def write_duration(duration_s: float) -> str:
     return f"after {number(duration_s)} s{minutes}, whatever the rows are"
 
 
-def write_formula(dataset: str, features: Sequence[str], targets: "Sequence[Term]") -> Markup:
+def write_formula(dataset: str, features: Sequence[str], targets: "Sequence[Term]") -> Inline:
     """Write a request as a formula."""
     explained = [write_words([term.name for term in targets]), " ~ "] if targets else []
     return join(*explained, write_words(features), quiet(" of "), said(dataset))
 
 
-def list_request(request: Mapping[str, Any]) -> list[tuple[str, str]]:
+def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
     """Return what else of a request decides what is released."""
-    stated: list[tuple[str, str]] = []
+    stated: list[tuple[Inline, Inline]] = []
     rows = request.get("rows")
     if isinstance(rows, dict):
         norm = rows.get("norm")
@@ -223,7 +225,7 @@ def list_request(request: Mapping[str, Any]) -> list[tuple[str, str]]:
     return stated
 
 
-def list_noise(noise: "Noise", terms: int, targets: int) -> Markup:
+def list_noise(noise: "Noise", terms: int, targets: int) -> Table:
     """Return the table of the noise of each statistic."""
     named = {
         "XᵀX, diagonal": (noise.xtx_diagonal, terms),
@@ -242,15 +244,18 @@ def list_noise(noise: "Noise", terms: int, targets: int) -> Markup:
 # Releases
 
 
-def show_release(release: "Release") -> str:
+def show_release(release: "Release") -> View:
     """Show what was released, its price and its noise; terms and receipt on demand."""
-    stated: list[tuple[str, str]] = [("id", code(release.id))]
+    stated: list[tuple[Inline, Inline]] = [("id", code(release.id))]
     if release.created_at is not None:
         stated.append(("made at", release.created_at))
     if release.answer is not None:
         stated.append(("answer", ANSWERS.get(release.answer, release.answer)))
     if release.derived_from is not None:
         stated.append(("derived from", code(release.derived_from)))
+    if release.selected_from is not None:
+        whole = release.selected_from
+        stated.append(("part of", write_formula(whole.dataset, whole.feature_names, whole.targets)))
     if release.cost is not None:
         stated.append(("price", write_cost(release.cost)))
     stated += list_request(release.request)
@@ -261,17 +266,18 @@ def show_release(release: "Release") -> str:
     ]
     title = f"Terms ({len(release.terms):,}) and targets ({len(release.targets):,})"
     caption = quiet("A raw value x stands in the statistics as (x − center) / scale")
-    return view(
+    return (
         facts(join("Release ", write_formula(release.dataset, release.feature_names, release.targets)), stated),
         list_noise(release.noise, len(release.terms), len(release.targets)),
+        *map(Note, release.caveats),
         folded(title, table(caption, heads, terms, numeric=(3, 4))),
         *([] if release.receipt is None else [fold_receipt(release.receipt)]),
     )
 
 
-def show_job(job: "Job") -> str:
+def show_job(job: "Job") -> View:
     """Show how a job stands."""
-    stated: list[tuple[str, str]] = [("state", job.state)]
+    stated: list[tuple[Inline, Inline]] = [("state", job.state)]
     if job.is_running:
         stated.append(("time passed", f"{job.progress:.0%}"))
     if job.created_at is not None:
@@ -281,4 +287,4 @@ def show_job(job: "Job") -> str:
     if job.reason is not None:
         stated.append(("reason", job.reason))
     name = quiet("that was not needed") if job.id is None else code(job.id)
-    return view(facts(join("Job ", name, quiet(" on "), said(job.dataset)), stated))
+    return (facts(join("Job ", name, quiet(" on "), said(job.dataset)), stated),)

@@ -1,10 +1,10 @@
-"""What a notebook shows of receipts. A receipt was not checked: any shape of it is shown."""
+"""What is shown of receipts. A receipt was not checked: any shape of it is shown."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from analyst_client._html import Markup, code, facts, folded, join, percent, quiet, said, table, text, view
+from analyst_client._view import Block, Folded, Inline, View, code, facts, folded, join, percent, quiet, said, table
 
 TEXT_MAX = 600
 COLUMNS_MAX = 12
@@ -25,32 +25,32 @@ LABELS = {
 AMOUNTS = frozenset({"units", "posted", "pending", "limit"})
 
 
-def show_receipt(receipt: Mapping[str, Any]) -> str:
+def show_receipt(receipt: Mapping[str, Any]) -> View:
     """Show an entry of the ledger."""
-    return view(*list_receipt(receipt, write_title(receipt)))
+    return tuple(list_receipt(receipt, write_title(receipt)))
 
 
-def fold_receipt(receipt: Mapping[str, Any]) -> Markup:
+def fold_receipt(receipt: Mapping[str, Any]) -> Folded:
     """Show an entry of the ledger on demand."""
     return folded(write_title(receipt), *list_receipt(receipt, quiet("The ledger's entry")))
 
 
-def write_title(receipt: Mapping[str, Any]) -> Markup:
+def write_title(receipt: Mapping[str, Any]) -> Inline:
     """Say which entry this is."""
     kind, population, epoch, sequence = (said(write_json(receipt.get(name, "–"))) for name in TITLE)
     return join("Receipt: ", kind, " in the ledger of ", population, quiet(", epoch ", epoch, ", sequence ", sequence))
 
 
-def list_receipt(receipt: Mapping[str, Any], caption: str) -> list[Markup]:
+def list_receipt(receipt: Mapping[str, Any], caption: Inline) -> list[Block]:
     """Return the tables of a receipt."""
     mechanism = receipt.get("mechanism")
     parts = mechanism if isinstance(mechanism, list) and all(isinstance(part, dict) for part in mechanism) else []
     shown = {*LABELS, *TITLE, *(["mechanism"] if parts else [])}
-    stated: list[tuple[str, str]] = [
+    stated: list[tuple[Inline, Inline]] = [
         (label, write_member(receipt, name)) for name, label in LABELS.items() if name in receipt
     ]
     stated += [(name, code(write_json(value))) for name, value in receipt.items() if name not in shown]
-    tables = [facts(caption, stated)]
+    tables: list[Block] = [facts(caption, stated)]
     if parts:
         names = sorted(dict.fromkeys(name for part in parts for name in part), key=lambda name: name != "statistic")
         rows = [[write_json(part.get(name, "")) for name in names[:COLUMNS_MAX]] for part in parts]
@@ -58,14 +58,14 @@ def list_receipt(receipt: Mapping[str, Any], caption: str) -> list[Markup]:
     return tables
 
 
-def write_member(receipt: Mapping[str, Any], name: str) -> Markup:
+def write_member(receipt: Mapping[str, Any], name: str) -> Inline:
     """Write a member of a receipt: an amount as its share of the limit, with the ledger's own integer."""
     value = receipt[name]
     units = read_units(value) if name in AMOUNTS else None
     if units is None:
-        return code(write_json(value)) if name in {"release", "source", "reservation"} else text(write_json(value))
+        return code(write_json(value)) if name in {"release", "source", "reservation"} else write_json(value)
     if name == "limit":
-        return text(f"{units:,} units")
+        return f"{units:,} units"
     return join(percent(ratio(units, read_units(receipt.get("limit")))), quiet(f" ({units:,} units)"))
 
 

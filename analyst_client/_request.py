@@ -1,9 +1,20 @@
 """What an analyst asks, as the body of a request: what the caller set, and nothing else."""
 
+import difflib
+import functools
+import inspect
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypedDict
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+OTHER_NAMES = {"eps": "epsilon", "y": "target", "x": "features", "columns": "features", "fit_intercept": "intercept"}
+"""What other libraries call an argument."""
+OF_A_FORMULA = re.compile(r"[~+*:()^|\s]")
+"""What a formula is made of, and no name of a column."""
 
 Rows: TypeAlias = str | Mapping[str, Any]
 
@@ -52,11 +63,12 @@ def release_body(
     reservation: str | None = None,
 ) -> bytes:
     """Write a request, with what the caller set and nothing else. Raise `ValueError` on a contradiction."""
+    check_target(target)
     if target is not None and targets is not None:
         raise ValueError("give target or targets, not both")
-    body: dict[str, Any] = {"kind": "gram", "features": as_names(features, "features")}
+    body: dict[str, Any] = {"kind": "gram", "features": as_columns(features, "features")}
     if target is not None or targets is not None:
-        body["targets"] = [target] if target is not None else as_names(targets or (), "targets")
+        body["targets"] = as_columns([target] if target is not None else targets or (), "targets")
     body["price"] = price(epsilon, delta, mu, rho, pure=mechanism not in {None, "gaussian"})
     if not intercept:
         body["intercept"] = False
@@ -102,8 +114,68 @@ def as_json(body: dict[str, Any]) -> bytes:
 def as_names(names: Sequence[str], argument: str) -> list[str]:
     """Return a list of names; a lone string, whose letters would become names, is refused."""
     if isinstance(names, str):
-        raise ValueError(f"{argument} must be a list of names, such as [{names!r}]")  # noqa: TRY004 -- one kind of error for arguments
+        raise ValueError(f"{argument} must be a list of names: ask with {written_out(names, argument)}")  # noqa: TRY004 -- one kind of error for arguments
     return [str(name) for name in names]
+
+
+def as_columns(names: Sequence[str], argument: str) -> list[str]:
+    """Return a list of names of a curator's columns; a term of a formula is none."""
+    listed = as_names(names, argument)
+    for name in listed:
+        if OF_A_FORMULA.search(name):
+            raise ValueError(
+                f"{argument} must be names of columns, and {name!r} is none: ask with {written_out(name, argument)}. "
+                "What is made of columns, a product or a logarithm, is released where the hospital declares it as one"
+            )
+    return listed
+
+
+def written_out(formula: str, argument: str) -> str:
+    """Return the arguments that name the columns of a formula.
+
+    Examples
+    --------
+    >>> written_out("kappa ~ age + log(sex)", "features")
+    "features=['age', 'sex'], target='kappa'"
+    >>> written_out("age:sex", "features")
+    "features=['age', 'sex']"
+    """
+    left, tilde, right = formula.rpartition("~")
+    call = r"[A-Za-z_.][\w.]*(?=\()"  # of a function, which is no column
+    names = re.findall(r"[A-Za-z][\w.-]*", re.sub(call, "", right))
+    found = f"{argument}={list(dict.fromkeys(names))!r}"
+    explained = re.findall(r"[A-Za-z][\w.-]*", re.sub(call, "", left)) if tilde else []
+    return f"{found}, target={explained[0]!r}" if explained else found
+
+
+def check_target(target: object) -> None:
+    """Refuse what is no name of one column. Raise `ValueError`."""
+    if target is None or isinstance(target, str):
+        return
+    listed = list(target) if isinstance(target, list | tuple) else []
+    if listed and all(isinstance(name, str) for name in listed):
+        several = "; several are asked for with targets=[…], and a fit without target fits all of them"
+        raise ValueError(f"target is one name, such as target={listed[0]!r}{several}")
+    raise ValueError("target is the name of one column: no values are given, as the curator holds them")
+
+
+def suggests_names(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function say which argument was meant where it does not know one. Raise `TypeError` as Python does."""
+    known = [name for name, of in inspect.signature(function).parameters.items() if of.kind is not of.VAR_KEYWORD]
+    if len(known) < len(inspect.signature(function).parameters):
+        known += ReleaseOptions.__annotations__
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name, value in kwargs.items():
+            if name not in known:
+                meant = OTHER_NAMES.get(name.lower()) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+                likely = meant in known
+                hint = f": did you mean {meant}={value!r}?" if likely else f"; it has {', '.join(known[1:])}"
+                raise TypeError(f"{function.__name__}() has no argument {name!r}{hint}")
+        return function(*args, **kwargs)
+
+    return checked
 
 
 def price(

@@ -143,6 +143,8 @@ class Session:
             With the release, which may have been paid.
         """
         release = Release.from_text(read_text(answered.response), answered.told or (None if mark is None else "new"))
+        if release.selected_from is not None:
+            raise ServiceError("malformed answer: a part of a release, which only a file of this client holds")
         try:
             outcome = verify_text(release.text)
             reasons = () if outcome else outcome.reasons

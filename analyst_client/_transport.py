@@ -7,6 +7,7 @@ that promises another outcome later. The curator charges a key once, so sending 
 import email.utils
 import ipaddress
 import random
+import ssl
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -107,6 +108,8 @@ class Transport:
             try:
                 answer = self._http.request(method, path, params=params, content=content, headers=sent)
             except httpx.RequestError as error:
+                if speaks_no_tls(error):
+                    raise TransportError(self._plain_port(), idempotency_key=idempotency_key) from None
                 failure: CuratorError = self._no_answer(error, attempt, idempotency_key)
                 retry_after_s, again = None, not isinstance(error, httpx.UnsupportedProtocol)
             else:
@@ -119,12 +122,26 @@ class Transport:
             self.sleep(delay_before(attempt + 1, retry_after_s))
             attempt += 1
 
+    def _plain_port(self) -> str:
+        plain, host = str(self.url.copy_with(scheme="http")), self.url.host
+        way = f"{plain!r}" if is_loopback(host) else f"{plain!r} with allow_http=True, or its TLS proxy"
+        return f"{host} answers, and not in TLS, so nothing was sent: this port is that of {way}"
+
     def _no_answer(self, error: httpx.RequestError, attempt: int, idempotency_key: str | None) -> TransportError:
         cause = f"{type(error).__name__}: {error}".replace(self._token, "…")
         message = f"no answer from {self.url.host} after {attempt} attempt(s) ({cause})"
         if idempotency_key is not None:
             message += f"; it may have been charged: ask again with idempotency_key={idempotency_key!r}"
         return TransportError(message, idempotency_key=idempotency_key)
+
+
+def speaks_no_tls(error: BaseException | None) -> bool:
+    """Tell whether what answered an ``https://`` address was no TLS at all."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return error.reason in {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def is_retried(failure: CuratorError) -> bool:
@@ -171,6 +188,9 @@ def check_url(url: str, allow_http: bool) -> httpx.URL:
         raise ValueError("the curator's address must start with https:// (or http:// on this machine)")
     if parsed.userinfo or parsed.query or parsed.fragment:
         raise ValueError("the curator's address must hold no user, query or fragment")
+    if parsed.path.rstrip("/").endswith("/v1"):
+        plain = str(parsed).removesuffix("/v1")
+        raise ValueError(f"the curator's address is given without /v1, which the client adds: {plain!r}")
     if parsed.scheme == "http" and not allow_http and not is_loopback(parsed.host):
         raise ValueError(f"http:// to {parsed.host} would send the token in clear: use https://, or allow_http=True")
     return parsed

@@ -3,19 +3,12 @@
 import math
 from typing import TYPE_CHECKING, Any
 
-from analyst_client._html import element, facts, table, view
 from analyst_client.errors import EstimationError
-from analyst_client.inference.summary import Summary, number
+from analyst_client.inference.summary import number
 from analyst_client.values import Cost
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def as_html(summary: Summary, caption: str) -> str:
-    """Return what a notebook shows of a plan."""
-    shown = table(caption, summary.heads, summary.rows, numeric=range(1, len(summary.heads)))
-    return view(facts(summary.title, summary.facts), shown, *(element("p", note) for note in summary.notes))
 
 
 def price_text(cost: Cost, *, in_full: bool = False) -> str:

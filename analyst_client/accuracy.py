@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client._expected import Expectation
-from analyst_client._wording import as_html, figures, frame, percent, price_text
+from analyst_client._wording import figures, frame, percent, price_text
 from analyst_client.assumptions import Assumptions
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
@@ -124,7 +124,7 @@ class Accuracy:
             "Standard errors hold sampling and privacy noise; 'privacy' is the latter's share of each variance.",
             *(f"Assumed: {text}." for text in self.notes),
         )
-        return Summary(title, facts, heads, rows, notes)
+        return Summary(title, facts, heads, rows, notes, "Parameters")
 
     def to_frame(self) -> "pd.DataFrame":
         """Return one row for each parameter. Needs pandas."""
@@ -145,7 +145,7 @@ class Accuracy:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return as_html(self.summary(), "Parameters")
+        return self.summary().as_html()
 
     def _index(self, parameter: str) -> int:
         if parameter not in self.names:

@@ -10,7 +10,7 @@ import httpx
 
 from analyst_client._memory import Memory, MemoryPlace
 from analyst_client._orders import Orders, arrange_quote
-from analyst_client._request import ReleaseOptions, Rows, release_body, reservation_body
+from analyst_client._request import ReleaseOptions, Rows, release_body, reservation_body, suggests_names
 from analyst_client._session import Session, dataset_path, path_segment
 from analyst_client._transport import Transport
 from analyst_client.errors import CuratorError, ReservationEndedError, ServiceError
@@ -123,12 +123,14 @@ class CuratorClient:
         path = dataset_path(name) + "/budget"
         return self._session.keep_budget(self._session.ask("GET", path, dataset=name), name)
 
+    @suggests_names
     def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
         body = release_body(features, **options)
         path = dataset_path(dataset) + "/quotes"
         return arrange_quote(Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body), body)
 
+    @suggests_names
     def release(
         self,
         dataset: str,
@@ -234,6 +236,7 @@ class CuratorClient:
         )
         return self._orders.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s)
 
+    @suggests_names
     def submit_release(
         self,
         dataset: str,
@@ -277,6 +280,7 @@ class CuratorClient:
         """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
         return self._orders.cancel(job)
 
+    @suggests_names
     def reserve(
         self,
         dataset: str,

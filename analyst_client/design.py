@@ -55,6 +55,19 @@ def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip
     return matrix
 
 
+def values_beyond(X: Any, columns: Sequence[Column]) -> list[str]:
+    """Say of each column how many of its values lie outside of its public bounds, where some do."""
+    found = []
+    for column, values in zip(columns, raw_columns(X, [column.name for column in columns]), strict=True):
+        if column.type == "numeric" and column.lower is not None and column.upper is not None:
+            numbers = code(column, values, clip=False)
+            count = int(np.sum((numbers < column.lower) | (numbers > column.upper)))
+            if count:
+                bounds = f"{column.lower:g} to {column.upper:g}"
+                found.append(f"{count:,} of {len(numbers):,} values of {column.name!r} outside of {bounds}")
+    return found
+
+
 def code_target(X: Any, term: Term, clip: bool) -> FloatArray:
     """Return a target's values in scaled units, of shape (n,); NaN where one is missing.
 
@@ -112,8 +125,19 @@ def raw_columns(X: Any, names: Sequence[str]) -> list[AnyArray]:
         absent = [name for name in names if name not in (X if isinstance(X, Mapping) else X.columns)]
         if absent:
             raise ValueError(f"the frame has no column {', '.join(map(repr, absent))}")
-        return [np.asarray(X[name]) for name in names]
+        raw = [np.asarray(X[name]) for name in names]
+        if any(values.ndim != 1 for values in raw):
+            raise ValueError(
+                "each column holds one value for each row, in a list even if there is one row: "
+                f"{{{names[0]!r}: [{X[names[0]]!r}], …}}"
+            )
+        if len({len(values) for values in raw}) > 1:
+            raise ValueError("all columns must have the same number of rows")
+        return raw
     array = X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
+    if array.ndim == 1 and len(array) and isinstance(array[0], Mapping):
+        columns = f"{{name: [row[name] for row in rows] for name in {list(names)!r}}}"
+        raise ValueError(f"rows come as a data frame, as a list of lists, or as columns: {columns}")
     if array.ndim != 2 or array.shape[1] != len(names):
         raise ValueError(f"X must have the {len(names)} column(s) {', '.join(names)}, not shape {array.shape}")
     return [array[:, j] for j in range(len(names))]

@@ -29,6 +29,7 @@
 
     UserWarning
     ├── EstimationWarning          a fit was made of statistics that hardly determine it
+    ├── BoundsWarning              values outside of a column's public bounds were clipped in a prediction
     └── LedgerRestoredWarning      the curator was restored from a backup: `remembered`, `received`
 
 A wrong argument is a `ValueError`, raised before anything is sent.
@@ -279,6 +280,10 @@ class EstimationError(CuratorError):
 
 class EstimationWarning(UserWarning):
     """A fit was made of statistics that hardly determine it."""
+
+
+class BoundsWarning(UserWarning):
+    """Values outside of a column's public bounds were clipped in a prediction, as the curator clips."""
 
 
 class LedgerRestoredWarning(UserWarning):

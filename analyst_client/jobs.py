@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analyst_client import _notebook
+from analyst_client._shown import Shown
+from analyst_client._view import View
 from analyst_client._wire import Fields
 from analyst_client.release import Release
 
@@ -11,7 +13,7 @@ JOB_STATES = frozenset({"running", "done", "voided", "cancelled"})
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Shown):
     """A job as it was last seen; `CuratorClient.job` looks again, `CuratorClient.wait` until it ends.
 
     Attributes
@@ -57,8 +59,7 @@ class Job:
         """Whether the job goes on."""
         return self.state == "running"
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def _view(self) -> View:
         return _notebook.show_job(self)
 
     @classmethod

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from analyst_client._expected import Expectation, Point
 from analyst_client._prices import PriceScale, bisect
-from analyst_client._wording import as_html, figures, frame, percent, price_text, rounded_up
+from analyst_client._wording import figures, frame, percent, price_text, rounded_up
 from analyst_client.assumptions import Assumptions
 from analyst_client.inference.summary import Summary
 from analyst_client.planning import ROWS_MAX, STRENGTH_MAX, STRENGTH_MIN
@@ -79,7 +79,7 @@ class PowerTable:
         notes = ["Each column is a true effect; ± is the expected half length of the interval."]
         if np.isnan(self.power).any():
             notes.append("–: most releases would have unbounded intervals.")
-        return Summary(self.title, self.facts, heads, (*rows, last), tuple(notes))
+        return Summary(self.title, self.facts, heads, (*rows, last), tuple(notes), "Power by true effect")
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record for each price or number of rows, and effect."""
@@ -107,7 +107,7 @@ class PowerTable:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return as_html(self.summary(), "Power by true effect")
+        return self.summary().as_html()
 
     def _needed_text(self, value: float) -> str:
         if math.isinf(value):

@@ -1,6 +1,8 @@
 """A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
 
 import os
+import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,9 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from analyst_client import _notebook
 from analyst_client._files import replace_file
 from analyst_client._offline import Coding, coding_of, write_public, write_release
+from analyst_client._request import as_names, check_target
+from analyst_client._saved import unwrap, wrap
+from analyst_client._selection import choose_part, statistics_of
+from analyst_client._shown import Shown
+from analyst_client._terminal import plain
+from analyst_client._view import View
 from analyst_client._wire import Fields, as_float, parse_json
 from analyst_client.columns import Column, Term
-from analyst_client.errors import ServiceError
+from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.values import Cost, Noise, Receipt
 from analyst_client.verify import Verification, read_trusted_keys, verify_text
 
@@ -22,7 +30,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(Shown):
     """Noisy sufficient statistics of D terms and T targets, and their terms of use.
 
     A curator keeps one text for everybody who means the same, with columns in an order of its own. What
@@ -58,6 +66,8 @@ class Release:
         How the curator answered: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
         ``"derived"`` (computed, free, from the stored release `derived_from`).
     derived_from : str or None
+    selected_from : Release or None
+        What this is a part of, see `select`.
 
     Examples
     --------
@@ -85,6 +95,7 @@ class Release:
     receipt: Receipt | None
     answer: str | None = None
     derived_from: str | None = None
+    selected_from: "Release | None" = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -141,14 +152,59 @@ class Release:
         """Whether it was made of rows that the analyst owns, see `from_public`."""
         return self.request.get("public") is True
 
+    @property
+    def weights_rows(self) -> bool:
+        """Whether rows may count for less than 1: under ``"ball"``, unless no row can reach its norm."""
+        if self.row_map != "ball":
+            return False
+        norm = self.request["rows"].get("norm")
+        columns = (self.selected_from or self).features  # each adds at most 1 to the square of a row's norm
+        return not (isinstance(norm, int | float) and norm**2 >= 1.0 + len(columns))
+
+    @property
+    def weights_target(self) -> bool:
+        """Whether a target took part in the weights of its rows: a fit is then biased, by nobody knows how much."""
+        names = {column.name for column in (self.selected_from or self).features}
+        return self.weights_rows and any(target.column in names for target in self.targets)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a fit of this part is about, where that is not what a request of the same columns would be about."""
+        if self.selected_from is None:
+            return ()
+        kept = {*self.feature_names, *self.target_names}
+        dropped = [column for column in self.selected_from.features if column.name not in kept]
+        omitting = [column.name for column in dropped if column.missing == "omit"]
+        omitting += [name for name in self.selected_from.target_names if name not in kept]
+        found = []
+        if omitting:
+            found.append(
+                f"rows are those of the full request: a row that misses {' or '.join(omitting)} counts for nothing "
+                "here either."
+            )
+        if self.weights_rows and (dropped or self.weights_target):
+            names = ", ".join(self.selected_from.feature_names)
+            found.append(
+                f"weights are those of the full request ({names}): coefficients are those of the best linear "
+                "prediction of rows so weighted, and a request of these columns alone would weight them differently."
+            )
+        if self.weights_target:
+            found.append(
+                f"{', '.join(self.target_names)} took part in the weights of the rows, which biases the coefficients: "
+                "there are no intervals, standard errors or tests. Ask for it as the target, or with rows='box'."
+            )
+        return tuple(found)
+
     def __repr__(self) -> str:
         """Show what was released, of what, for which price."""
         price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
         targets = ", ".join(self.target_names) or "no target"
-        return f"<Release {self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+        part = "" if self.selected_from is None else "part of "
+        return plain(
+            f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+        )
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def _view(self) -> View:
         return _notebook.show_release(self)
 
     def __eq__(self, other: object) -> bool:
@@ -203,6 +259,63 @@ class Release:
             yty=None if self.yty is None else frozen(self.yty[columns]),
         )
 
+    def select(self, features: Sequence[str] | None = None, target: str | None = None) -> "Release":
+        """Return a part of this release: fewer features, or one of them as the target. It costs nothing.
+
+        The part keeps the receipt, and `verify` checks the whole answer that it was cut out of. Its rows and weights
+        are those of the whole: `caveats` says where that changes what a fit is about.
+
+        Parameters
+        ----------
+        features : sequence of str, optional
+            Which columns explain, in which order. Default all but the target.
+        target : str, optional
+            One of the targets, or a numeric or boolean feature. Default all targets.
+
+        Returns
+        -------
+        Release
+
+        Raises
+        ------
+        ValueError
+            When there is no such column, or what is asked for cannot be cut out.
+
+        Notes
+        -----
+        A feature as the target has its Xᵀy and yᵀy in XᵀX: off-diagonal entries of its row, and its diagonal one. Each
+        entry above the diagonal has noise of its own, and none of these is an entry of the part's XᵀX, so the part's
+        statistics have independent noise too: Xᵀy that of an off-diagonal entry, yᵀy that of a diagonal one.
+
+        Under ``"ball"`` a row's weight follows from all features. A feature that becomes the target took part in it:
+        the fit is biased, and there are no intervals.
+
+        Examples
+        --------
+        >>> release = Release.from_arrays([[9.0, 1.0, 2.0], [1.0, 5.0, 0.5], [2.0, 0.5, 4.0]], [3.0, 1.0, 0.7])
+        >>> release.select(["x2"])
+        <Release part of local of 'local': y ~ x2>
+        >>> other = release.select(target="x2")
+        >>> other.feature_names, other.xty.tolist(), other.yty.tolist()
+        (('x1',), [[2.0], [0.5]], [4.0])
+        """
+        check_target(target)
+        targets = self.target_names if target is None else (target,)
+        if features is None:
+            chosen = tuple(name for name in self.feature_names if name not in targets)
+        else:
+            chosen = tuple(as_names(features, "features"))
+        return self._select(chosen, targets)
+
+    def _select(self, features: tuple[str, ...], targets: tuple[str, ...]) -> "Release":
+        whole = self.selected_from or self
+        part = choose_part(self, whole, features, targets)
+        if (features, targets) == (whole.feature_names, whole.target_names):
+            return whole
+        return replace(
+            whole, text=wrap(whole.text, features, targets), selected_from=whole, **statistics_of(whole, part)
+        )
+
     def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
         """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
 
@@ -230,11 +343,41 @@ class Release:
 
     @classmethod
     def load(cls, path: "str | os.PathLike[str]") -> "Release":
-        """Read a saved release. Raise `OSError`, or `ServiceError` when the file holds no release."""
+        """Read a saved release, and hold it against the digest in its receipt.
+
+        Raises
+        ------
+        OSError
+            When the file cannot be read.
+        ReceiptInvalidError
+            When it is not what the curator signed: it was damaged, or changed.
+        ServiceError
+            When it holds no release.
+
+        Warns
+        -----
+        UserWarning
+            When its receipt is of a format that this version cannot check.
+        """
+        content = Path(path).read_bytes()
+        text = content.decode("utf-8", errors="replace")
         try:
-            return cls.from_text(Path(path).read_bytes().decode("utf-8"))
+            release = cls.from_text(content.decode("utf-8"))
         except UnicodeDecodeError:
-            raise ServiceError(f"malformed answer: {path} is not text in UTF-8") from None
+            raise ServiceError(f"{path} holds no whole release: it is not text in UTF-8.{way_out(text)}") from None
+        except (ServiceError, ValueError) as error:
+            said = str(error).removeprefix("malformed answer: ") if content.strip() else "it is empty"
+            raise ServiceError(f"{path} holds no whole release: {said}.{way_out(text)}") from None
+        outcome = release.verify()
+        if release.receipt is None and release.cost is None:  # made here of arrays: nobody signed it
+            return release
+        if outcome.verdict == "inconsistent" or release.receipt is None:
+            reasons = "; ".join(outcome.reasons)
+            message = f"{path} is damaged, or was changed: {reasons}.{way_out(text)}"
+            raise ReceiptInvalidError(message, reasons=outcome.reasons)
+        if not outcome:
+            warnings.warn(f"{path} was not checked: {'; '.join(outcome.reasons)}", stacklevel=2)
+        return release
 
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":
@@ -253,6 +396,8 @@ class Release:
             When the text is not a release: a shape, a type or a number is wrong.
         """
         body = Fields(parse_json(text))
+        if (part := unwrap(body)) is not None:
+            return cls.from_text(part.text, answer)._select(part.features, part.targets)
         if body.text("kind") != "gram":
             raise body.fault("kind", "'gram', the one kind that this client reads")
         features = body.each("features", Column.read)
@@ -420,6 +565,13 @@ def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
     """Return the places of terms in the order of their columns; those of one column stay together as they are."""
     rank = {name: i for i, name in enumerate(features, 1)}
     return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column or "", 0))
+
+
+def way_out(text: str) -> str:
+    """Say how to get a damaged file's release again, whose id may still be read."""
+    found = re.search(r'"id\\?":\\?"(rel_[0-9A-Za-z_]{1,64})\\?"', text)
+    release_id = repr(found[1]) if found else "…, the id that client.releases(…) lists"
+    return f" client.fetch_release({release_id}) gives the whole again, for nothing"
 
 
 def check_terms(body: Fields, features: tuple[Column, ...], terms: tuple[Term, ...], targets: tuple[Term, ...]) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 from analyst_client import _notebook, _notebook_receipts
 from analyst_client._ledger import Checkpoint
+from analyst_client._shown import Shown
+from analyst_client._terminal import plain
+from analyst_client._view import View, number, percent
 from analyst_client._wire import Fields
 from analyst_client.columns import Column, Term
 
@@ -71,8 +74,8 @@ class Cost(Amount):
         )
 
 
-@dataclass(frozen=True)
-class Budget:
+@dataclass(frozen=True, repr=False)
+class Budget(Shown):
     """The budget of a dataset's population, shared by all of its datasets and analysts.
 
     Attributes
@@ -100,8 +103,12 @@ class Budget:
     checkpoint: Checkpoint
     highest_limit: Amount | None = None
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def __repr__(self) -> str:
+        """Show whose it is, and how much of it is left."""
+        whole = f"limit epsilon={number(self.limit.epsilon)}, delta={number(self.limit.delta)}"
+        return f"<Budget of {self.population!r}: {whole}, {percent(self.share_spent)} spent>"
+
+    def _view(self) -> View:
         return _notebook.show_budget(self)
 
     @classmethod
@@ -131,19 +138,18 @@ def read_checkpoint(fields: Fields) -> Checkpoint:
         raise fields.fault("checkpoint", f"a checkpoint ({error})") from None
 
 
-class Receipt(dict[str, Any]):
+class Receipt(Shown, dict[str, Any]):
     """An entry of the ledger with its hash and signature: a dict of the members as they came, unchecked.
 
     `Release.verify` checks that of a release.
     """
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def _view(self) -> View:
         return _notebook_receipts.show_receipt(self)
 
 
-@dataclass(frozen=True)
-class Reservation:
+@dataclass(frozen=True, repr=False)
+class Reservation(Shown):
     """A part of a budget that is held for a study.
 
     Attributes
@@ -173,8 +179,12 @@ class Reservation:
     project: str | None
     receipt: Receipt
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def __repr__(self) -> str:
+        """Show its state, and how much can still be drawn."""
+        left = f"epsilon={number(self.remaining.epsilon)}, delta={number(self.remaining.delta)} left"
+        return plain(f"<Reservation {self.id} on {self.dataset!r}: {self.state}, {left}>")
+
+    def _view(self) -> View:
         return _notebook.show_reservation(self)
 
     @classmethod
@@ -223,8 +233,8 @@ class Noise:
         return cls(distribution=fields.text("distribution"), **deviations)
 
 
-@dataclass(frozen=True)
-class Dataset:
+@dataclass(frozen=True, repr=False)
+class Dataset(Shown):
     """What the curator makes public of a dataset.
 
     Attributes
@@ -257,8 +267,11 @@ class Dataset:
         """Return the column of this name. Raise `KeyError` when there is none."""
         return {column.name: column for column in self.columns}[name]
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def __repr__(self) -> str:
+        """Show its name, and how many columns it has."""
+        return f"<Dataset {self.name!r} of {self.population!r}: {len(self.columns)} columns>"
+
+    def _view(self) -> View:
         return _notebook.show_dataset(self)
 
     @classmethod
@@ -301,8 +314,8 @@ class Offer:
         return cls(fields.text("release"), fields.text("difference"))
 
 
-@dataclass(frozen=True)
-class Quote:
+@dataclass(frozen=True, repr=False)
+class Quote(Shown):
     """Price and noise of a request. Free: no row was read.
 
     Attributes
@@ -339,8 +352,15 @@ class Quote:
     derivable_from: str | None
     offers: tuple[Offer, ...]
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
+    def __repr__(self) -> str:
+        """Show what is asked, and its price."""
+        targets = ", ".join(target.name for target in self.targets) or "no target"
+        price = f"epsilon={number(self.cost.epsilon)}, delta={number(self.cost.delta)}"
+        share = f"{percent(self.cost.share_of_budget)} of the budget"
+        asked = f"{targets} ~ {', '.join(column.name for column in self.features)}"
+        return plain(f"<Quote for {self.dataset!r}: {asked}, {price}, {share}>")
+
+    def _view(self) -> View:
         return _notebook.show_quote(self)
 
     @classmethod

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from analyst_client._html import code, facts, join, listing, quiet, said, view
 from analyst_client._ledger import CuratorKey, TrustedKeys, extend_trust, parse_key, read_listing
 from analyst_client._receipt import (
     check_agreement,
@@ -26,7 +25,10 @@ from analyst_client._receipt import (
     check_signature,
     is_known,
 )
-from analyst_client._wire import parse_json
+from analyst_client._saved import unwrap
+from analyst_client._shown import Shown
+from analyst_client._view import Inline, View, code, facts, join, listing, quiet, said
+from analyst_client._wire import Fields, parse_json
 from analyst_client.errors import ServiceError
 
 EXIT_CODES = {"verified": 0, "consistent": 0, "inconsistent": 1, "unverifiable": 2}
@@ -43,7 +45,7 @@ CAVEAT = (
 
 
 @dataclass(frozen=True)
-class Verification:
+class Verification(Shown):
     """Outcome of checking one release or receipt.
 
     Attributes
@@ -75,9 +77,8 @@ class Verification:
         """Tell whether nothing was found to be wrong."""
         return EXIT_CODES[self.verdict] == 0
 
-    def _repr_html_(self) -> str:
-        """Show it in a notebook."""
-        return as_html(self)
+    def _view(self) -> View:
+        return show_verification(self)
 
 
 def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
@@ -103,6 +104,8 @@ def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
         body = parse_json(text)
         if not isinstance(body, dict):
             return Verification("unverifiable", ("not a release: the file holds no JSON object",))
+        if (part := unwrap(Fields(body))) is not None:  # the whole is checked; the part is cut out of it on reading
+            return verify_text(part.text, keys)
         return verify_body(text, body, keys)
     except ServiceError as error:
         return Verification("unverifiable", (str(error),))
@@ -233,9 +236,9 @@ def describe(path: str, outcome: Verification) -> str:
     return "\n".join(lines)
 
 
-def as_html(outcome: Verification) -> str:
-    """Return the verdict as HTML for a notebook."""
-    stated: list[tuple[str, str]] = [("meaning", MEANINGS.get(outcome.verdict, ""))]
+def show_verification(outcome: Verification) -> View:
+    """Show the verdict."""
+    stated: list[tuple[Inline, Inline]] = [("meaning", MEANINGS.get(outcome.verdict, ""))]
     if outcome.reasons:
         stated.append(("reasons", listing(outcome.reasons)))
     if outcome.checked:
@@ -247,7 +250,7 @@ def as_html(outcome: Verification) -> str:
         stated.append(("entry_hash", code(outcome.entry_hash)))
     if outcome.key_id is not None:
         stated.append(("key_id", code(outcome.key_id)))
-    return view(facts(join("Verification: ", outcome.verdict), stated))
+    return (facts(join("Verification: ", outcome.verdict), stated),)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -60,7 +60,7 @@ def main() -> None:
         ):
             for _ in range(count):
                 release = client.release("flchain", FEATURES, target=TARGET, epsilon=1.0, delta=1e-6, fresh=True)
-                scores.append(r_squared(truth, AdaSSP().fit(release).predict(held_out[:, :-1])))
+                scores.append(r_squared(truth, AdaSSP().fit(release).predict(held_out[:, :-1], clip=True)))
         name = "bounds of 0 to 30 mg/dL" if wide else "the manifest's bounds"
         print(
             f"AdaSSP at ε = 1 with {name}, {count} fresh releases: R² median {statistics.median(scores):.3f}, "

@@ -168,7 +168,7 @@ def measure(task: Task, server: Server) -> None:
                         statistics=["xtx", "xty"],
                         fresh=True,
                     )
-                    odds = LogisticRegression().fit(release).decision_function(frame)
+                    odds = LogisticRegression().fit(release).decision_function(frame, clip=True)
                     scores.append(accuracy_auc_loss(truth, odds))
                     differences.append(100.0 * (scores[-1][0] - reference[0]))
         accuracy, auc, loss = np.median(scores, axis=0)

@@ -37,7 +37,7 @@ def main() -> None:
             generator = np.random.default_rng(seed)
             release = Hospital(*truth.draw(generator, n)).release(epsilon)
             rows, values = truth.draw(generator, 300)
-            low, high = AdaSSP().fit(release).predict_interval(rows).T
+            low, high = AdaSSP().fit(release).predict_interval(rows, clip=True).T
             covered.append(np.mean((low <= values) & (high >= values)))
             widths.append(np.median(high - low) / (2 * 1.96 * truth.residual_sd))
         kind = "correlated" if correlated else "independent"

@@ -231,7 +231,7 @@ class Shop:
             first = self.buy("declared", mu=mu * math.sqrt(FIRST_SHARE), rows="box")
             self.offer(family, bought(first, self.bounds["declared"], within=within), folder)
         release = self.buy(family, **price, **variant.options)
-        return variant.estimator().fit(release).predict(self.test[:, :-1])
+        return variant.estimator().fit(release).predict(self.test[:, :-1], clip=True)
 
     def mu(self, epsilon: float) -> float:
         """Return what a price is in µ."""

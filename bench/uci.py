@@ -68,7 +68,7 @@ def r_squared(truth: Floats, predicted: Floats) -> float:
 
 def score(estimator: LinearFit, release: Release, test: Floats) -> float:
     """Fit on a release and score on test rows."""
-    return r_squared(test[:, -1], estimator.fit(release).predict(test[:, :-1]))
+    return r_squared(test[:, -1], estimator.fit(release).predict(test[:, :-1], clip=True))
 
 
 def without_privacy(train: Floats, test: Floats) -> float:

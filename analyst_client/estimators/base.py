@@ -1,7 +1,6 @@
 """What all estimators share: hyper-parameters, coefficients in raw units, predictions."""
 
 import inspect
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -9,9 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client._warn import warn_caller
 from analyst_client.columns import Column, Term
-from analyst_client.design import design_matrix, map_rows
-from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.design import design_matrix, map_rows, values_beyond
+from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.mixins import InferenceMixin
 from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.inference.agreement import SiteError, site_error
@@ -20,7 +20,7 @@ from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
-from analyst_client.inference.summary import agreement_warnings, posterior_warnings
+from analyst_client.inference.summary import agreement_warnings, bias_warnings, posterior_warnings
 from analyst_client.inference.units import raw_units
 from analyst_client.release import Release
 
@@ -28,7 +28,28 @@ FloatArray = NDArray[np.float64]
 
 
 class Estimator:
-    """Hyper-parameters after the conventions of scikit-learn, whose `clone` works on them; it is not imported."""
+    """Hyper-parameters after the conventions of scikit-learn, which is not imported before it asks.
+
+    Its `clone`, `is_regressor`, `is_classifier`, `check_is_fitted` and a `Pipeline` that ends in an estimator work.
+    """
+
+    _estimator_type: ClassVar[str] = "regressor"  # by which scikit-learn below 1.6 tells
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn what kind of estimator this is, and that `fit` takes no y: a release holds it."""
+        from sklearn.utils import ClassifierTags, RegressorTags, Tags, TargetTags  # noqa: PLC0415 -- its caller has it
+
+        is_regressor = self._estimator_type == "regressor"
+        return Tags(
+            estimator_type=self._estimator_type,
+            target_tags=TargetTags(required=False),
+            regressor_tags=RegressorTags() if is_regressor else None,
+            classifier_tags=None if is_regressor else ClassifierTags(multi_class=False),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether `fit` has run."""
+        return hasattr(self, "feature_names_in_")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the hyper-parameters by name."""
@@ -106,6 +127,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         releases: Release | Sequence[Release],
         target: str | None = None,
         *,
+        features: Sequence[str] | None = None,
         rows: float | Sequence[float] | None = None,
     ) -> Self:
         """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
@@ -115,7 +137,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         releases : Release or sequence of Release
             One for each hospital; bounds, scalings and noise may differ. See `analyst_client.inference.pooling.pool`.
         target : str, optional
-            One of the targets. Default all.
+            One of the targets, or of the features. Default all targets.
+        features : sequence of str, optional
+            Which columns explain, at no further cost. Default all but the target; see `Release.select`.
         rows : float or sequence of float, optional
             How many rows each release has, for inference where it has no constant to tell.
 
@@ -127,7 +151,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         -----
         EstimationWarning
             When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
-            coefficients. See also `caveats`.
+            coefficients, or the target took part in the weights of the rows. See also `caveats`.
 
         Raises
         ------
@@ -136,7 +160,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         ValueError
             When a hyper-parameter is out of range, there is no such target, or releases do not fit together.
         """
-        pooled = pool(releases, target, rows)
+        pooled = pool(releases, target, rows, features)
         first = pooled[0]
         results, found = [], []
         for equations in pooled:
@@ -164,8 +188,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             hospitals = fitted.equations.hospitals or fitted.equations  # public rows may differ, and are anchored
             drawn = fitted.solution.posterior
             said = posterior_warnings(fitted, drawn) if isinstance(drawn, PosteriorDraws) else []
-            for text in said + agreement_warnings(hospitals):
-                warnings.warn(text, EstimationWarning, stacklevel=2)
+            for text in said + agreement_warnings(hospitals) + bias_warnings(fitted.equations):
+                warn_caller(text, EstimationWarning)
         return self
 
     @staticmethod
@@ -175,7 +199,19 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         raw: FloatArray = L @ results.solution.theta + constant
         return raw
 
-    def predict(self, X: Any, clip: bool = True) -> FloatArray:
+    def _design(self, X: Any, clip: bool | None) -> FloatArray:
+        """Return the rows on which the fit is linear, of shape (n, D); see `predict`."""
+        self._check_fitted()
+        if clip is None and (beyond := values_beyond(X, self.columns_)):
+            warn_caller(
+                f"{'; '.join(beyond)}: they count as the bound, as they do at the curator. clip=True says that this is "
+                "meant, and clip=False extrapolates",
+                BoundsWarning,
+            )
+        matrix = design_matrix(X, self.columns_, self.terms_, clip is not False)
+        return map_rows(matrix, self.terms_, self.row_map_)
+
+    def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Predict targets in their raw units.
 
         Parameters
@@ -183,28 +219,33 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         X : data frame, or array-like of shape (n, n_features_in_)
             Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the
             order of `feature_names_in_`.
-        clip : bool
-            Clip numeric values to their public bounds, as the curator did; False extrapolates linearly.
+        clip : bool, optional
+            Clip numeric values to their public bounds, as the curator did; False extrapolates linearly. Default clip,
+            and warn where that changes a value.
 
         Returns
         -------
         ndarray of shape (n,) or (n, T)
             NaN for a row that misses a column declared `omit` or `complete`.
 
+        Warns
+        -----
+        BoundsWarning
+            When values were clipped and `clip` is not stated.
+
         Raises
         ------
         ValueError
             When a column is absent, a level unknown or a value no number.
         """
-        self._check_fitted()
-        matrix = map_rows(design_matrix(X, self.columns_, self.terms_, clip), self.terms_, self.row_map_)
+        matrix = self._design(X, clip)
         center = np.array([term.center for term in self.targets_])
         scale = np.array([term.scale for term in self.targets_])
         predicted: FloatArray = center + scale * (matrix @ np.atleast_2d(self.scaled_coef_).T)
         return predicted if len(self.targets_) > 1 else predicted[:, 0]
 
     def score(self, X: Any, y: ArrayLike) -> float:
-        """Return R², averaged over targets; rows without a prediction or without y are left out, as at the curator.
+        """Return R², averaged over targets; rows are clipped and left out as at the curator.
 
         Parameters
         ----------
@@ -212,7 +253,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         y : array-like of shape (n,) or (n, T)
             Raw units.
         """
-        predicted = np.reshape(self.predict(X), (-1, len(self.targets_)))
+        predicted = np.reshape(self.predict(X, clip=True), (-1, len(self.targets_)))
         observed = np.reshape(np.asarray(y, dtype=np.float64), (-1, len(self.targets_)))
         if len(observed) != len(predicted):
             raise ValueError(f"X has {len(predicted)} rows and y {len(observed)}")
@@ -223,7 +264,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             raise ValueError("R² needs values of y that differ")
         return float(np.mean(1.0 - residual / total))
 
-    def predict_interval(self, X: Any, alpha: float = 0.05, *, mean: bool = False, clip: bool = True) -> FloatArray:
+    def predict_interval(
+        self, X: Any, alpha: float = 0.05, *, mean: bool = False, clip: bool | None = None
+    ) -> FloatArray:
         """Return intervals that hold new values of the target with the stated probability, privacy noise included.
 
         Parameters
@@ -234,7 +277,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             1 less the coverage, in (0, 1).
         mean : bool
             Intervals for the mean at each row instead of a new value.
-        clip : bool
+        clip : bool, optional
             As for `predict`.
 
         Returns
@@ -247,8 +290,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         EstimationError
             When the release lacks what this needs: yᵀy, the noise, or a constant.
         """
-        self._check_fitted()
-        matrix = map_rows(design_matrix(X, self.columns_, self.terms_, clip), self.terms_, self.row_map_)
+        matrix = self._design(X, clip)
         known = ~np.isnan(matrix).any(axis=1)
         found = np.full((len(matrix), len(self.results_), 2), np.nan)
         for t, (results, target) in enumerate(zip(self.results_, self.targets_, strict=True)):

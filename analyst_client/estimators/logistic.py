@@ -1,19 +1,20 @@
 """Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client._warn import warn_caller
 from analyst_client.columns import Column, Term
 from analyst_client.design import code
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import Estimator, LinearFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
 from analyst_client.inference.summary import Summary, agreement_warnings, number, p_text
@@ -130,6 +131,8 @@ class LogisticRegression(Estimator):
     ([False, True], [[0.303, 0.697]])
     """
 
+    _estimator_type: ClassVar[str] = "classifier"
+
     coef_: FloatArray
     intercept_: float
     classes_: NDArray[np.bool_]
@@ -141,7 +144,13 @@ class LogisticRegression(Estimator):
     n_features_in_: int
     term_names_: NDArray[np.object_]
 
-    def fit(self, releases: Release | Sequence[Release], target: str | None = None) -> Self:
+    def fit(
+        self,
+        releases: Release | Sequence[Release],
+        target: str | None = None,
+        *,
+        features: Sequence[str] | None = None,
+    ) -> Self:
         """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
 
         Parameters
@@ -149,7 +158,9 @@ class LogisticRegression(Estimator):
         releases : Release or sequence of Release
             One for each hospital. See `analyst_client.inference.pooling.pool`.
         target : str, optional
-            A boolean target. Needed where releases have several.
+            A boolean target, or feature. Needed where releases have several targets.
+        features : sequence of str, optional
+            Which columns explain, at no further cost. Default all but the target; see `Release.select`.
 
         Returns
         -------
@@ -168,10 +179,10 @@ class LogisticRegression(Estimator):
         ValueError
             When there is no such target, it is not said which, or releases do not fit together.
         """
-        first = releases if isinstance(releases, Release) else next(iter(releases), None)
-        if target is None and first is not None and len(first.targets) > 1:
+        first = as_releases(releases)[0]
+        if target is None and len(first.targets) > 1:
             raise ValueError(f"the release has several targets: say which of {', '.join(first.target_names)}")
-        linear = ShrunkProjection().fit(releases, target)
+        linear = ShrunkProjection().fit(releases, target, features=features)
         theta = linear.scaled_coef_
         mean, variance = index_moments(linear.gram_, theta)
         offset, scale = solve_link(linear.base_rate_, variance)
@@ -185,7 +196,7 @@ class LogisticRegression(Estimator):
         self.feature_names_in_, self.n_features_in_ = linear.feature_names_in_, linear.n_features_in_
         self.term_names_ = linear.term_names_
         for text in link_warnings(self, linear.results_[0]):
-            warnings.warn(text, EstimationWarning, stacklevel=2)
+            warn_caller(text, EstimationWarning)
         return self
 
     def caveats(self) -> tuple[str, ...]:
@@ -234,7 +245,7 @@ class LogisticRegression(Estimator):
         if not hasattr(self, "linear_"):
             raise EstimationError("this LogisticRegression is not fitted yet: call fit(release) first")
 
-    def decision_function(self, X: Any, clip: bool = True) -> FloatArray:
+    def decision_function(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Return log odds of true, of shape (n,).
 
         Parameters
@@ -242,8 +253,8 @@ class LogisticRegression(Estimator):
         X : data frame, or array-like of shape (n, n_features_in_)
             Raw units. Columns of a frame are found by name and others ignored; those of an array stand in the
             order of `feature_names_in_`.
-        clip : bool
-            Clip numeric values to their public bounds, as the curator did.
+        clip : bool, optional
+            As for `LinearFit.predict`.
 
         Returns
         -------
@@ -261,12 +272,12 @@ class LogisticRegression(Estimator):
         odds: FloatArray = self._offset + self.scale_ * self.linear_.predict(X, clip)
         return odds
 
-    def predict_proba(self, X: Any, clip: bool = True) -> FloatArray:
+    def predict_proba(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Return the probabilities of false and of true, of shape (n, 2); arguments as for `decision_function`."""
         odds = self.decision_function(X, clip)
         return np.column_stack([sigmoid(-odds), sigmoid(odds)])
 
-    def predict(self, X: Any, clip: bool = True) -> NDArray[np.bool_]:
+    def predict(self, X: Any, clip: bool | None = None) -> NDArray[np.bool_]:
         """Return the likelier class of each row, of shape (n,); arguments as for `decision_function`.
 
         Raises
@@ -288,7 +299,7 @@ class LogisticRegression(Estimator):
         y : array-like of shape (n,)
             False or true, 0 or 1.
         """
-        odds = self.decision_function(X)
+        odds = self.decision_function(X, clip=True)
         observed = code(Column.boolean("y"), np.asarray(y, dtype=object), clip=False)
         if len(observed) != len(odds):
             raise ValueError(f"X has {len(odds)} rows and y {len(observed)}")

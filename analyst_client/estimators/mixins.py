@@ -1,12 +1,12 @@
 """What a fit says of its coefficients: intervals, tests, tables."""
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client._warn import warn_caller
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
 from analyst_client.inference.posterior import PosteriorDraws
@@ -116,7 +116,7 @@ class InferenceMixin:
             elif method == "posterior" and not isinstance(results.solution.posterior, PosteriorDraws):  # as `fit` has
                 said += posterior_warnings(results, results.posterior)
         for text in said:
-            warnings.warn(text, EstimationWarning, stacklevel=3)
+            warn_caller(text, EstimationWarning)
         return found
 
     def cov_params(self) -> FloatArray:

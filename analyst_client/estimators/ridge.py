@@ -1,7 +1,6 @@
 """Least squares on a release: as it stands, always solved, or with a fixed penalty."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -9,6 +8,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client._warn import warn_caller
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.linalg import invert_symmetric, is_positive_definite, smallest_eigenvalue
@@ -69,7 +69,7 @@ class SSP(LinearFit):
         self.penalty_ = 0.0
         if not is_positive_definite(equations.xtx):
             message = f"the noisy XᵀX is not positive definite, so this fit may be far off: {WAYS_OUT}"
-            warnings.warn(message, EstimationWarning, stacklevel=3)
+            warn_caller(message, EstimationWarning)
         return solve(equations)
 
 

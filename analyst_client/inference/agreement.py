@@ -72,6 +72,7 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
     """
     if len(equations.sites) < 2:
         raise EstimationError("heterogeneity needs several releases: fit on a list of them")
+    equations.check_unbiased()
     own = own_equations(equations)
     d = len(equations.terms)
     stacked, values, kurtosis, least = [], [], 0.0, max(equations.scale.dof, 1.0)

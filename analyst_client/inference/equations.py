@@ -255,9 +255,27 @@ class Equations:
         """The residual scale at the solution, see `residual_scale`."""
         return residual_scale(self, self.solution)
 
+    @property
+    def is_biased(self) -> bool:
+        """Whether the target took part in the weights of some rows, so that only points can be told."""
+        return any(site.release.weights_target for site in self.sites)
+
+    def check_unbiased(self) -> None:
+        """Raise `EstimationError` where nothing can be inferred but points."""
+        if self.is_biased:
+            raise EstimationError(
+                f"{self.target.name} took part in the weights of the rows, so a fit of it is biased, and no interval, "
+                "standard error or test of it holds; coef_ and predict are there. Ask the curator for it as the "
+                "target, or for a release with rows='box'"
+            )
+
     @cached_property
     def covariance(self) -> FloatArray:
-        """Ω, the covariance of the pooled score at the solution: sampling and privacy noise, of shape (D, D)."""
+        """Ω, the covariance of the pooled score at the solution: sampling and privacy noise, of shape (D, D).
+
+        Raise `EstimationError` where the target took part in the weights of rows.
+        """
+        self.check_unbiased()
         return self.sampling_covariance(self.scale.variances) + self.noise_covariance(self.solution)
 
     @cached_property

@@ -148,8 +148,10 @@ class Evidence:
         Raises
         ------
         EstimationError
-            When a release states no noise, or does not tell how many rows it has, or some have yᵀy and others not.
+            When a release states no noise, or does not tell how many rows it has, or some have yᵀy and others not, or
+            the target took part in the weights of rows.
         """
+        equations.check_unbiased()
         hospitals = equations if equations.hospitals is None else equations.hospitals
         _ = equations.rows  # says what is missing
         slopes = np.zeros(len(hospitals.sites)) if hospitals.slopes is None else hospitals.slopes

@@ -1,18 +1,23 @@
 """From releases to equations: common units for sites with different bounds, and weights by their noise."""
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client._request import check_target
 from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, Site
+from analyst_client.jobs import Job
 from analyst_client.release import Release
+from analyst_client.values import Quote, ReleaseSummary
 
 FloatArray = NDArray[np.float64]
 
@@ -21,6 +26,7 @@ def pool(
     releases: Release | Sequence[Release] | Mapping[str, Release],
     target: str | None = None,
     rows: float | Sequence[float] | None = None,
+    features: Sequence[str] | None = None,
 ) -> list[Equations]:
     r"""Return the equations of each target.
 
@@ -29,9 +35,11 @@ def pool(
     releases : Release, or sequence or mapping of Release
         All with the same terms and targets; bounds, scalings, noise and order may differ.
     target : str, optional
-        One of the targets. Default all, in the order of the first release.
+        One of the targets, or of the features. Default all targets, in the order of the first release.
     rows : float or sequence of float, optional
         How many rows each release has, where it holds no constant that tells.
+    features : sequence of str, optional
+        Which columns explain. Default all; see `Release.select`, which picks them, and a target among the features.
 
     Returns
     -------
@@ -59,12 +67,11 @@ def pool(
     levels, keeps the pooled equations linear and symmetric; that a noisy count raises its own weight is corrected for,
     see `Equations.xtx`.
     """
-    if isinstance(releases, Mapping):
-        releases = list(releases.values())
-    listed = [releases] if isinstance(releases, Release) else list(releases)
-    if not listed:
-        raise ValueError("a fit needs at least one release")
-    if len({release.text for release in listed}) < len(listed):
+    listed = as_releases(releases)
+    check_target(target)
+    if features is not None or (target is not None and target not in listed[0].target_names):
+        listed = [release.select(features, target) for release in listed]
+    if len({(release.selected_from or release).text for release in listed}) < len(listed):
         raise ValueError("the same release is in the list twice: it tells nothing new the second time")
     if rows is not None and any(release.has_constant for release in listed):
         raise ValueError("rows= is for releases without a constant: one that has it tells of its rows itself")
@@ -73,11 +80,41 @@ def pool(
         if release.xtx is None or release.xty is None or not release.targets:
             raise EstimationError("a fit needs XᵀX and Xᵀy: ask for the statistics 'xtx' and 'xty' with a target")
     first = listed[0]
-    if target is not None and target not in first.target_names:
-        raise ValueError(f"the release has no target {target!r}; it has {', '.join(first.target_names)}")
     terms, columns = _common_terms(listed), _common_columns(listed)
     names = [target] if target is not None else list(first.target_names)
     return [_equations(listed, name, terms, columns, counts) for name in names]
+
+
+def as_releases(given: Any) -> list[Release]:
+    """Return what a fit is given as a list of releases. Raise `ValueError` for anything else, with the way to one."""
+    if isinstance(given, Release):
+        return [given]
+    values = given.values() if isinstance(given, Mapping) else given
+    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str | os.PathLike) else [given]
+    if not listed:
+        raise ValueError("a fit needs at least one release")
+    for one in listed:
+        if not isinstance(one, Release):
+            # A frame and an array are lists of names and of numbers too.
+            is_listed = isinstance(given, list | tuple | Mapping)
+            raise ValueError(f"a fit takes a release, {way_to_release(one if is_listed else given)}")  # noqa: TRY004 -- one kind of error for arguments
+    return listed
+
+
+def way_to_release(given: object) -> str:
+    """Say what was given instead of a release, and what makes one of it."""
+    if isinstance(given, str | os.PathLike):
+        return f"not the name of a file: Release.load({str(given)!r}) reads one"
+    if isinstance(given, Quote):
+        return "and a quote holds no statistics: client.release(…) with the same arguments buys them"
+    if isinstance(given, Job):
+        return "not a job: client.wait(job) returns its release"
+    if isinstance(given, ReleaseSummary):
+        return f"not a line of the library: client.fetch_release({given.id!r}) returns the whole"
+    return (
+        "not rows: client.release(…) buys one of the curator's rows, and "
+        "Release.from_public(frame, [Column.numeric(…), …], Column.numeric(…)) makes one of rows that are yours"
+    )
 
 
 def own_equations(equations: Equations) -> Equations:

@@ -162,6 +162,7 @@ class TargetResults:
 
         :math:`H\Omega H^\top` with the estimator's own inverse H; what a penalty pulls away is not in it.
         """
+        self.equations.check_unbiased()
         covariance = self.solution.covariance
         if covariance is None:
             covariance = self.solution.inverse @ self.equations.covariance @ self.solution.inverse.T
@@ -283,6 +284,7 @@ class TargetResults:
         self, alpha: float = 0.05, method: IntervalMethod = "fieller", bound: Bound | None = None
     ) -> FloatArray:
         """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
+        self.equations.check_unbiased()
         if bound is not None:
             if method != "fieller":
                 raise ValueError(f"a bound goes with method 'fieller' alone, not {method!r}")

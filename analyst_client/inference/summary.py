@@ -1,7 +1,6 @@
 """A fit on paper: a summary as text and as HTML, and as data frames."""
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._html import element, facts, table, view
+from analyst_client._html import as_html
+from analyst_client._shown import Shown
+from analyst_client._terminal import as_text
+from analyst_client._view import Note, View, facts, table
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
@@ -35,7 +37,7 @@ NOISE_DOMINATES = 0.8
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Shown):
     """A table of coefficients, what the fit is worth, and what to beware of.
 
     Attributes
@@ -48,6 +50,8 @@ class Summary:
         One for each parameter.
     notes : tuple of str
         Warnings and explanations.
+    caption : str
+        What the rows are.
     """
 
     title: str
@@ -55,38 +59,31 @@ class Summary:
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...]
+    caption: str = "Coefficients"
+
+    def _view(self) -> View:
+        numeric = range(1, len(self.heads))
+        return (
+            facts(self.title, self.facts),
+            table(self.caption, self.heads, self.rows, numeric=numeric),
+            *map(Note, self.notes),
+        )
 
     def as_text(self) -> str:
         """Return plain text."""
-        table = [self.heads, *self.rows]
-        widths = [max(len(row[j]) for row in table) for j in range(len(self.heads))]
-        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in table]
-        rule = "─" * max(len(line) for line in lines)
-        name = max(len(fact[0]) for fact in self.facts)
-        facts = [f"{fact[0].ljust(name)}  {fact[1]}" for fact in self.facts]
-        notes = [textwrap.fill(note, max(len(rule), 80)) for note in self.notes]
-        return "\n".join([self.title, rule, *facts, rule, lines[0], rule, *lines[1:], rule, *notes])
+        return as_text(self._view())
 
     def as_html(self) -> str:
         """Return a piece of HTML: two tables and notes."""
-        return view(
-            facts(self.title, self.facts),
-            table("Coefficients", self.heads, self.rows, numeric=range(1, len(self.heads))),
-            *(element("p", note) for note in self.notes),
-        )
+        return as_html(self._view())
 
-    def __str__(self) -> str:
-        """Return plain text."""
-        return self.as_text()
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return self.as_html()
+    __repr__ = Shown.__str__
 
 
 def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound: Bound | None = None) -> Summary:
-    """Summarise one target's fit."""
+    """Summarise one target's fit; of one that is biased, the points alone."""
+    if results.equations.is_biased:
+        return summarise_points(estimator, results)
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
     title = f"{target.name}{unit} by {estimator}"
@@ -125,6 +122,15 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
         said.insert(1, f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true.")
         said += [f"Warning: {text}" for text in bound_warnings(results, np.array([one.hull for one in sets]))]
     return Summary(title, tuple(stated), heads, tuple(rows), tuple(said))
+
+
+def summarise_points(estimator: str, results: TargetResults) -> Summary:
+    """Summarise a fit of which nothing is told but its points."""
+    target = results.equations.target
+    title = f"{target.name}{f' ({target.unit})' if target.unit else ''} by {estimator}"
+    stated = (("coefficients", str(len(results.names))),)
+    rows = tuple((name, number(value)) for name, value in zip(results.names, results.params, strict=True))
+    return Summary(title, stated, ("term", "coef"), rows, tuple(f"Warning: {text}" for text in warnings_of(results)))
 
 
 def summarise_posterior(
@@ -209,6 +215,8 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
 
 def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
     """Return what makes intervals less sure than they look: weak identification, disagreement, clipped targets."""
+    if results.equations.is_biased:
+        return selection_warnings(results)
     found = identification_warnings(results, alpha)
     if results.equations.scale.unbiased[results.main_site] <= 0.0:
         found.append(
@@ -218,6 +226,7 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
     return (
         found
         + agreement_warnings(results.equations)
+        + selection_warnings(results)
         + weight_warnings(results)
         + clipping_warnings(results)
         + variance_warnings(results)
@@ -279,6 +288,18 @@ def agreement_warnings(equations: Equations) -> list[str]:
         "fitted is an average of theirs, and the intervals do not hold their differences. "
         "conf_int(method='random-effects') does, and leave_one_site_out() shows who differs."
     ]
+
+
+def selection_warnings(results: TargetResults) -> list[str]:
+    """Return what a fit is about, where it is of a part of a release."""
+    return list(dict.fromkeys(text for site in results.equations.sites for text in site.release.caveats))
+
+
+def bias_warnings(equations: Equations) -> list[str]:
+    """Return what to say beside a fit whose target took part in the weights of rows."""
+    if not equations.is_biased:
+        return []
+    return [f"{equations.target.name} took part in the weights of the rows: its fit is biased, and has no intervals."]
 
 
 def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:

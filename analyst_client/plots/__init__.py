@@ -7,7 +7,7 @@ or changes matplotlib's settings, so a style that is in force, light or dark, st
 from analyst_client.plots.forest import coefficient_forest
 from analyst_client.plots.matrices import noisy_spectrum, ridge_path_plot
 from analyst_client.plots.posterior import posterior_density
-from analyst_client.plots.spending import budget_bar, privacy_accuracy_curve
+from analyst_client.plots.spending import budget_bar, privacy_accuracy_curve, quote_accuracy_curve
 
 __all__ = [
     "budget_bar",
@@ -15,5 +15,6 @@ __all__ = [
     "noisy_spectrum",
     "posterior_density",
     "privacy_accuracy_curve",
+    "quote_accuracy_curve",
     "ridge_path_plot",
 ]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analyst_client.estimators.bayes import PosteriorFit
 from analyst_client.plots.style import (
     NEUTRAL,
     Axes,
@@ -26,20 +27,22 @@ ROW_HEIGHT = 0.86
 
 
 def posterior_density(
-    draws: ArrayLike | Mapping[str, ArrayLike],
+    draws: PosteriorFit | ArrayLike | Mapping[str, ArrayLike],
     names: str | Sequence[str] | None = None,
     prior_sd: float | Sequence[float] | Mapping[str, float] | None = None,
     interval: float = 0.95,
     ax: Axes | None = None,
     *,
     label: str = "",
+    target: str | None = None,
 ) -> Axes:
     """Draw the densities of posterior draws, one row for each parameter.
 
     Parameters
     ----------
-    draws : array-like of shape (n,), (chain, draw) or (chain, draw, P), or mapping of str to one of the former two
-        One parameter, P of them, or several by name. Chains are taken together.
+    draws : PosteriorFit, array-like of shape (n,), (chain, draw) or (chain, draw, P), or mapping of str to the former
+        A Bayesian fit: its scaled coefficients beside the constant, with their priors. Or draws of one parameter, of P
+        of them, or of several by name. Chains are taken together.
     names : str or sequence of str, optional
         Names of the P parameters; of a mapping, which to draw, in which order.
     prior_sd : float, sequence of float or mapping of str to float, optional
@@ -50,6 +53,8 @@ def posterior_density(
         Default those of a new figure.
     label : str
         What the parameters are, with their unit.
+    target : str, optional
+        Of a fit that has several.
 
     Returns
     -------
@@ -63,6 +68,13 @@ def posterior_density(
     """
     if not 0.0 < interval < 1.0:
         raise ValueError(f"interval must be in (0, 1), not {interval!r}")
+    if isinstance(draws, PosteriorFit):
+        results = draws._results_of(target)
+        drawn, first = draws._drawn_of(results), int(results.equations.has_constant)
+        deviations = drawn.beta.reshape(-1, drawn.beta.shape[-1]).std(axis=0) / drawn.sd_ratio
+        by_name = {name: drawn.beta[..., j] for j, name in enumerate(results.names) if j >= first}
+        prior_sd = dict(zip(results.names, deviations.tolist(), strict=True)) if prior_sd is None else prior_sd
+        draws, label = by_name, label or "scaled coefficients"
     rows = named_draws(draws, names)
     priors = named_priors(prior_sd, list(rows))
     ax = axes_or_new(ax, height=1.3 + max(1.4, 0.55 * len(rows)))

@@ -1,14 +1,15 @@
 """What privacy costs: a budget and its parts, and accuracy against ε."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analyst_client import _html
 from analyst_client._notebook_receipts import ratio
+from analyst_client._view import percent
+from analyst_client.assumptions import Assumptions
 from analyst_client.plots.style import (
     NEUTRAL,
     Axes,
@@ -20,17 +21,19 @@ from analyst_client.plots.style import (
     plain,
     plain_ticks,
 )
-from analyst_client.values import Amount, Budget
+from analyst_client.power import power_table
+from analyst_client.values import Amount, Budget, Quote
 
 UNITS = {"gdp": "µ²", "zcdp": "ρ", "pure": "ε"}
 
 
-def budget_bar(budget: Budget, ax: Axes | None = None) -> Axes:
+def budget_bar(budget: Budget | Quote, ax: Axes | None = None) -> Axes:
     """Draw a budget as one bar: what is spent, held and left, as shares of the account's own unit.
 
     Parameters
     ----------
-    budget : Budget
+    budget : Budget or Quote
+        Of a quote: its price, as a share of the whole limit.
     ax : Axes, optional
         Default those of a new figure.
 
@@ -39,19 +42,29 @@ def budget_bar(budget: Budget, ax: Axes | None = None) -> Axes:
     Axes
     """
     ax = axes_or_new(ax, height=1.4)
-    colors = {"spent": color_of(ax, 0), "pending": "#E69F00", "remaining": NEUTRAL}
+    is_quote = isinstance(budget, Quote)
+    parts = quote_parts(budget) if isinstance(budget, Quote) else budget_parts(budget)
+    colors = {"spent": color_of(ax, 0), "pending": "#E69F00", "this request": color_of(ax, 0)}
     handles, names, start = [], [], 0.0
-    for name, (amount, share) in budget_parts(budget).items():
-        alpha = 0.35 if name == "remaining" else 1.0
-        (bar,) = ax.barh(0.0, share, left=start, height=1.0, color=colors[name], alpha=alpha, linewidth=0.0)
+    for name, (amount, share) in parts.items():
+        alpha = 1.0 if name in colors else 0.35
+        (bar,) = ax.barh(
+            0.0, share, left=start, height=1.0, color=colors.get(name, NEUTRAL), alpha=alpha, linewidth=0.0
+        )
         handles.append(bar)
-        names.append(f"{name} {_html.percent(share)}" + (f" (ε {write_epsilon(amount)})" if amount.units else ""))
+        stated = amount is not None and (amount.units or is_quote)
+        names.append(f"{name} {percent(share)}" + (f" (ε {write_epsilon(amount)})" if amount and stated else ""))
         start += share
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(-0.5, 0.5)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    if isinstance(budget, Quote):
+        label = f"of the whole limit, whatever of it is spent; at δ = {budget.cost.delta:g}"
+        ax.set_xlabel(label, parse_math=False)
+        add_legend(ax, handles, names, small=True)
+        return ax
     unit = UNITS.get(budget.accountant, "the account's unit")
     whole = f"ε = {write_epsilon(budget.limit)}, δ = {budget.limit.delta:g}"
     views = "" if budget.accountant == "pure" else "; shares add up, ε does not"
@@ -60,7 +73,13 @@ def budget_bar(budget: Budget, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def budget_parts(budget: Budget) -> dict[str, tuple[Amount, float]]:
+def quote_parts(quote: Quote) -> dict[str, tuple[Amount | None, float]]:
+    """Return the price of a request and the rest of the limit."""
+    share = min(quote.cost.share_of_budget, 1.0)
+    return {"this request": (quote.cost, share), "all others": (None, 1.0 - share)}
+
+
+def budget_parts(budget: Budget) -> dict[str, tuple[Amount | None, float]]:
     """Return each part of a budget with its share of the limit."""
     amounts = {"spent": budget.posted, "pending": budget.pending, "remaining": budget.remaining}
     shares = {name: ratio(amount.units, budget.limit.units) for name, amount in amounts.items()}
@@ -159,6 +178,56 @@ def privacy_accuracy_curve(
     if handles:
         add_legend(ax, handles, names)
     return ax
+
+
+def quote_accuracy_curve(
+    quote: Quote,
+    assumptions: Assumptions,
+    parameter: str,
+    *,
+    epsilons: Sequence[float] | None = None,
+    delta: float | None = None,
+    alpha: float = 0.05,
+    target: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw how long an interval to expect at each price, with the quoted price marked.
+
+    Parameters
+    ----------
+    quote : Quote
+    assumptions : Assumptions
+        What rows are assumed to be like.
+    parameter : str
+        The coefficient.
+    epsilons : sequence of float, optional
+        Default 25 from a tenth to ten times the quoted ε.
+    delta : float, optional
+        Default that of the quote.
+    alpha : float
+        1 less the coverage of the interval.
+    target : str, optional
+        One of the targets, if there are several.
+    ax : Axes, optional
+        Default those of a new figure.
+
+    Returns
+    -------
+    Axes
+    """
+    quoted = quote.cost.pure_epsilon if quote.cost.pure_epsilon is not None else quote.cost.epsilon
+    chosen = np.geomspace(0.1 * quoted, 10.0 * quoted, 25).tolist() if epsilons is None else list(epsilons)
+    options: dict[str, Any] = {"delta": delta, "alpha": alpha, "target": target}
+    lengths = power_table(parameter, [1.0], quote, assumptions, epsilons=chosen, **options).half_lengths
+    (at_quoted,) = power_table(parameter, [1.0], quote, assumptions, epsilons=[quoted], **options).half_lengths
+    return privacy_accuracy_curve(
+        chosen,
+        lengths,
+        quoted=(quoted, float(at_quoted)) if math.isfinite(at_quoted) else None,
+        label=f"half length of the interval of {parameter}",
+        delta=quote.cost.delta if delta is None else delta,
+        ax=ax,
+    )
 
 
 def shade_unbounded(ax: Axes, x: NDArray[np.float64], curves: NDArray[np.float64]) -> None:

@@ -23,7 +23,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
 
-app = typer.Typer(help="Datasets: a manifest and its rows.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 REASON_MAX = 500
 _File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 

@@ -9,8 +9,8 @@ from curator_service.cli.common import AsJson, emit, err, open_curator
 from curator_service.cli.datasets import find
 from curator_service.identity.policy import Role
 
-tokens = typer.Typer(help="Bearer tokens of principals.", no_args_is_help=True)
-grants = typer.Typer(help="Which analyst may use which dataset.", no_args_is_help=True)
+tokens = typer.Typer(no_args_is_help=True)
+grants = typer.Typer(no_args_is_help=True)
 
 
 @tokens.command("create")

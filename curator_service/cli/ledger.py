@@ -15,8 +15,8 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
 from curator_service.releases.backing import find_unbacked
 
-populations = typer.Typer(help="Populations: the people whom one budget protects.", no_args_is_help=True)
-app = typer.Typer(help="The ledger: what was spent, and whether its history holds.", no_args_is_help=True)
+populations = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 DEFAULT_VIEW_DELTA = 1e-6
 

@@ -11,7 +11,7 @@ from curator_service.ledger.schemas import render_proposal
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
 
-app = typer.Typer(help="Limits of populations, analysts and projects.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 Token = Annotated[
     str, typer.Option(envvar="CURATOR_TOKEN", prompt="Admin's token", hide_input=True, help="Token of an admin.")
 ]

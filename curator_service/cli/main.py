@@ -1,28 +1,63 @@
 """``curator``: one command per act of the operator; every command has ``--json``."""
 
+from typing import ClassVar
+
 import typer
 
-from curator_service.cli import datasets, identity, ledger, limits, recovery, server
+from curator_service.cli.lazy import LazyGroup, Place
+
+
+class Commands(LazyGroup):
+    """Every command, where it is, and what `curator --help` says of it."""
+
+    places: ClassVar[dict[str, Place]] = {
+        name: Place(f"curator_service.cli.{module}", attribute, text)
+        for name, module, attribute, text in (
+            ("populations", "ledger", "populations", "Populations: the people whom one budget protects."),
+            ("datasets", "datasets", "app", "Datasets: a manifest and its rows."),
+            ("tokens", "identity", "tokens", "Bearer tokens of principals."),
+            ("grants", "identity", "grants", "Which analyst may use which dataset."),
+            ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),
+            ("limits", "limits", "app", "Limits of populations, analysts and projects."),
+            ("keys", "recovery", "keys", "The keys that sign receipts."),
+            ("db", "server", "database", "The database's schema."),
+            (
+                "backup",
+                "recovery",
+                "backup",
+                "Write everything of one instant into a file, while the curator runs; not the keys, and not the "
+                "anchor.",
+            ),
+            (
+                "restore",
+                "recovery",
+                "restore",
+                "Restore a backup, reconcile the ledger with anchors and receipts, or both.",
+            ),
+            (
+                "serve",
+                "server",
+                "serve",
+                "Serve the HTTP interface. Put a TLS proxy in front: tokens travel in the header.",
+            ),
+        )
+    }
+
 
 app = typer.Typer(
     name="curator",
-    help="The trusted curator for private regression: populations, datasets, tokens, the ledger and the server.",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # locals may hold rows
     pretty_exceptions_enable=False,
 )
-app.add_typer(ledger.populations, name="populations")
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(identity.tokens, name="tokens")
-app.add_typer(identity.grants, name="grants")
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(limits.app, name="limits")
-app.add_typer(recovery.keys, name="keys")
-app.add_typer(server.database, name="db")
-app.command("backup")(recovery.backup)
-app.command("restore")(recovery.restore)
-app.command("serve")(server.serve)
+
+
+@app.callback()
+def curator() -> None:
+    """Run the trusted curator for private regression: populations, datasets, tokens, the ledger and the server."""
+
 
 if __name__ == "__main__":
     app()

@@ -16,7 +16,7 @@ from curator_service.ledger.recovery import reconcile
 from curator_service.ledger.schemas import render_key
 from curator_service.privacy.conversions import UNITS_PER_ONE
 
-keys = typer.Typer(help="The keys that sign receipts.", no_args_is_help=True)
+keys = typer.Typer(no_args_is_help=True)
 
 
 @keys.command("list")

@@ -9,7 +9,7 @@ from rich.markup import escape
 from curator_service.cli.common import AsJson, check_machine, emit, err, fail, open_curator, read_settings
 from curator_service.db import SERVICE_GROUP
 
-database = typer.Typer(help="The database's schema.", no_args_is_help=True)
+database = typer.Typer(no_args_is_help=True)
 
 
 def serve(

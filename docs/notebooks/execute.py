@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,19 @@ Output = dict[str, Any]
 
 
 @contextlib.contextmanager
-def within(folder: Path) -> Iterator[None]:
-    """Work in a folder, and import from it, as a notebook does."""
-    before, path = Path.cwd(), list(sys.path)
-    os.chdir(folder)
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        os.chdir(before)
-        sys.path[:] = path
+def elsewhere() -> Iterator[None]:
+    """Work in an empty folder, in a terminal of 80 columns: a notebook needs nothing but what is installed."""
+    before, columns = Path.cwd(), os.environ.get("COLUMNS")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ["COLUMNS"] = "80"
+        try:
+            yield
+        finally:
+            os.chdir(before)
+            os.environ.pop("COLUMNS")
+            if columns is not None:
+                os.environ["COLUMNS"] = columns
 
 
 def run_cell(source: str, names: dict[str, Any]) -> list[Output]:
@@ -67,7 +71,7 @@ def run_notebook(path: Path) -> Iterator[tuple[dict[str, Any], list[Output]]]:
     """Run the code cells in their order, in one namespace; return each with what it shows."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     names: dict[str, Any] = {"__name__": "__main__"}
-    with within(path.resolve().parent):
+    with elsewhere():
         for cell in notebook["cells"]:
             if cell["cell_type"] == "code":
                 yield cell, run_cell("".join(cell["source"]), names)

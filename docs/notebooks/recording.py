@@ -1,9 +1,10 @@
-"""A curator's answers, recorded once and played back, so that the notebook runs offline and says the same each time.
+"""Record anew what `analyst_client.tutorial` plays back: a session with a real server on the flchain cohort.
 
-`Recorded` plays. `python docs/notebooks/recording.py` records anew: it starts a real server on the flchain cohort, as
-the demo does, and asks what the notebook asks. New noise gives new numbers: run the notebook afterwards, and read it.
+``python docs/notebooks/recording.py`` starts the server as the demo does, and asks what the notebook asks. New noise
+gives new numbers: run the notebook afterwards (``make notebooks``), and read it.
 """
 
+import csv
 import json
 import sys
 import tempfile
@@ -12,39 +13,10 @@ from typing import Any
 
 import httpx
 
-HERE = Path(__file__).parent
-ANSWERS, RELEASE, KEY = (HERE / "recorded" / name for name in ("answers.json", "release.json", "curator-key.txt"))
-REQUEST: dict[str, Any] = {"features": ["age", "sex", "creatinine", "lambda"], "target": "kappa", "delta": 1e-6}
+from analyst_client import OLS, BudgetExceededError, CuratorClient, EstimationError, Release
+from analyst_client.tutorial import ANSWERS, EXACT, HELD_OUT, KEY, RELEASE, REQUEST, describe
+
 KEPT_HEADERS = ("content-type", "curator-answer")
-
-
-def describe(request: httpx.Request) -> dict[str, Any]:
-    """Return what an answer depends on: no token, no idempotency key."""
-    body = json.loads(request.content) if request.content else None
-    return {"method": request.method, "path": request.url.path, "body": body}
-
-
-class Recorded(httpx.BaseTransport):
-    """Answer requests from a file. Of several answers to one request each is given in its turn, and the last again.
-
-    Parameters
-    ----------
-    path : path-like
-        What `Recorder` wrote.
-    """
-
-    def __init__(self, path: Path = ANSWERS) -> None:
-        self.answers: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the next answer to a request. Raise `httpx.ConnectError` for one that was never asked."""
-        asked = describe(request)
-        found = [answer for answer in self.answers if answer["request"] == asked]
-        if not found:
-            raise httpx.ConnectError("only what was recorded can be asked here", request=request)
-        if len(found) > 1:
-            self.answers.remove(found[0])
-        return httpx.Response(found[0]["status"], headers=found[0]["headers"], text=found[0]["text"])
 
 
 class Recorder(httpx.BaseTransport):
@@ -65,16 +37,43 @@ class Recorder(httpx.BaseTransport):
         return httpx.Response(response.status_code, headers=response.headers, content=text.encode())
 
 
+def ask(client: CuratorClient, recorder: Recorder) -> Release:
+    """Ask what the notebook asks; return the release that it keeps."""
+    client.dataset("flchain")
+    client.budget("flchain")
+    client.quote("flchain", **REQUEST, epsilon=1.0)
+    release = client.release("flchain", **REQUEST, epsilon=1.0)
+    client.budget("flchain")
+    try:
+        client.release("flchain", **REQUEST, epsilon=5.0)
+    except BudgetExceededError as refusal:
+        print(refusal)
+    # Fresh, because a request is answered from a stored release that is quieter.
+    client.quote("flchain", **REQUEST, epsilon=0.1, fresh=True)
+    while is_definite(client.release("flchain", **REQUEST, epsilon=0.1, fresh=True)):
+        del recorder.answers[-1]  # the page shows what too low a price may look like, as about every second draw does
+    return release
+
+
+def is_definite(release: Release) -> bool:
+    """Tell whether least squares has a solution."""
+    try:
+        OLS().fit(release)
+    except EstimationError:
+        return False
+    return True
+
+
 def main() -> None:
-    """Record a session with a real server."""
-    sys.path.insert(0, str(HERE.parents[1] / "examples" / "flchain"))
-    import demo  # noqa: PLC0415 -- needs the server; playing does not
+    """Record a session with a real server, and what no analyst has: exact statistics, and people held out."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "flchain"))
+    import demo  # noqa: PLC0415 -- needs the server
+    from cohort import FEATURES, TARGET  # noqa: PLC0415 -- lies beside it
 
-    from analyst_client import BudgetExceededError, CuratorClient  # noqa: PLC0415
-
+    split = demo.load_split()
     with tempfile.TemporaryDirectory() as folder:
         demo.OUTPUT = Path(folder)
-        demo.load_split().write_registered(demo.OUTPUT / "cohort.csv")
+        split.write_registered(demo.OUTPUT / "cohort.csv")
         hospital = demo.Hospital(demo.OUTPUT / "curator-data")
         budget = ("--adjacency", "add_remove", "--epsilon", "3", "--delta", "1e-6")
         hospital.run("populations", "create", "olmsted", *budget)
@@ -83,16 +82,13 @@ def main() -> None:
         hospital.run("grants", "add", "anna", "flchain")
         recorder = Recorder()
         with hospital.serve() as url, CuratorClient(url, token, memory=None, transport=recorder) as client:
-            client.dataset("flchain")
-            client.budget("flchain")
-            client.quote("flchain", **REQUEST, epsilon=1.0)
-            client.release("flchain", **REQUEST, epsilon=1.0).save(RELEASE)
-            client.budget("flchain")
-            try:
-                client.release("flchain", **REQUEST, epsilon=5.0)
-            except BudgetExceededError as refusal:
-                print(refusal)
-            client.release("flchain", **REQUEST, epsilon=0.1)
+            release = ask(client, recorder)
+    release.save(RELEASE)
+    names = [*FEATURES, TARGET]
+    registered = dict(zip(names, split.table(split.registered).T, strict=True))
+    Release.from_public(registered, release).save(EXACT)
+    with HELD_OUT.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([names, *split.table(split.held_out)])
     listing = next(answer for answer in recorder.answers if answer["request"]["path"] == "/v1/keys")
     KEY.write_text(json.loads(listing["text"])["keys"][0]["public_key"] + "\n", encoding="utf-8")
     ANSWERS.write_text(json.dumps(recorder.answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

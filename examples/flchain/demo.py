@@ -178,7 +178,7 @@ def main() -> None:
         held_out = split.table(split.held_out)
         truth, without_privacy = clip(held_out[:, -1], TARGET), fit_without_privacy(split.table(split.registered))
         scores = (
-            r_squared(truth, fit.predict(held_out[:, :-1])),
+            r_squared(truth, fit.predict(held_out[:, :-1], clip=True)),
             r_squared(truth, design_matrix(held_out) @ without_privacy),
         )
         show_fit(fit, without_privacy, scores)

@@ -10,6 +10,7 @@ from types import ModuleType
 import pytest
 
 import analyst_client
+from analyst_client import _public
 
 MODULES = [
     importlib.import_module(module.name) for module in pkgutil.walk_packages(analyst_client.__path__, "analyst_client.")
@@ -22,28 +23,14 @@ def test_examples_run_as_written(module: ModuleType) -> None:
 
 
 def test_public_names_are_exactly_those_imported() -> None:
-    public = {name for name in vars(analyst_client) if not name.startswith("_")}
-    modules = {
-        "accuracy",
-        "assumptions",
-        "client",
-        "columns",
-        "curators",
-        "design",
-        "errors",
-        "estimators",
-        "inference",
-        "jobs",
-        "planning",
-        "power",
-        "rehearsal",
-        "plots",
-        "release",
-        "twin",
-        "values",
-        "verify",
-    }
-    assert public - modules == set(analyst_client.__all__)
+    imported = {name for name in vars(_public) if not name.startswith("__")}
+    assert imported == set(analyst_client.__all__)
+    assert set(analyst_client.__all__) <= set(dir(analyst_client))
+
+
+def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Adassp'"):
+        analyst_client.Adassp  # noqa: B018
 
 
 def test_public_names_are_in_alphabetical_order() -> None:
@@ -57,5 +44,11 @@ def test_every_public_name_has_a_docstring(name: str) -> None:
 
 @pytest.mark.parametrize("heavy", ["scipy", "pandas", "matplotlib", "sklearn", "curator_service"])
 def test_import_is_light(heavy: str) -> None:
-    code = f"import sys, analyst_client; sys.exit({heavy!r} in sys.modules)"
+    code = f"import sys; from analyst_client import *; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_check_of_a_file_imports_neither_arithmetic_nor_http() -> None:
+    code = "import sys, analyst_client.verify; print(*sorted({'numpy', 'httpx', 'scipy'} & set(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == []

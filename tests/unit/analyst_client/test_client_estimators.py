@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from client_examples import RELEASE_TEXT, compact, release_body, release_of_rows
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as ScikitRidge
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
 
 import analyst_client
 from analyst_client import (
@@ -349,3 +353,35 @@ def test_noisy_adassp_is_closer_than_ssp_where_the_noise_outweighs_the_data() ->
             warnings.simplefilter("ignore", EstimationWarning)
             errors["SSP"] += float(np.sum((SSP().fit(noisy).coef_ - truth) ** 2))
     assert errors["AdaSSP"] < errors["SSP"] / 2
+
+
+# Beside scikit-learn
+
+
+@pytest.mark.parametrize("estimator", [OLS(), AdaSSP(), EmpiricalBayes(), Ridge()], ids=repr)
+def test_scikit_learn_knows_a_regressor_and_whether_it_is_fitted(estimator: Any) -> None:
+    assert is_regressor(estimator)
+    assert not is_classifier(estimator)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(estimator)
+    fitted = clone(estimator).fit(Release.from_arrays(np.diag([9.0, 4.0]), [3.0, 1.0], 5.0))
+    check_is_fitted(fitted)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(clone(fitted))
+
+
+def test_scikit_learn_knows_a_classifier() -> None:
+    assert is_classifier(LogisticRegression())
+    assert not is_regressor(LogisticRegression())
+    with pytest.raises(NotFittedError):
+        check_is_fitted(LogisticRegression())
+
+
+def test_a_pipeline_that_ends_in_an_estimator_fits_and_predicts() -> None:
+    release = Release.from_arrays(np.diag([9.0, 4.0]), [3.0, 1.0], 5.0)
+    pipeline = make_pipeline("passthrough", AdaSSP()).fit(release)
+    assert pipeline.predict([[0.5], [1.0]]).tolist() == AdaSSP().fit(release).predict([[0.5], [1.0]]).tolist()
+    assert pipeline.score([[0.5], [1.0]], [0.4, 0.6]) == AdaSSP().fit(release).score([[0.5], [1.0]], [0.4, 0.6])
+    assert is_regressor(pipeline)
+    assert pipeline[-1].coef_.shape == (1,)
+    assert "AdaSSP" in estimator_html_repr(pipeline)

@@ -1,4 +1,4 @@
-"""What a notebook shows: the numbers that matter, well formed, and nothing of a server's but text."""
+"""What a notebook and a terminal show: the numbers that matter, well formed, and nothing of a server's but text."""
 
 import copy
 import json
@@ -35,7 +35,8 @@ from analyst_client import (
     Reservation,
     Verification,
 )
-from analyst_client._html import ROWS_MAX
+from analyst_client._terminal import measure
+from analyst_client._view import ROWS_MAX
 from analyst_client._wire import Fields
 
 EVIL = '</style><script>alert(1)</script>"\' onload="x" &lt; $\\href{javascript:x}{y}$ \u202ejs\x00\ud800'
@@ -124,6 +125,7 @@ ORDINARY: dict[str, Shown] = {
     "stored quote": quote(stored_release="rel_7", duration_s=0.0, affordable=False, offers=OFFERS),
     "derivable quote": quote(derivable_from="rel_9"),
     "release": Release.from_text(RELEASE_TEXT, "new"),
+    "part of a release": Release.from_text(RELEASE_TEXT).select(["sex"]),
     "local release": Release.from_arrays([[4.0, 1.0], [1.0, 2.0]], [[3.0], [2.0]]),
     "receipt": Receipt(RECEIPT),
     "empty receipt": Receipt({}),
@@ -385,7 +387,78 @@ def test_verification_states_verdict_and_reasons() -> None:
     assert cells(broken, "reasons") == ["answer_digest: the body was changed"]
 
 
-def test_text_for_a_terminal_is_as_it_was() -> None:
-    assert repr(Release.from_text(RELEASE_TEXT)).startswith("<Release rel_1 of 'flchain': kappa ~ age, sex")
-    assert repr(quote()).startswith("Quote(dataset='flchain'")
-    assert repr(budget()).startswith("Budget(dataset='flchain'")
+# In a terminal
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("value", ALL)
+def test_no_line_is_longer_than_the_terminal_is_wide(value: Shown, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = str(value).splitlines()
+    assert lines
+    assert max(measure(line) for line in lines) <= width
+
+
+@pytest.mark.parametrize("value", ALL)
+def test_words_of_a_server_are_text_in_a_terminal_too(value: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = str(value)
+    shown.encode("utf-8")
+    assert all(letter.isprintable() or letter == "\n" for letter in shown)
+    assert repr(value).isprintable()
+    assert "\u202e" not in shown
+
+
+def test_a_terminal_and_a_notebook_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All words of the tables are in both; what a notebook folds is named in a terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
+    for name, value in ORDINARY.items():
+        root = parse(value)
+        root.remove(root[0])
+        for folded in root.findall("details"):
+            for inner in list(folded)[1:]:
+                folded.remove(inner)
+        for drawn in root.findall("svg"):
+            root.remove(drawn)
+        in_terminal = re.sub(r"[─█▒░\s]+", "", str(value))
+        in_notebook = [re.sub(r"\s+", "", "".join(cell.itertext())) for cell in root.iter() if cell.tag in LEAVES]
+        assert in_notebook, name
+        for words_of_a_cell in in_notebook:
+            assert words_of_a_cell in in_terminal, (name, words_of_a_cell)
+
+
+LEAVES = {"caption", "th", "td", "p", "summary", "li"}
+
+
+def test_a_budget_in_a_terminal_is_a_table_with_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = str(budget()).splitlines()
+    assert lines[0] == "Budget of olmsted"
+    assert "█ spent   37.50%  1.72  1e-06" in lines
+    assert "  limit  100.00%     3  1e-06" in lines
+    (drawn,) = (line for line in lines if "█▒" in line)
+    assert (drawn.count("█"), drawn.count("▒"), drawn.count("░")) == (19, 6, 25)
+
+
+def test_a_column_without_a_word_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    dataset = Dataset.read(Fields(DATASET | {"columns": [SEX, SEX | {"name": "gender"}]}))
+    assert "column  type         values  missing" in str(dataset).splitlines()
+
+
+def test_a_part_says_what_it_is_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "part of  kappa ~ age, sex of flchain" in str(Release.from_text(RELEASE_TEXT).select(["sex"]))
+
+
+def test_reprs_are_short() -> None:
+    assert (
+        repr(Release.from_text(RELEASE_TEXT))
+        == "<Release rel_1 of 'flchain': kappa ~ age, sex, epsilon=1, delta=1e-06>"
+    )
+    assert repr(quote()) == "<Quote for 'flchain': kappa ~ age, sex, epsilon=1, delta=1e-06, 11.00% of the budget>"
+    assert repr(budget()) == "<Budget of 'olmsted': limit epsilon=3, delta=1e-06, 50.00% spent>"
+    assert repr(ORDINARY["dataset"]) == "<Dataset 'flchain' of 'olmsted': 2 columns>"
+    assert repr(reservation()) == (
+        "<Reservation res_0123456789abcdef01234567 on 'flchain': open, epsilon=0.4, delta=1e-06 left>"
+    )

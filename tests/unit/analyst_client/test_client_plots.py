@@ -21,6 +21,8 @@ from analyst_client import (
     OLS,
     AdaSSP,
     Amount,
+    Assumptions,
+    BayesianRegression,
     Budget,
     Column,
     CuratorClient,
@@ -28,8 +30,10 @@ from analyst_client import (
     EstimationError,
     Release,
     RidgePath,
+    power_table,
     ridge_path,
 )
+from analyst_client._examples import QUOTE
 from analyst_client.estimators.linalg import noise_norm_quantile
 from analyst_client.plots import (
     budget_bar,
@@ -37,6 +41,7 @@ from analyst_client.plots import (
     noisy_spectrum,
     posterior_density,
     privacy_accuracy_curve,
+    quote_accuracy_curve,
     ridge_path_plot,
 )
 from analyst_client.plots.posterior import kernel_density
@@ -555,3 +560,44 @@ class TestPath:
     def test_a_path_of_one_penalty(self, ax: Axes) -> None:
         ridge_path_plot(ridge_path(release(), [1.0]), ax=ax)
         ax.figure.canvas.draw()
+
+
+# Of fits and quotes
+
+
+def test_a_quote_is_a_bar_of_its_share(ax: Axes) -> None:
+    budget_bar(QUOTE, ax)
+    widths = [bar.get_width() for bar in ax.patches if isinstance(bar, Rectangle)]
+    assert widths == pytest.approx([QUOTE.cost.share_of_budget, 1.0 - QUOTE.cost.share_of_budget])
+    legend = ax.get_legend()
+    assert legend is not None
+    assert next(text.get_text() for text in legend.get_texts()).startswith("this request 13")
+
+
+def test_a_quote_and_a_guess_are_a_curve_with_the_quoted_price_on_it(ax: Axes) -> None:
+    guess = Assumptions.of(QUOTE, rows=6000, residual_sd=0.5, coefficients={"lambda": 0.6})
+    quote_accuracy_curve(QUOTE, guess, "age", epsilons=[0.5, 1.0, 2.0], ax=ax)
+    curve, point = (line.get_xydata() for line in ax.lines[:2])
+    expected = power_table("age", [0.1], QUOTE, guess, epsilons=[0.5, 1.0, 2.0]).half_lengths
+    np.testing.assert_allclose(np.asarray(curve)[:, 1], expected)
+    np.testing.assert_allclose(np.asarray(point), [[1.0, expected[1]]], rtol=1e-6)
+    assert ax.get_xlabel() == "ε, at δ = 1e-06"
+
+
+@pytest.mark.filterwarnings("ignore:the chains have not mixed")  # they are short
+def test_a_bayesian_fit_is_drawn_with_the_priors_that_it_had() -> None:
+    fit = BayesianRegression(seed=1, draws=50, chains=2).fit(release())
+    (drawn,) = fit.posteriors_
+    by_fit, by_hand = posterior_density(fit), plt.figure().add_subplot()
+    flat = drawn.beta.reshape(-1, drawn.beta.shape[-1])
+    posterior_density(
+        drawn.beta[..., 1:],
+        list(fit.term_names_),
+        prior_sd=(flat.std(axis=0) / drawn.sd_ratio)[1:],
+        ax=by_hand,
+        label="scaled coefficients",
+    )
+    assert [text.get_text() for text in by_fit.get_yticklabels()] == list(fit.term_names_)
+    assert by_fit.get_xlabel() == by_hand.get_xlabel()
+    for mine, other in zip(by_fit.lines, by_hand.lines, strict=True):
+        np.testing.assert_allclose(mine.get_xydata(), other.get_xydata())

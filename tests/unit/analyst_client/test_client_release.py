@@ -102,13 +102,6 @@ def test_save_that_fails_leaves_the_older_file(
     assert [path.read_text() for path in tmp_path.iterdir()] == ["older"]
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[]", b'{"kind":"gram"}'])
-def test_file_without_a_release_is_a_service_error(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(content)
-    with pytest.raises(ServiceError, match="malformed answer"):
-        Release.load(tmp_path / "file")
-
-
 def test_pickled_release_is_equal_and_read_only(release: Release) -> None:
     copied = pickle.loads(pickle.dumps(release))
     assert copied == release

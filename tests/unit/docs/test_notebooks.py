@@ -4,14 +4,15 @@ import base64
 import importlib.util
 import json
 import re
-import sys
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import httpx
 import pytest
+
+from analyst_client.tutorial import ANSWERS, Recorded
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "notebooks"
@@ -30,22 +31,12 @@ def load(name: str) -> ModuleType:
     return module
 
 
-EXECUTE, RECORDING = load("execute"), load("recording")
+EXECUTE = load("execute")
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def path(request: pytest.FixtureRequest) -> Path:
     return request.param  # type: ignore[no-any-return]
-
-
-@pytest.fixture
-def own_modules() -> Iterator[None]:
-    """Forget what a notebook imports from beside it."""
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if name in {"recording", "cohort"}:
-            del sys.modules[name]
 
 
 def shown(outputs: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -68,13 +59,14 @@ def test_there_are_notebooks() -> None:
     assert NOTEBOOKS
 
 
-@pytest.mark.usefixtures("own_modules")
-def test_cells_show_what_is_stored(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_show_what_is_stored(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any) -> None:
         raise AssertionError("a notebook of the documentation works offline")
 
     monkeypatch.setattr(httpx.HTTPTransport, "handle_request", refuse)
-    for cell, outputs in EXECUTE.run_notebook(path):
+    alone = tmp_path / path.name  # outside of the repository
+    shutil.copy(path, alone)
+    for cell, outputs in EXECUTE.run_notebook(alone):
         stored, found = shown(cell["outputs"]), shown(outputs)
         assert [kind for kind, _ in stored] == [kind for kind, _ in found], cell["id"]
         for (_, before), (_, after) in zip(stored, found, strict=True):
@@ -108,19 +100,31 @@ def test_pictures_of_other_pages_are_those_of_the_notebook(path: Path) -> None:
 
 
 def test_the_recording_holds_no_token_and_no_address() -> None:
-    text = RECORDING.ANSWERS.read_text(encoding="utf-8")
+    text = ANSWERS.read_text(encoding="utf-8")
     assert not re.search(r"(?i)bearer|authorization|idempotency|localhost|127\.0\.0\.1|/tmp/", text)
 
 
 def test_what_was_not_recorded_cannot_be_asked() -> None:
-    with httpx.Client(transport=RECORDING.Recorded()) as client, pytest.raises(httpx.ConnectError, match="recorded"):
+    with httpx.Client(transport=Recorded()) as client, pytest.raises(httpx.ConnectError, match="recorded"):
         client.get("https://curator.example/v1/datasets")
 
 
 def test_answers_to_one_request_come_in_their_order_and_the_last_again() -> None:
-    with httpx.Client(transport=RECORDING.Recorded()) as client:
+    with httpx.Client(transport=Recorded()) as client:
         spent = [
             client.get("https://curator.example/v1/datasets/flchain/budget").json()["share_spent"] for _ in range(3)
         ]
     assert spent[0] == 0.0
     assert spent[1] == spent[2] > 0.0
+
+
+def test_a_price_is_asked_before_it_is_paid(path: Path) -> None:
+    """Whatever is bought was quoted in an earlier cell, at the same price."""
+    quoted: set[str] = set()
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
+        bought = re.findall(r"client\.release\(.*?(epsilon=[\d.]+)", source)
+        if "BudgetExceededError" not in source:  # which shows what is refused
+            assert set(bought) <= quoted, cell["id"]
+        quoted |= set(re.findall(r"client\.quote\(.*?(epsilon=[\d.]+)", source))
+    assert quoted

@@ -1,0 +1,30 @@
+"""How a part of a release is saved: as the whole answer, and what was selected of it."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from analyst_client._wire import Fields
+
+KIND = "selection"
+
+
+class Selection(NamedTuple):
+    """What a saved part says: the text of the whole answer, and what was selected. Its numbers are cut out anew."""
+
+    text: str
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+def wrap(text: str, features: Sequence[str], targets: Sequence[str]) -> str:
+    """Write a part as the whole answer, character by character, beside what was selected."""
+    members = {"kind": KIND, "features": list(features), "targets": list(targets), "of": text}
+    return json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+
+
+def unwrap(body: Fields) -> Selection | None:
+    """Read what `wrap` wrote; None for any other text."""
+    if body.members.get("kind") != KIND:
+        return None
+    return Selection(body.text("of"), body.texts("features"), body.texts("targets"))

@@ -1,0 +1,70 @@
+"""A session with a real curator, recorded once and played back: it runs offline, and says the same each time.
+
+The notebook docs/notebooks/first_fit.ipynb and the first lines of README.md run on it, wherever this is installed.
+
+>>> client = recorded_client()
+>>> client.quote("flchain", REQUEST["features"], target="kappa", epsilon=1.0, delta=1e-6).affordable
+True
+"""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from analyst_client.client import CuratorClient
+from analyst_client.release import Release
+
+HERE = Path(__file__).parent
+ANSWERS, RELEASE, KEY, EXACT, HELD_OUT = (
+    HERE / name for name in ("answers.json", "release.json", "curator-key.txt", "exact.json", "held_out.csv")
+)
+ADDRESS = "https://curator.example"
+REQUEST: dict[str, Any] = {"features": ["age", "sex", "creatinine", "lambda"], "target": "kappa", "delta": 1e-6}
+
+
+class Recorded(httpx.BaseTransport):
+    """Answer requests from a file. Of several answers to one request each is given in its turn, and the last again."""
+
+    def __init__(self, path: Path = ANSWERS) -> None:
+        self.answers: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Return the next answer to a request. Raise `httpx.ConnectError` for one that was never asked."""
+        asked = describe(request)
+        found = [answer for answer in self.answers if answer["request"] == asked]
+        if not found:
+            raise httpx.ConnectError("only what was recorded can be asked here", request=request)
+        if len(found) > 1:
+            self.answers.remove(found[0])
+        return httpx.Response(found[0]["status"], headers=found[0]["headers"], text=found[0]["text"])
+
+
+def describe(request: httpx.Request) -> dict[str, Any]:
+    """Return what an answer depends on: no token, no idempotency key."""
+    body = json.loads(request.content) if request.content else None
+    return {"method": request.method, "path": request.url.path, "body": body}
+
+
+def recorded_client() -> CuratorClient:
+    """Return a client of the recorded curator. It asks nobody, trusts the curator's own key, and remembers nothing."""
+    return CuratorClient(ADDRESS, "a-token", key=curator_key(), memory=None, max_attempts=1, transport=Recorded())
+
+
+def curator_key() -> str:
+    """Return the recorded curator's public key, as it would have come by another way than from the server."""
+    return KEY.read_text(encoding="utf-8").strip()
+
+
+def exact_release() -> Release:
+    """Return what no analyst has: the statistics of the curator's rows without noise, to compare with."""
+    return Release.load(EXACT)
+
+
+def held_out() -> dict[str, list[Any]]:
+    """Return the columns of 1,319 people of the cohort whom the curator never saw, in raw units."""
+    with HELD_OUT.open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    return {name: [row[j] if name == "sex" else float(row[j]) for row in rows] for j, name in enumerate(header)}

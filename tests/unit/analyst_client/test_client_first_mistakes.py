@@ -1,0 +1,328 @@
+"""First mistakes: each message names the rule and what would have worked, and that is run here too."""
+
+import http.server
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+from client_examples import QUOTE, RELEASE_TEXT, TOKEN, Curator, compact, released
+
+from analyst_client import (
+    OLS,
+    AdaSSP,
+    BoundsWarning,
+    Column,
+    CuratorClient,
+    Job,
+    LogisticRegression,
+    Quote,
+    ReceiptInvalidError,
+    Release,
+    ServiceError,
+    TransportError,
+)
+from analyst_client._wire import Fields
+
+ROOT = Path(__file__).resolve().parents[3]
+FLCHAIN = ROOT / "analyst_client" / "tutorial" / "release.json"
+FRAME = pd.DataFrame({"age": [55.0, 75.0, 90.0, 60.0], "kappa": [1.0, 2.0, 3.0, 1.4]})
+AGE, KAPPA = Column.numeric("age", 50, 100), Column.numeric("kappa", 0, 6)
+PRICE = {"epsilon": 1, "delta": 1e-6}
+
+
+def quoted() -> tuple[Curator, CuratorClient]:
+    curator = Curator(httpx.Response(200, content=compact(QUOTE)))
+    return curator, curator.client()
+
+
+# What a fit is given
+
+
+@pytest.mark.parametrize(
+    "rows", [(FRAME,), (FRAME[["age"]], FRAME["kappa"]), (np.eye(3), np.ones(3)), ([[1.0], [2.0]],)]
+)
+@pytest.mark.parametrize("estimator", [AdaSSP, LogisticRegression])
+def test_rows_are_not_fitted_and_a_release_of_ones_own_rows_is(estimator: Any, rows: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match=r"not rows: .*Release\.from_public\(frame, \[Column"):
+        estimator().fit(*rows)
+    assert AdaSSP().fit(Release.from_public(FRAME, [AGE], KAPPA)).coef_.shape == (1,)
+
+
+@pytest.mark.parametrize("wrap", [str, Path, lambda path: [str(path)]])
+def test_the_name_of_a_file_is_not_fitted_and_the_file_is(wrap: Callable[[Path], Any]) -> None:
+    with pytest.raises(ValueError, match="not the name of a file") as caught:
+        AdaSSP().fit(wrap(FLCHAIN))
+    (call,) = re.findall(r"Release\.load\('.*?'\)", str(caught.value))
+    assert AdaSSP().fit(eval(call)).coef_.shape == (4,)
+
+
+def test_a_quote_or_a_job_is_not_fitted_and_what_it_leads_to_is() -> None:
+    quote = Quote.read(Fields(QUOTE))
+    with pytest.raises(ValueError, match=r"a quote holds no statistics: client\.release"):
+        AdaSSP().fit(quote)  # type: ignore[arg-type]
+    release = Release.from_text(RELEASE_TEXT)
+    job = Job.at_once(release, "key")
+    with pytest.raises(ValueError, match=r"client\.wait\(job\)"):
+        AdaSSP().fit([job])  # type: ignore[list-item]
+    curator = Curator()
+    assert AdaSSP().fit(curator.client().wait(job)).coef_.shape == (2,)
+
+
+def test_targets_are_not_given_as_a_list_to_a_fit_nor_as_values() -> None:
+    release = Release.load(FLCHAIN)
+    with pytest.raises(ValueError, match=r"target='kappa'"):
+        AdaSSP().fit(release, target=["kappa"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no values are given"):
+        AdaSSP().fit(release, FRAME["kappa"])  # type: ignore[arg-type]
+    assert AdaSSP().fit(release, target="kappa").target_names_.tolist() == ["kappa"]
+
+
+# What a request names
+
+
+@pytest.mark.parametrize(
+    ("features", "columns"),
+    [
+        (["age", "age:sex"], ["age", "sex"]),
+        (["log(age)"], ["age"]),
+        (["age*sex"], ["age", "sex"]),
+        (["I(age^2)"], ["age"]),
+        ("age", ["age"]),
+        ("age, sex", ["age", "sex"]),
+    ],
+)
+def test_a_term_of_a_formula_is_not_asked_and_its_columns_are(features: Any, columns: list[str]) -> None:
+    curator, client = quoted()
+    with pytest.raises(ValueError, match=r"features must be .*ask with features=\[") as caught:
+        client.quote("flchain", features, target="kappa", **PRICE)
+    assert curator.requests == []
+    suggested = eval(re.findall(r"features=(\[.*?\])", str(caught.value))[0])
+    assert suggested == columns
+    assert client.quote("flchain", suggested, target="kappa", **PRICE).cost.epsilon == 1.0
+
+
+def test_a_formula_is_not_asked_and_its_parts_are() -> None:
+    curator, client = quoted()
+    with pytest.raises(ValueError, match="ask with features") as caught:
+        client.quote("flchain", "log(kappa) ~ age + C(sex) + age:sex", **PRICE)
+    suggested = eval(f"dict({str(caught.value).partition('ask with ')[2]})")
+    assert suggested == {"features": ["age", "sex"], "target": "kappa"}
+    client.quote("flchain", **suggested, **PRICE)
+    assert curator.bodies[0]["features"] == ["age", "sex"]
+    assert curator.bodies[0]["targets"] == ["kappa"]
+
+
+def test_a_target_is_one_name_and_several_are_targets() -> None:
+    curator, client = quoted()
+    with pytest.raises(ValueError, match=r"target is one name, such as target='kappa'; several .* targets="):
+        client.quote("flchain", ["age"], target=["kappa"], **PRICE)  # type: ignore[arg-type]
+    client.quote("flchain", ["age"], targets=["kappa"], **PRICE)
+    assert curator.bodies[0]["targets"] == ["kappa"]
+
+
+@pytest.mark.parametrize("method", ["quote", "release", "submit_release"])
+def test_an_argument_of_another_name_is_answered_with_its_own(method: str) -> None:
+    _, client = quoted()
+    ask: Callable[..., Any] = getattr(client, method)
+    with pytest.raises(TypeError, match=r"has no argument 'eps': did you mean epsilon=1\?"):
+        ask("flchain", ["age"], target="kappa", eps=1)
+    with pytest.raises(ValueError, match=r"such as delta=1e-6"):
+        ask("flchain", ["age"], target="kappa", epsilon=1)
+    with pytest.raises(TypeError, match="did you mean delta=1e-06"):
+        ask("flchain", ["age"], target="kappa", epsilon=1, dleta=1e-6)
+    with pytest.raises(TypeError, match="'nothing'; it has dataset, features"):
+        ask("flchain", ["age"], nothing=1)
+
+
+def test_what_the_messages_led_to_is_asked() -> None:
+    curator, client = quoted()
+    assert client.quote("flchain", ["age"], target="kappa", epsilon=1, delta=1e-6).affordable
+    assert curator.bodies[0]["price"] == {"epsilon": 1.0, "delta": 1e-6}
+
+
+def test_a_reservation_knows_its_arguments_too() -> None:
+    _, client = quoted()
+    with pytest.raises(TypeError, match="did you mean expires_in_s=60"):
+        client.reserve("flchain", expires_in=60, epsilon=1.0)  # type: ignore[call-arg]
+
+
+# Files
+
+
+@pytest.mark.parametrize("part", [False, True], ids=["whole", "part"])
+def test_a_damaged_file_is_not_read_and_its_release_can_be_fetched(tmp_path: Path, part: bool) -> None:
+    release = Release.from_text(RELEASE_TEXT)
+    (release.select(["sex"]) if part else release).save(path := tmp_path / "flchain.json")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("900.0", "700.0"), encoding="utf-8")
+    with pytest.raises(ReceiptInvalidError, match=r"flchain\.json is damaged.*the body was changed") as caught:
+        Release.load(path)
+    assert caught.value.reasons == ("answer_digest: the body was changed",)
+    (call,) = re.findall(r"client\.fetch_release\('.*?'\)", str(caught.value))
+    assert eval(call, {"client": Curator(released(answer="stored")).client()}) == release
+
+
+@pytest.mark.parametrize(
+    "found", ['"values":', '"shape":', '"sd":', '"center":75.0', '"population":"olmsted"', '"signature":"']
+)
+def test_every_digit_of_a_file_counts(tmp_path: Path, found: str) -> None:
+    """Whatever is changed is noticed: in the numbers, in what they mean, or in the receipt."""
+    head, name, tail = RELEASE_TEXT.partition(found)
+    place = next(k for k, letter in enumerate(tail) if letter.isdigit())
+    damaged = head + name + tail[:place] + str((int(tail[place]) + 1) % 10) + tail[place + 1 :]
+    (tmp_path / "damaged.json").write_text(damaged, encoding="utf-8")
+    if found == '"signature":"':  # no part of what is hashed: a key tells
+        assert Release.load(tmp_path / "damaged.json").verify().verdict == "consistent"
+        return
+    with pytest.raises((ReceiptInvalidError, ServiceError), match=r"damaged\.json (is damaged|holds no whole)"):
+        Release.load(tmp_path / "damaged.json")
+
+
+def test_a_release_that_lost_its_receipt_is_not_read(tmp_path: Path) -> None:
+    head, _, _ = RELEASE_TEXT.partition(',"receipt"')
+    (tmp_path / "cut.json").write_text(head + "}", encoding="utf-8")
+    with pytest.raises(ReceiptInvalidError, match="carries no receipt"):
+        Release.load(tmp_path / "cut.json")
+
+
+def test_a_receipt_of_another_format_is_read_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "newer.json").write_text(RELEASE_TEXT.replace('"format":2', '"format":3'), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"newer\.json was not checked: receipts of format 3") as caught:
+        assert Release.load(tmp_path / "newer.json").id == "rel_1"
+    assert caught[0].filename == __file__
+
+
+def test_what_was_saved_of_ones_own_arrays_is_read(tmp_path: Path) -> None:
+    Release.from_public(FRAME, [AGE], KAPPA).save(tmp_path / "own.json")
+    assert Release.load(tmp_path / "own.json").is_public
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "it is empty"),
+        (b"  \n", "it is empty"),
+        (RELEASE_TEXT[: len(RELEASE_TEXT) // 2].encode(), "not JSON"),
+        (b"\xff\xfe", "not text in UTF-8"),
+        (b"[]", "not an object"),
+        (b'{"kind":"gram"}', "features is not an array"),
+        (b'{"kind":"selection","features":["weight"],"targets":[],"of":"{}"}', "kind is not a string"),
+    ],
+)
+def test_an_empty_or_truncated_file_is_named_with_the_way_to_a_whole_one(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    (tmp_path / "flchain.json").write_bytes(content)
+    with pytest.raises(ServiceError, match=rf"flchain\.json holds no whole release: .*{message}") as caught:
+        Release.load(tmp_path / "flchain.json")
+    suggested = re.findall(r"client\.(?:fetch_release\('(.*?)'\)|fetch_release\(…)", str(caught.value))
+    assert suggested == (["rel_1"] if b"rel_1" in content else [""])
+
+
+# Addresses
+
+
+@pytest.mark.parametrize("end", ["/v1", "/v1/"])
+def test_an_address_with_the_version_is_refused_and_the_one_named_is_not(end: str) -> None:
+    with pytest.raises(ValueError, match="without /v1") as caught:
+        CuratorClient(f"https://curator.example/hospital{end}", TOKEN)
+    (named,) = re.findall(r"'(https.*?)'", str(caught.value))
+    assert named == "https://curator.example/hospital"
+    assert repr(CuratorClient(named, TOKEN)) == f"CuratorClient({named!r})"
+
+
+class Plain(http.server.BaseHTTPRequestHandler):
+    """A curator without TLS, who has no datasets."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "15")
+        self.end_headers()
+        self.wfile.write(b'{"datasets":[]}')
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def plain_port() -> Iterator[int]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plain) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[1]
+        server.shutdown()
+        thread.join()
+
+
+def test_tls_to_a_plain_port_is_named_at_once_and_the_plain_address_works(plain_port: int) -> None:
+    with CuratorClient(f"https://127.0.0.1:{plain_port}", TOKEN, memory=None, max_attempts=9) as client:
+        waits: list[float] = []
+        client._transport.sleep = waits.append
+        with pytest.raises(TransportError, match="not in TLS") as caught:
+            client.datasets()
+        assert waits == []
+    (named,) = re.findall(r"'(.*?)'", str(caught.value))
+    with CuratorClient(named, TOKEN, memory=None) as client:
+        assert client.datasets() == ()
+
+
+def test_tls_that_fails_otherwise_is_tried_again() -> None:
+    curator = Curator(httpx.ConnectError, httpx.ConnectError)
+    client = curator.client(max_attempts=2)
+    with pytest.raises(TransportError, match="no answer"):
+        client.datasets()
+    assert len(curator.waits) == 1
+
+
+# Predictions
+
+
+@pytest.fixture
+def fit() -> OLS:
+    return OLS().fit(Release.from_public(FRAME, [AGE], KAPPA))
+
+
+def test_a_dict_of_one_persons_values_is_refused_and_one_of_lists_is_not(fit: OLS) -> None:
+    with pytest.raises(ValueError, match="in a list even if there is one row") as caught:
+        fit.predict({"age": 60.0})
+    (named,) = re.findall(r"\{.*\}", str(caught.value))
+    assert fit.predict(eval(named.replace(", …", ""))).shape == (1,)
+    with pytest.raises(ValueError, match="same number of rows"):
+        OLS().fit(Release.from_arrays(np.eye(3), np.ones(3))).predict({"x1": [1.0, 0.5], "x2": [1.0]})
+
+
+def test_a_list_of_dicts_is_refused_and_its_columns_are_not(fit: OLS) -> None:
+    rows = [{"age": 60.0}, {"age": 70.0}]
+    with pytest.raises(ValueError, match="rows come as a data frame") as caught:
+        fit.predict(rows)
+    columns = eval(str(caught.value).partition("or as columns: ")[2], {"rows": rows})
+    assert fit.predict(columns).tolist() == fit.predict(pd.DataFrame(rows)).tolist()
+
+
+def test_values_beyond_their_bounds_are_clipped_with_a_warning_that_names_both_ways_out(fit: OLS) -> None:
+    beyond = [[120.0], [75.0]]
+    for predict in (fit.predict, fit.predict_interval):
+        with pytest.warns(BoundsWarning, match=r"1 of 2 values of 'age' outside of 50 to 100") as caught:
+            clipped = predict(beyond)
+        assert caught[0].filename == __file__
+        assert np.array_equal(predict(beyond, clip=True), clipped)
+        assert not np.array_equal(predict(beyond, clip=False), clipped)
+    assert np.array_equal(fit.predict([[100.0], [50.0]]), fit.predict([[100.0], [50.0]], clip=True))
+    assert np.isnan(fit.predict([[None], [75.0]])[0])
+
+
+def test_log_odds_warn_of_bounds_too_and_scores_clip_as_the_curator_does(fit: OLS) -> None:
+    ill = Column.boolean("ill")
+    rows = FRAME.assign(ill=[False, True, True, False])
+    logistic = LogisticRegression().fit(Release.from_public(rows, [AGE], ill))
+    with pytest.warns(BoundsWarning, match="age") as caught:
+        logistic.predict_proba([[120.0]])
+    assert caught[0].filename == __file__
+    assert logistic.score([[120.0], [50.0]], [True, False]) == 1.0
+    assert fit.score([[120.0], [50.0]], [4.0, 1.0]) < 1.0

@@ -1,0 +1,76 @@
+"""README.md does what it says: its first lines run on the install above them, and that install exists."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from analyst_client import AdaSSP, Release
+from analyst_client.tutorial import RELEASE
+
+ROOT = Path(__file__).resolve().parents[3]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# What the extras add: none of it is there after the plain install.
+BEYOND = (
+    "alembic",
+    "arviz",
+    "fastapi",
+    "matplotlib",
+    "mpmath",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "sklearn",
+    "sqlalchemy",
+)
+WITHOUT = f"""
+import sys
+for name in {(*BEYOND, "curator_service", "typer", "rich", "click")!r}:
+    sys.modules[name] = None
+"""
+
+
+def first_block() -> str:
+    """Return the first block of Python."""
+    found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def run(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in an empty folder, as if nothing but the plain install were there."""
+    environment = os.environ | {"COLUMNS": "80", "PYTHONWARNINGS": "error"}
+    command = [sys.executable, "-c", WITHOUT + program]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_first_block_runs_on_the_plain_install(tmp_path: Path) -> None:
+    ended = run(first_block(), tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "Quote for kappa ~ age, sex, creatinine, lambda of flchain" in ended.stdout
+    assert str(AdaSSP().fit(Release.load(RELEASE)).coef_[0])[:6] in ended.stdout.replace("−", "-")
+    assert Release.load(tmp_path / "flchain.json") == Release.load(RELEASE)
+
+
+def test_the_plain_install_is_plain(tmp_path: Path) -> None:
+    """The test above can fail: what an extra adds cannot be imported there."""
+    assert "ModuleNotFoundError" in run("import matplotlib", tmp_path).stderr
+
+
+def test_there_is_an_install_line_for_each_user() -> None:
+    lines = re.findall(r"\| `pip install '?dp-curator(?:\[(\w+)\])?'?` \|", README)
+    assert lines == ["", "plots", "server"]
+    assert set(lines) - {""} <= set(PROJECT["optional-dependencies"])
+    assert PROJECT["name"] == "dp-curator"
+
+
+@pytest.mark.parametrize("name", ["numpy", "scipy", "httpx", "cryptography"])
+def test_what_the_plain_install_holds_is_named(name: str) -> None:
+    assert any(text.startswith(name) for text in PROJECT["dependencies"])
+    (line,) = (line for line in README.splitlines() if "`pip install dp-curator`" in line)
+    assert name in line
