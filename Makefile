@@ -53,6 +53,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/multipliers.py
 	$(BIN)/python bench/conversions.py
 	$(BIN)/python bench/timing.py
+	$(BIN)/python bench/passes.py
 	$(BIN)/python -m bench.ledger
 	$(BIN)/python -m bench.coverage
 	$(BIN)/python -m bench.prediction
