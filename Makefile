@@ -67,6 +67,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/conversions.py
 	$(BIN)/python -m bench.copies
 	$(BIN)/python bench/timing.py
+	$(BIN)/python bench/passes.py
 	$(BIN)/python -m bench.ledger
 	$(BIN)/python -m bench.coverage
 	$(BIN)/python -m bench.prediction

@@ -143,26 +143,29 @@ def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
 
 
 def _budget_table(found: list[Population]) -> Table:
-    table = Table(
-        title="Budgets: the account's unit first, epsilon at its delta beside it",
-        caption="The guarantee is that of the highest limit there ever was.",
-    )
+    table = Table(title="Budgets: the account's unit first, epsilon at its delta beside it")
     table.add_column("population", overflow="fold")
-    for header in ("limit", "spent", "share", "highest ε", "limit ε", "spent ε", "fits ε", "delta"):
+    for header in ("limit", "spent", "share", "limit ε", "spent ε", "fits ε", "delta"):
         table.add_column(header, justify="right", no_wrap=True)
     for p in found:
-        highest, limit, posted = p.view(p.highest_limit), p.view(p.limit), p.view(p.posted + p.pending)
+        limit, posted = p.view(p.limit), p.view(p.posted + p.pending)
         table.add_row(
             p.name,
             f"{p.limit / UNITS_PER_ONE:.5g} {p.accountant.symbol}",
             f"{(p.posted + p.pending) / UNITS_PER_ONE:.5g}",
             f"{(p.posted + p.pending) / p.limit:.1%}",
-            f"{highest.epsilon:.4g}",
             f"{limit.epsilon:.4g}",
             f"{posted.epsilon:.4g}",
             f"{p.view_left(p.remaining).epsilon:.4g}",
             f"{p.delta:g}",
         )
+    lowered = [
+        f"{p.name} {p.highest_limit / UNITS_PER_ONE:.5g} {p.accountant.symbol}, ε {p.view(p.highest_limit).epsilon:.4g}"
+        for p in found
+        if p.highest_limit != p.limit
+    ]
+    if lowered:
+        table.caption = f"The guarantee is that of the highest limit there ever was: {'; '.join(lowered)}"
     return table
 
 

@@ -280,6 +280,13 @@ def test_budget_states_shares_first_and_epsilon_beside() -> None:
     assert "does not" not in words(budget(accountant="pure"))
 
 
+def test_budget_whose_limit_was_lowered_says_what_its_guarantee_is() -> None:
+    said = "The guarantee is that of the highest limit there ever was: ε = 5 at δ = 1e-06."
+    assert said in words(budget(highest_limit=amount(9_000, 5.0)))
+    for same in (budget(), budget(highest_limit=amount(4_000, 3.0))):
+        assert "highest" not in words(same)
+
+
 def test_bar_of_a_budget_has_its_meaning_in_words() -> None:
     (drawn,) = parse(budget()).iter("svg")
     assert drawn.attrib["role"] == "img"

@@ -96,6 +96,16 @@ def test_the_whole_way_in_json(cli: Cli) -> None:
     assert [(v["population"], v["ok"], v["entries"]) for v in verified] == [("village", True, 2)]
 
 
+def test_a_limit_that_was_lowered_is_shown_with_the_highest_there_ever_was(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    assert "highest" not in cli.run("populations", "list").output
+    world.sql("UPDATE populations SET limit_units = 40000000000 WHERE name = 'town'")
+    (town,) = (p for p in cli.json("populations", "list") if p["population"] == "town")
+    assert (town["limit"]["units"], town["highest_limit"]["units"]) == ("40000000000", "56028963825")
+    for shown in (cli.run("populations", "list"), cli.run("ledger", "show", "town")):
+        assert "the highest limit there ever was: town 0.056029 µ², ε 1" in " ".join(shown.output.split())
+
+
 def test_tables_for_people(full: tuple[Cli, World]) -> None:
     cli, world = full
     for arguments in (
