@@ -2,7 +2,7 @@
 
 Noise grows with the norm that rows are shrunk to. A small norm has its price too: rows beyond it count for less, so
 what is fitted is the best linear prediction of weighted rows, and standard errors are upper bounds (docs/inference.md).
-So the norm is small only where noise is the larger error; `python -m bench.weights` measures what that gains.
+So the norm is small only where noise is the larger error; `python -m bench.norms` measures what that gains.
 """
 
 import math

@@ -10,38 +10,20 @@ from numpy.typing import NDArray
 
 from analyst_client import OLS, Column, Release
 from analyst_client.inference.pooling import pool
+from bench.weights import KINDS, draw
 
 FloatArray = NDArray[np.float64]
 ROWS = 400
 NORM = 1.2
 
 
-def columns_of(kind: str, generator: np.random.Generator) -> FloatArray:
-    """Return two columns within [−1, 1], of which bounds were declared badly, or which are far from normal."""
-    normal = generator.standard_normal((ROWS, 2))
-    match kind:
-        case "off centre":
-            drawn = 0.9 + 0.05 * normal
-        case "far off centre":
-            drawn = -0.95 + 0.01 * normal
-        case "zero-inflated":
-            drawn = np.where(generator.random((ROWS, 2)) < 0.8, 0.0, generator.uniform(-1.0, 1.0, (ROWS, 2)))
-        case "skewed":
-            drawn = -1.0 + 0.1 * np.exp(normal)
-        case "0/1":
-            drawn = (generator.random((ROWS, 2)) < 0.05).astype(np.float64)
-        case _:
-            drawn = normal / 2.0
-    return np.clip(drawn, -1.0, 1.0)
-
-
-KINDS = pytest.mark.parametrize("kind", ["centred", "off centre", "far off centre", "zero-inflated", "skewed", "0/1"])
+OF_EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 def weighted(kind: str, seed: int = 0) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return rows (1, x) and y, weighted as `ball` does, and their weights."""
     generator = np.random.default_rng(seed)
-    X = np.column_stack([np.ones(ROWS), columns_of(kind, generator)])
+    X = np.column_stack([np.ones(ROWS), draw(kind, ROWS, 2, generator)])
     y = X @ [0.1, 0.3, -0.2] + 0.2 * generator.standard_normal(ROWS)
     w = np.minimum(1.0, NORM / np.linalg.norm(X, axis=1))
     return X * w[:, np.newaxis], y * w, w
@@ -60,7 +42,7 @@ def release_of(Z: FloatArray, y: FloatArray, centers: FloatArray, scales: FloatA
     return Release.from_arrays((A + A.T) / 2.0, T @ Z.T @ y, y @ y, features=columns, targets=targets, norm=NORM)
 
 
-@KINDS
+@OF_EVERY_KIND
 def test_what_is_assumed_is_never_below_what_the_weights_give(kind: str) -> None:
     for seed in range(20):
         Z, y, w = weighted(kind, seed)
@@ -70,7 +52,7 @@ def test_what_is_assumed_is_never_below_what_the_weights_give(kind: str) -> None
         assert np.linalg.eigvalsh(assumed - true)[0] >= -1e-9 * np.trace(assumed)
 
 
-@KINDS
+@OF_EVERY_KIND
 @given(
     centers=st.lists(st.floats(-3.0, 3.0), min_size=2, max_size=2),
     scales=st.lists(st.floats(0.1, 10.0), min_size=2, max_size=2),
@@ -89,7 +71,7 @@ def test_moving_and_scaling_terms_changes_no_standard_error(
 
 
 def test_the_residual_variance_is_that_of_the_rows() -> None:
-    Z, y, w = weighted("off centre")
+    Z, y, w = weighted("at 0.9")
     residual = y - Z @ np.linalg.solve(Z.T @ Z, Z.T @ y)
     fit = OLS().fit(release_of(Z, y, np.zeros(2), np.ones(2)))
     assert fit.results_[0].scale == pytest.approx(residual @ residual / (w @ w - 3))
