@@ -29,7 +29,7 @@ NAMED = 32
 """Columns, or sequences, that one statement names."""
 _DECIDING = 8
 """Of more columns so many decide who may hold them all."""
-_PAGE = 100
+_PAGE = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +112,16 @@ _FIND = Statement(
     )
 )
 _INSERT = Statement(insert(ListingRow))
-_BITS = (ColumnHoldersRow.collection == bindparam("collection")) & ColumnHoldersRow.name.in_(_MANY)
-_HOLDERS = Statement(select(ColumnHoldersRow.chunk, ColumnHoldersRow.bits).where(_BITS))
+_IN_COLLECTION = ColumnHoldersRow.collection == bindparam("collection")
+_HOLDERS = Statement(
+    select(ColumnHoldersRow.chunk, ColumnHoldersRow.bits).where(
+        _IN_COLLECTION, ColumnHoldersRow.name.in_(_MANY[:_DECIDING])
+    )
+)
 _HOLDERS_OF_CHUNK = Statement(
-    select(ColumnHoldersRow.name, ColumnHoldersRow.bits).where(_BITS, ColumnHoldersRow.chunk == bindparam("chunk"))
+    select(ColumnHoldersRow.name, ColumnHoldersRow.bits).where(
+        _IN_COLLECTION, ColumnHoldersRow.name.in_(_MANY), ColumnHoldersRow.chunk == bindparam("chunk")
+    )
 )
 _SPACE = Statement(
     select(AnswerSpaceRow.bytes).where(
@@ -155,9 +161,9 @@ class _AddSpace(Statement):
 _SET_BITS, _ADD_SPACE = _SetBits(), _AddSpace()
 
 
-def _named(values: Sequence[object]) -> dict[str, object]:
+def _named(values: Sequence[object], count: int = NAMED) -> dict[str, object]:
     """Fill the places of a statement's list; what is left over names the first again."""
-    return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(NAMED)}
+    return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(count)}
 
 
 def find_exact(connection: Connection, members: str, asked: Listing) -> str | None:
@@ -172,7 +178,7 @@ def find_holders(connection: Connection, collection: str, columns: Collection[st
     names = sorted(columns)[:_DECIDING]
     found: dict[int, int] = {}
     counts: dict[int, int] = {}
-    for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names)):
+    for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names, _DECIDING)):
         found[chunk] = found.get(chunk, -1) & int(bits, 16)
         counts[chunk] = counts.get(chunk, 0) + 1
     return Holders({chunk: bits for chunk, bits in found.items() if bits and counts[chunk] == len(names)})

@@ -31,8 +31,8 @@ from curator_service.releases.listings import (
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
 
-_OFFERS_MAX, _LOOKED_AT = 3, 8
-_FEW = catalogue.NAMED
+_OFFERS_MAX, _LOOKED_AT = 3, 4
+_FEW = 4 * catalogue.NAMED
 """So few holders are looked at one by one; of more, the quietest of the shelf are asked whether they are among them."""
 
 
