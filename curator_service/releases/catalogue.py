@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import to_json
@@ -166,6 +167,12 @@ def _named(values: Sequence[object], count: int = NAMED) -> dict[str, object]:
     return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(count)}
 
 
+@lru_cache(maxsize=1024)
+def _bits(text: str) -> int:
+    """Read the bits of a chunk; those of a full one never change, and reading the digits costs more than the query."""
+    return int(text, 16)
+
+
 def find_exact(connection: Connection, members: str, asked: Listing) -> str | None:
     """Return the quietest release of exactly the entries that are asked which is nowhere noisier, or None."""
     most = {name: asked.sd.get(name, 0.0) for name in NOISE_NAMES}
@@ -179,7 +186,7 @@ def find_holders(connection: Connection, collection: str, columns: Collection[st
     found: dict[int, int] = {}
     counts: dict[int, int] = {}
     for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names, _DECIDING)):
-        found[chunk] = found.get(chunk, -1) & int(bits, 16)
+        found[chunk] = found.get(chunk, -1) & _bits(bits)
         counts[chunk] = counts.get(chunk, 0) + 1
     return Holders({chunk: bits for chunk, bits in found.items() if bits and counts[chunk] == len(names)})
 

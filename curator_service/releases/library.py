@@ -31,7 +31,7 @@ from curator_service.releases.listings import (
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
 
-_OFFERS_MAX, _LOOKED_AT = 3, 4
+_OFFERS_MAX = 3
 _FEW = 4 * catalogue.NAMED
 """So few holders are looked at one by one; of more, the quietest of the shelf are asked whether they are among them."""
 
@@ -92,7 +92,7 @@ class Search:
 
     def list_offers(self) -> list[Offer]:
         """Return some of the newest releases that hold every column of a request and are no answer to it."""
-        newest = list(islice(self.holders.newest_first(), _LOOKED_AT))
+        newest = list(islice(self.holders.newest_first(), _OFFERS_MAX))
         offers: list[Offer] = []
         for listed in catalogue.iterate_newest(self.connection, self.dataset, self.collection, newest):
             stored = listed.listing
@@ -101,8 +101,6 @@ class Search:
             sd = _derived_sd(self.asked, stored) if listed.shelf == self.shelf else None
             if sd is None or not _is_quiet_enough(sd, self.asked):
                 offers.append(Offer(listed.release_id, tell_difference(stored, self.asked, sd)))
-            if len(offers) == _OFFERS_MAX:
-                break
         return offers
 
     @property
