@@ -30,7 +30,7 @@ NAMED = 32
 """Columns, or sequences, that one statement names."""
 _DECIDING = 8
 """Of more columns so many decide who may hold them all."""
-_PAGE = 250
+FIRST_PAGE, _PAGE = 50, 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ _QUIETEST_OF_SHELF = Statement(
         > tuple_(bindparam("after", type_=Double), bindparam("after_sequence", type_=BigInteger)),
     )
     .order_by(ListingRow.xtx_offdiagonal, ListingRow.sequence)
-    .limit(_PAGE)
+    .limit(bindparam("count"))
 )
 _BY_SEQUENCE = Statement(
     select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence.in_(_MANY)).order_by(ListingRow.sequence.desc())
@@ -212,14 +212,14 @@ def iterate_sources(
 
 def iterate_shelf(connection: Connection, shelf: str, *, xtx_max: float) -> Iterator[list[int]]:
     """Yield pages of the sequences of a shelf, the quietest first, up to an amount of noise."""
-    after = -1.0, 0
+    after, count = (-1.0, 0), FIRST_PAGE
     while rows := _QUIETEST_OF_SHELF.all(
-        connection, shelf=shelf, most=xtx_max, after=after[0], after_sequence=after[1]
+        connection, shelf=shelf, most=xtx_max, after=after[0], after_sequence=after[1], count=count
     ):
         yield [sequence for _noise, sequence in rows]
-        if len(rows) < _PAGE:
+        if len(rows) < count:
             return
-        after = rows[-1][0], rows[-1][1]
+        after, count = rows[-1], _PAGE
 
 
 def list_summaries(

@@ -33,7 +33,8 @@ from curator_service.releases.repository import StoredRelease
 
 _OFFERS_MAX = 3
 _FEW = 4 * catalogue.NAMED
-"""So few holders are looked at one by one; of more, the quietest of the shelf are asked whether they are among them."""
+"""The quietest of a shelf are asked whether they hold the columns; beyond the first page, so few holders are looked at
+one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,13 @@ class Search:
 
     def _candidates(self, xtx_max: float) -> Iterator[list[int]]:
         """Yield sequences of releases that may hold the request, until there are no more."""
-        if len(self.holders) <= _FEW:
-            yield list(self.holders.newest_first())
+        if not self.holders.bits:
             return
         for page in catalogue.iterate_shelf(self.connection, self.shelf, xtx_max=xtx_max):
             yield [sequence for sequence in page if sequence in self.holders]
+            if len(self.holders) <= _FEW and len(page) == catalogue.FIRST_PAGE:
+                yield list(self.holders.newest_first())
+                return
 
     def list_offers(self) -> list[Offer]:
         """Return some of the newest releases that hold every column of a request and are no answer to it."""
