@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import to_json
@@ -29,7 +30,7 @@ NAMED = 32
 """Columns, or sequences, that one statement names."""
 _DECIDING = 8
 """Of more columns so many decide who may hold them all."""
-_PAGE = 100
+FIRST_PAGE, _PAGE = 50, 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ _QUIETEST_OF_SHELF = Statement(
         > tuple_(bindparam("after", type_=Double), bindparam("after_sequence", type_=BigInteger)),
     )
     .order_by(ListingRow.xtx_offdiagonal, ListingRow.sequence)
-    .limit(_PAGE)
+    .limit(bindparam("count"))
 )
 _BY_SEQUENCE = Statement(
     select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence.in_(_MANY)).order_by(ListingRow.sequence.desc())
@@ -113,10 +114,16 @@ _FIND = Statement(
     )
 )
 _INSERT = Statement(insert(ListingRow))
-_BITS = (ColumnHoldersRow.collection == bindparam("collection")) & ColumnHoldersRow.name.in_(_MANY)
-_HOLDERS = Statement(select(ColumnHoldersRow.chunk, ColumnHoldersRow.bits).where(_BITS))
+_IN_COLLECTION = ColumnHoldersRow.collection == bindparam("collection")
+_HOLDERS = Statement(
+    select(ColumnHoldersRow.chunk, ColumnHoldersRow.bits).where(
+        _IN_COLLECTION, ColumnHoldersRow.name.in_(_MANY[:_DECIDING])
+    )
+)
 _HOLDERS_OF_CHUNK = Statement(
-    select(ColumnHoldersRow.name, ColumnHoldersRow.bits).where(_BITS, ColumnHoldersRow.chunk == bindparam("chunk"))
+    select(ColumnHoldersRow.name, ColumnHoldersRow.bits).where(
+        _IN_COLLECTION, ColumnHoldersRow.name.in_(_MANY), ColumnHoldersRow.chunk == bindparam("chunk")
+    )
 )
 _SPACE = Statement(
     select(AnswerSpaceRow.bytes).where(
@@ -156,9 +163,15 @@ class _AddSpace(Statement):
 _SET_BITS, _ADD_SPACE = _SetBits(), _AddSpace()
 
 
-def _named(values: Sequence[object]) -> dict[str, object]:
+def _named(values: Sequence[object], count: int = NAMED) -> dict[str, object]:
     """Fill the places of a statement's list; what is left over names the first again."""
-    return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(NAMED)}
+    return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(count)}
+
+
+@lru_cache(maxsize=1024)
+def _bits(text: str) -> int:
+    """Read the bits of a chunk; those of a full one never change, and reading the digits costs more than the query."""
+    return int(text, 16)
 
 
 def find_exact(connection: Connection, members: str, asked: Listing) -> str | None:
@@ -180,8 +193,8 @@ def find_holders(connection: Connection, collection: str, columns: Collection[st
     names = sorted(columns)[:_DECIDING]
     found: dict[int, int] = {}
     counts: dict[int, int] = {}
-    for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names)):
-        found[chunk] = found.get(chunk, -1) & int(bits, 16)
+    for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names, _DECIDING)):
+        found[chunk] = found.get(chunk, -1) & _bits(bits)
         counts[chunk] = counts.get(chunk, 0) + 1
     return Holders({chunk: bits for chunk, bits in found.items() if bits and counts[chunk] == len(names)})
 
@@ -207,14 +220,14 @@ def iterate_sources(
 
 def iterate_shelf(connection: Connection, shelf: str, *, xtx_max: float) -> Iterator[list[int]]:
     """Yield pages of the sequences of a shelf, the quietest first, up to an amount of noise."""
-    after = -1.0, 0
+    after, count = (-1.0, 0), FIRST_PAGE
     while rows := _QUIETEST_OF_SHELF.all(
-        connection, shelf=shelf, most=xtx_max, after=after[0], after_sequence=after[1]
+        connection, shelf=shelf, most=xtx_max, after=after[0], after_sequence=after[1], count=count
     ):
         yield [sequence for _noise, sequence in rows]
-        if len(rows) < _PAGE:
+        if len(rows) < count:
             return
-        after = rows[-1][0], rows[-1][1]
+        after, count = rows[-1], _PAGE
 
 
 def list_summaries(

@@ -31,9 +31,10 @@ from curator_service.releases.listings import (
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
 
-_OFFERS_MAX, _LOOKED_AT = 3, 8
-_FEW = catalogue.NAMED
-"""So few holders are looked at one by one; of more, the quietest of the shelf are asked whether they are among them."""
+_OFFERS_MAX = 3
+_FEW = 4 * catalogue.NAMED
+"""The quietest of a shelf are asked whether they hold the columns; beyond the first page, so few holders are looked at
+one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +85,20 @@ class Search:
 
     def _candidates(self, xtx_max: float) -> Iterator[list[int]]:
         """Yield sequences of releases that may hold the request, until there are no more."""
-        if len(self.holders) <= _FEW:
-            yield list(self.holders.newest_first())
+        if not self.holders.bits:
             return
         for page in catalogue.iterate_shelf(self.connection, self.shelf, xtx_max=xtx_max):
             yield [sequence for sequence in page if sequence in self.holders]
+            if len(self.holders) <= _FEW and len(page) == catalogue.FIRST_PAGE:
+                yield list(self.holders.newest_first())
+                return
 
     def list_offers(self) -> list[Offer]:
         """Return some releases that hold every column of a request and are no answer to it.
 
         First what another guess of the number of rows would have meant, so that nobody pays for two; then the newest.
         """
-        newest = list(islice(self.holders.newest_first(), _LOOKED_AT))
+        newest = list(islice(self.holders.newest_first(), _OFFERS_MAX))
         others = catalogue.iterate_newest(self.connection, self.dataset, self.collection, newest)
         siblings = self._list_siblings()
         offers: list[Offer] = []
@@ -106,9 +109,7 @@ class Search:
             sd = _derived_sd(self.asked, stored) if listed.shelf == self.shelf else None
             if sd is None or not _is_quiet_enough(sd, self.asked):
                 offers.append(Offer(listed.release_id, tell_difference(stored, self.asked, sd)))
-            if len(offers) == _OFFERS_MAX:
-                break
-        return offers
+        return offers[:_OFFERS_MAX]
 
     def _list_siblings(self) -> list[Listed]:
         """Return the quietest release of the same entries under each of the other default row maps."""

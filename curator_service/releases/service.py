@@ -95,7 +95,7 @@ class ReleaseService:
             search = Search(connection, prepared, analyst.id)
             stored = None if prepared.request.fresh else search.find_exact()
             source = search.find_source() if stored is None and not prepared.request.fresh else None
-            offers = search.list_offers()
+            offers = search.list_offers() if stored is None and source is None else []
             space_left = self._space_left(connection, purchase)
         return {
             "dataset": prepared.dataset.name,

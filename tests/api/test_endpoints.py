@@ -271,7 +271,8 @@ class TestCreateQuote:
         content = answer.json()
         assert set(content) == {
             "dataset", "kind", "request", "features", "terms", "targets", "noise", "cost", "affordable",
-            "pass_over_rows", "duration_s", "stored_release", "derivable_from", "offers",
+            "pass_over_rows", "duration_s", "answer_bytes", "answer_bytes_left", "stored_release", "derivable_from",
+            "offers",
         }  # fmt: skip
         assert (content["affordable"], content["pass_over_rows"], content["stored_release"]) == (True, True, None)
         assert (content["derivable_from"], content["offers"]) == (None, [])

@@ -157,20 +157,21 @@ def test_only_what_the_caller_set_is_sent() -> None:
     assert curator.bodies == [{"kind": "gram", "features": ["age", "sex"], "targets": ["kappa"], "price": price}]
 
 
-def test_everything_that_the_caller_set_is_sent() -> None:
+def test_everything_that_the_caller_set_is_sent_and_an_answer_of_other_columns_is_none() -> None:
     curator = Curator(released())
-    curator.client().release(
-        "flchain",
-        ("age",),
-        targets=["kappa", "lambda"],
-        rho=0.02,
-        intercept=False,
-        rows="ball",
-        norm=2,
-        statistics=("xtx", "xty"),
-        shares={"xtx": 0.5, "xty": 0.5},
-        fresh=True,
-    )
+    with pytest.raises(ServiceError, match="other columns than were asked"):
+        curator.client().release(
+            "flchain",
+            ("age",),
+            targets=["kappa", "lambda"],
+            rho=0.02,
+            intercept=False,
+            rows="ball",
+            norm=2,
+            statistics=("xtx", "xty"),
+            shares={"xtx": 0.5, "xty": 0.5},
+            fresh=True,
+        )
     assert curator.bodies[0] == {
         "kind": "gram",
         "features": ["age"],
