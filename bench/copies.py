@@ -125,6 +125,8 @@ DISGUISES: dict[str, Disguise] = {
     "a row less": lambda t, _: take(t, np.arange(1, len(t[0]))),
     "a row more": lambda t, _: take(t, np.r_[0, 0 : len(t[0])]),
     "each row twice": lambda t, _: take(t, np.repeat(np.arange(len(t[0])), 2)),
+    "each row twice, and one once": lambda t, _: take(t, np.r_[0, np.repeat(np.arange(1, len(t[0])), 2)]),
+    "each row once to three times": lambda t, r: take(t, np.repeat(np.arange(len(t[0])), r.integers(1, 4, len(t[0])))),
     "half of the rows": lambda t, r: take(t, r.permutation(len(t[0]))[: len(t[0]) // 2]),
     "a fifth of the rows": lambda t, r: take(t, r.permutation(len(t[0]))[: len(t[0]) // 5]),
     "one value changed by 1e-9": lambda t, _: _one_value(t, 1e-9),

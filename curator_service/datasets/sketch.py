@@ -5,10 +5,10 @@ people at most one in e (37 %) of them are had by exactly one person as well, wh
 binomial or Poisson is 1 with that probability at most. In a copy nearly all of them are. So a sketch keeps, of each
 column and of each pair of columns, some of the values that one person alone has: those with the smallest image under a
 keyed function, so that two sketches keep the same ones. A column of few values has none, and counts for nothing. Where
-every row is there m times, read "m rows" for "one person": the bound holds for any m.
+nearly every row is there m times, read "m rows" for "one person": the bound holds for any m.
 
 The order of rows, of columns and of levels, names and bounds do not enter. Numbers are rounded in binary, to 20 bits of
-their fraction alone and to 13 in pairs, so that changes far below what is measured do not matter.
+their fraction alone and to 8 in pairs, so that digits beyond the third hardly matter.
 """
 
 import hashlib
@@ -36,7 +36,8 @@ KEPT = 256
 _WORKING = 2**12
 """Values of which it is known, while rows are read, whether one person alone has them."""
 _PAIRED_COLUMNS = 16
-_ALONE_BITS, _PAIRED_BITS = 20, 13
+_ALONE_BITS, _PAIRED_BITS = 20, 8
+_RARE = 0.05
 _CHANCE = 1 / math.e
 _DEVIATIONS = 5.0
 """Standard deviations above chance at which rows are taken for those of the same people; up to one more is secret."""
@@ -147,7 +148,12 @@ class _Sample:
 
     def finish(self) -> tuple[np.uint64, Codes]:
         """Return the kept tokens of single persons, and the limit below which none is left out."""
-        found = self.tokens[self.counts == self.counts.min(initial=np.iinfo(np.int64).max)]
+        if not len(self.counts):
+            return self.limit, self.tokens
+        usual = self.counts.min()
+        if np.mean(self.counts == usual) < _RARE:  # rows that are repeated, but for some
+            usual = np.bincount(self.counts).argmax()
+        found = self.tokens[self.counts == usual]
         return (found[KEPT], found[:KEPT]) if len(found) > KEPT else (self.limit, found)
 
 

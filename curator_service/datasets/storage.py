@@ -285,15 +285,12 @@ class Storage:
         design = cached_design(manifest.cacheable)
         digests, count = _Digests(len(columns), names), 0
         gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
-        try:
-            for stored, rows in _read_batches(self.root / dataset_id / _ROWS, names):
-                count += rows
-                digests.update(stored)
-                if sketcher is not None:
-                    sketcher.add(code_rows_stored(columns, stored))
-                gram += compute_gram(_code_in_slices(stored, design, rows), len(design.terms))
-        except _UNREADABLE:
-            raise RowsUnreadable from None
+        for stored, rows in _read_batches(self.root / dataset_id / _ROWS, names):
+            count += rows
+            digests.update(stored)
+            if sketcher is not None:
+                sketcher.add(code_rows_stored(columns, stored))
+            gram += compute_gram(_code_in_slices(stored, design, rows), len(design.terms))
         sketch = Sketch(()) if sketcher is None else sketcher.finish()
         return Snapshot(count, count, "", digests.values, digests.lattice, sketch, gram)
 
@@ -326,12 +323,6 @@ class Storage:
         ------
         RowsUnreadable
         """
-        try:
-            return self._compute_gram(dataset_id, manifest, design, row_map)
-        except _UNREADABLE:
-            raise RowsUnreadable from None
-
-    def _compute_gram(self, dataset_id: str, manifest: Manifest, design: Design, row_map: RowMap) -> IntArray:
         if not needs_pass(design, row_map):
             if dataset_id not in self._grams:
                 self._grams[dataset_id] = self._load_gram(dataset_id, manifest)
@@ -347,7 +338,10 @@ class Storage:
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
-        gram = np.load(self.root / dataset_id / _GRAM, allow_pickle=False)
+        try:
+            gram = np.load(self.root / dataset_id / _GRAM, allow_pickle=False)
+        except _UNREADABLE:
+            raise RowsUnreadable from None
         return {term: i for i, term in enumerate(terms)}, gram
 
 
@@ -660,14 +654,17 @@ def _code(stored: Mapping[str, StoredArray], design: Design, count: int) -> RowA
 
 
 def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[_Batch]:
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(columns), use_threads=False):
-            yield (
-                {
-                    name: pc.fill_null(batch.column(name), pa.scalar(MISSING, pa.int32())).to_numpy(
-                        zero_copy_only=False
-                    )
-                    for name in columns
-                },
-                batch.num_rows,
-            )
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(columns), use_threads=False):
+                yield (
+                    {
+                        name: pc.fill_null(batch.column(name), pa.scalar(MISSING, pa.int32())).to_numpy(
+                            zero_copy_only=False
+                        )
+                        for name in columns
+                    },
+                    batch.num_rows,
+                )
+    except _UNREADABLE:
+        raise RowsUnreadable from None

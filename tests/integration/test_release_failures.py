@@ -38,7 +38,7 @@ def state(world: World) -> list[list[tuple[Any, ...]]]:
 
 def assert_told_nothing(answer: Any, caplog: pytest.LogCaptureFixture, slug: str = "internal-error") -> None:
     """Assert that a failure is a problem, with no text of what failed."""
-    problem(answer, slug, 503 if slug == "busy" else 500)
+    problem(answer, slug, 500 if slug == "internal-error" else 503)
     assert MARKER not in answer.text
     assert MARKER not in caplog.text
     assert "Traceback" not in caplog.text
@@ -271,9 +271,9 @@ def test_failing_storage_is_undone(world: World, caplog: pytest.LogCaptureFixtur
     away = folder.with_name(f"{MARKER}-away")
     folder.rename(away)
     answer = api.post(RELEASES, json=request, key="k")
-    assert_told_nothing(answer, caplog)
-    before.assert_undone(rows)
+    assert_told_nothing(answer, caplog, "dataset-unavailable")
     away.rename(folder)
+    before.assert_no_trace()
     before.assert_charged_once(api.post(RELEASES, json=request, key="k"))
 
 

@@ -218,7 +218,7 @@ def test_a_killed_registration_is_swept_and_a_living_one_is_not(world: World, st
     process = context.Process(target=_ingest_and_stop, args=(world.settings.data_dir, world.folder, step, ready))
     process.start()
     try:
-        assert ready.wait(60)
+        assert ready.wait(300)
         (left,) = {path.name for path in root.iterdir()} - before
         assert left.startswith(prefix)
         assert world.curator.datasets.storage.sweep(set()) == []  # somebody writes

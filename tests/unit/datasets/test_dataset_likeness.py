@@ -88,6 +88,12 @@ def shifted(amount: float) -> Rows:
     return [{**row, "age": repr(float(row["age"]) + amount)} for row in ROWS]
 
 
+def rounded(rows: Rows) -> Rows:
+    """Return the cohort with fewer digits."""
+    numeric = {name for name, kind, *_ in COLUMNS if kind == "numeric"}
+    return [{k: f"{float(v):.3g}" if k in numeric and v else v for k, v in row.items()} for row in rows]
+
+
 def widened(relative: float) -> Columns:
     """Return the columns with wider bounds."""
     return [(n, k, m, (p[0], p[1] + relative * (p[1] - p[0])) if k == "numeric" else p, u) for n, k, m, p, u in COLUMNS]
@@ -118,6 +124,8 @@ DISGUISES: dict[str, Callable[[], tuple[Rows | str, Columns | None]]] = {
     "a row more": lambda: ([*ROWS, NOISE[0]], None),
     "a row twice": lambda: ([*ROWS, ROWS[0]], None),
     "every row twice": lambda: ([row for row in ROWS for _ in range(2)], None),
+    "every row but one twice": lambda: ([*ROWS, *ROWS[1:]], None),
+    "every number rounded to 3 digits": lambda: (rounded(ROWS), None),
     "one value changed by 1e-9": lambda: (with_value(3, "age", repr(float(ROWS[3]["age"]) + 1e-9)), None),
     "one value missing": lambda: (with_value(3, "dose", ""), None),
     "every age changed by 1e-9": lambda: (shifted(1e-9), None),
