@@ -294,7 +294,7 @@ def test_every_fit_survives_pickling(estimator: Any, boolean: Release) -> None:
 
 @pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
 def test_every_repr_is_how_to_make_the_estimator(estimator: Any) -> None:
-    made = eval(repr(estimator), vars(analyst_client).copy())
+    made = eval(repr(estimator), {name: getattr(analyst_client, name) for name in analyst_client.__all__})
     assert type(made) is type(estimator)
     assert made.get_params() == estimator.get_params()
 
