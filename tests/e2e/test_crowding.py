@@ -1,8 +1,9 @@
 """Many requests that take time: who is let in, what a refusal leaves behind, and who is served meanwhile."""
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,20 @@ def test_one_analyst_cannot_take_every_thread(embedded_town: Town) -> None:
         assert {answer.result(60).status_code for answer in sent} == {201, 429}
         assert ada.insist(path, box(price={"mu": 0.02}), f"ada-{refused[0]}").status_code == 201  # the key was free
     assert len(town.audit("crowded").charges) == THREADS // 2 + 2
+
+
+def test_a_request_that_is_worked_on_does_not_make_room_for_newcomers(embedded_town: Town) -> None:
+    town, most = embedded_town, 8
+    path = f"{town.open_account('crowded')}/releases"
+    server = town.serve(CURATOR_CONNECTIONS_MAX=str(most))
+    with town.call(server) as ada, holding(town) as held, ExitStack() as stack:
+        sent = held.send(lambda order: ada.post(path, box(), "ada-1", order=order))
+        wait_for(lambda: held.count() == 1, "it is worked on")
+        for _ in range(4 * most):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+        assert ada.get("/healthz").status_code == 200  # and so the server has seen the others
+        held.let_go()
+        assert sent.result(60).status_code == 201
 
 
 def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town: Town) -> None:
