@@ -113,7 +113,7 @@ def serve(
 
 
 def _wait_until_ready(server: Server) -> None:
-    for _ in range(200):
+    for _ in range(600):
         try:
             connection = server.connect()
             connection.request("GET", "/readyz")

@@ -204,7 +204,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next head."""
-        self._in_head, self._bytes = True, 0
+        self._in_head, self._bytes, self._discarded = True, 0, 0
         self._crowd.waiting.pop(self, None)
         super().on_message_complete()
 
