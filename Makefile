@@ -59,6 +59,8 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/release.py
+	$(BIN)/python -m bench.connections
+	$(BIN)/python -m bench.crowding
 	$(BIN)/python bench/demo_fit.py
 	$(BIN)/python -m bench.logistic
 	$(BIN)/python bench/sampler.py

@@ -4,6 +4,8 @@
 empty endpoint on one keep-alive connection, in rounds that take turns; ratios are to httptools. Then one connection
 without a token sends a header that does not end, and another one asks for `/healthz` meanwhile.
 
+At the end: what the addresses that need no token cost, as ratios to the empty endpoint.
+
     python -m bench.connections [--requests 400] [--rounds 15] [--header-mb 32]
 """
 
@@ -20,13 +22,13 @@ from bench.serving import EMPTY_PATH, GUARDED, Server, get, serve
 READERS = {"httptools": "httptools", "guarded": GUARDED, "h11": "h11"}
 
 
-def cpu_per_request(server: Server, requests: int) -> float:
-    """Return the server's CPU seconds per empty request."""
+def cpu_per_request(server: Server, requests: int, path: str = EMPTY_PATH) -> float:
+    """Return the server's CPU seconds per request."""
     connection = server.connect()
-    get(connection, EMPTY_PATH)
+    get(connection, path)
     before = server.cpu_s()
     for _ in range(requests):
-        get(connection, EMPTY_PATH)
+        get(connection, path)
     connection.close()
     return (server.cpu_s() - before) / requests
 
@@ -66,6 +68,16 @@ def worst_answer(server: Server, megabytes: int) -> float:
     return worst / idle
 
 
+def asked_by_anybody(server: Server, requests: int, rounds: int) -> dict[str, float]:
+    """Return what addresses that need no token cost, as median ratios to the empty endpoint."""
+    ratios: dict[str, list[float]] = {"/healthz": [], "/readyz": [], "/openapi.json": []}
+    for _ in range(rounds):
+        empty = cpu_per_request(server, requests)
+        for path, found in ratios.items():
+            found.append(cpu_per_request(server, requests, path) / empty)
+    return {path: statistics.median(found) for path, found in ratios.items()}
+
+
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -91,6 +103,8 @@ def main() -> None:
                 f"{name:10} {middle} times httptools' CPU ({low} to {high}); "
                 f"a header of {options.header_mb} MB: /healthz up to {worst:.0f} times its idle median"
             )
+        asked = asked_by_anybody(servers["guarded"], options.requests // 4, options.rounds)
+        print(", ".join(f"{path} {ratio:.2f}" for path, ratio in asked.items()), "times the empty endpoint's CPU")
 
 
 if __name__ == "__main__":

@@ -74,9 +74,12 @@ class Crowd:
         self._logged_at = float("-inf")
 
     def let_in(self, newcomer: "GuardedProtocol") -> None:
-        """Watch a connection; where there are too many, close the one that has waited longest for its request."""
+        """Watch a connection; where there are too many, close another one that nothing is being worked on for.
+
+        It is the one that has waited longest for its request to be whole; or else, whose answer has lain there longest.
+        """
         if len(self.connections) > self.connections_max:
-            oldest = next(iter(self.waiting), newcomer)
+            oldest = next(iter(self.waiting), None) or self._slowest_reader() or newcomer
             oldest.refuse(
                 TooManyRequests("As many connections are open as may.", retry_after_s=1),
                 "there were too many",
@@ -86,6 +89,10 @@ class Crowd:
         if not self._sweeping:
             self._sweeping = True
             newcomer.loop.call_later(SWEEP_S, self._sweep, newcomer.loop)
+
+    def _slowest_reader(self) -> "GuardedProtocol | None":
+        readers = [c for c in self.connections if isinstance(c, GuardedProtocol) and c.unread_since is not None]
+        return min(readers, key=lambda connection: connection.unread_since or 0.0, default=None)
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
@@ -131,6 +138,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._crowd = crowd
         self._in_head, self._bytes, self._since = True, 0, self.loop.time()
         self._unsent, self._stalled_since = 0, self._since
+        self.unread_since: float | None = None
         self._is_refused, self._discarded = False, 0
 
     @property
@@ -196,7 +204,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next head."""
-        self._in_head, self._bytes = True, 0
+        self._in_head, self._bytes, self._discarded = True, 0, 0
         self._crowd.waiting.pop(self, None)
         super().on_message_complete()
 
@@ -223,6 +231,7 @@ class GuardedProtocol(HttpToolsProtocol):
         if not unsent or unsent < self._unsent - ANSWER_RATE * SWEEP_S:
             self._stalled_since = now
         self._unsent = unsent
+        self.unread_since = (self.unread_since or now) if unsent else None
         if now - self._stalled_since > ANSWER_S:
             self._crowd.note("an answer was not read")
             self.transport.abort()

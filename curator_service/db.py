@@ -137,7 +137,7 @@ class Database:
         """
         if getattr(self._local, "writing", False):
             raise RuntimeError("a unit of work was opened within another: it would wait for itself")
-        self._end_sitting()  # whoever waits for the writer's turn must not keep readers waiting
+        self.give_back()  # whoever waits for the writer's turn must not keep readers waiting
         self._local.writing = True
         try:
             self.check_file()
@@ -211,10 +211,11 @@ class Database:
         try:
             yield
         finally:
-            self._end_sitting()
+            self.give_back()
             self._local.sitting = False
 
-    def _end_sitting(self) -> None:
+    def give_back(self) -> None:
+        """Give back the connection that this thread's reads share, until the next read: for work that takes time."""
         connection = getattr(self._local, "connection", None)
         self._local.connection = None
         if connection is not None:

@@ -2,9 +2,11 @@
 
 import fcntl
 import os
+import re
 import time
 from pathlib import Path
 
+WORKER_ID = re.compile(r"wrk_[0-9a-f]+")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _ATTEMPTS, _PAUSE_S = 100, 0.01
 
@@ -75,7 +77,7 @@ class Presence:
             Remove its file: nothing is left of it.
         """
         folder = self.folder
-        if folder is None:
+        if folder is None or not WORKER_ID.fullmatch(worker_id):  # from the database, which others may write
             return False
         path = folder / worker_id
         try:

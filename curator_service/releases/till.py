@@ -297,6 +297,7 @@ class Till:
         release_id = new_id("rel_")
         try:
             self._check_open(job)
+            self.database.give_back()  # there are fewer connections than threads
             with self.pace.keeping(purchase.prepared.duration_s):
                 noisy = self._compute(purchase.prepared, draw_noise(purchase.prepared.plan, self.noise))
             draft = self._draft(release_id, purchase.prepared, population, noisy)

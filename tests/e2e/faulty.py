@@ -143,12 +143,12 @@ def _sleep(_: Connection | None, seconds: float) -> None:
     pause(seconds)
 
 
-def _meet(_: Connection | None, place: str, count: int) -> None:
+def _meet(_: Connection | None, place: str, count: int, seconds: float = _MEETING_S) -> None:
     """Wait until as many have come to a place."""
     folder = Path(place)
     folder.mkdir(exist_ok=True)
     (folder / f"{os.getpid()}-{threading.get_ident()}").touch()
-    end = time.monotonic() + _MEETING_S
+    end = time.monotonic() + seconds
     while len(list(folder.iterdir())) < count and time.monotonic() < end:
         time.sleep(0.001)
 

@@ -185,6 +185,45 @@ def test_connections_that_wait_for_a_request_make_room_for_those_that_have_one(e
     assert "there were too many" in server.process.text
 
 
+def test_connections_whose_answers_are_not_read_make_room(embedded_town: Town) -> None:
+    """Without a token one can ask for large files: all places are taken, and nobody waits for a request."""
+    path, most = embedded_town.open_account("unread"), 8
+    server = serve(embedded_town, connections_max=most, ANSWER_S=600, SWEEP_S=0.05, LOG_S=0.1)
+    with ExitStack() as stack:
+        for _ in range(3 * most):
+            unread = stack.enter_context(connect(server, SO_RCVBUF=4096))
+            try:
+                unread.sendall(LARGE * PIPELINED_MAX)
+            except ConnectionError:
+                continue
+        with embedded_town.call(server) as caller:
+            answer = caller.insist(f"{path}/releases", box(), "the-key")
+            assert answer.status_code == 201
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        GET + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n",
+        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"a" * 500,
+        b"POST /healthz HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ],
+    ids=["websocket", "h2c", "connect", "http2", "tls", "smuggled", "negative"],
+)
+def test_what_is_not_plain_http_holds_nobody_up(embedded_town: Town, request_line: bytes) -> None:
+    server = serve(embedded_town, HEAD_S=0.3, BODY_S=0.3, SWEEP_S=0.1)
+    with connect(server) as connection:
+        send_on(connection, request_line, iter([b"x" * 100_000] * 3))
+        answers = read(connection)
+        assert answers.count(b"HTTP/1.1 ") <= 2, answers[:2000]
+    assert is_served(server)
+    assert "Traceback" not in server.process.text
+
+
 def test_requests_sent_ahead_are_answered_in_order_and_are_bounded(embedded_town: Town) -> None:
     server = serve(embedded_town)
     with connect(server) as connection:

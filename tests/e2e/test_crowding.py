@@ -1,8 +1,9 @@
 """Many requests that take time: who is let in, what a refusal leaves behind, and who is served meanwhile."""
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from patience import wait_for
 from towns import ANALYSTS, Town, ball, box, describe, slug
 
+from curator_service.curator import THREADS
 from curator_service.settings import Settings
 
 pytestmark = pytest.mark.slow
 
+GUESTS = 1000
 PASSES = Settings.model_fields["passes_max"].default
 
 
@@ -29,7 +32,8 @@ class Held:
     def order(self) -> dict[str, Any]:
         """What each is told."""
         trace = self.place.with_name(f"trace-{len(self.sent)}")
-        return {"at": "before draw", "action": "meet", "place": str(self.place), "count": 10_000, "trace": str(trace)}
+        meeting = {"place": str(self.place), "count": GUESTS, "seconds": 120}
+        return {"at": "before draw", "action": "meet", "trace": str(trace), **meeting}
 
     def send(self, act: Callable[[dict[str, Any]], httpx.Response]) -> Future[httpx.Response]:
         """Send a request in the background."""
@@ -42,7 +46,7 @@ class Held:
 
     def let_go(self) -> None:
         """Let all of them go on."""
-        for i in range(10_000):
+        for i in range(GUESTS):
             (self.place / f"guest-{i}").touch()
 
 
@@ -99,6 +103,52 @@ def test_passes_of_one_analyst_stop_neither_health_nor_others_and_a_refused_one_
     books = town.audit("crowded")
     assert len(books.charges) == len(books.releases) == PASSES + 4
     assert books.of_kind("void") == []
+
+
+def test_one_analyst_cannot_take_every_thread(embedded_town: Town) -> None:
+    town = embedded_town
+    path = f"{town.open_account('crowded')}/releases"
+    server = town.serve()
+    with town.call(server) as ada, town.call(server, ANALYSTS[1]) as ben, holding(town) as held:
+        sent = [held.send(lambda order, i=i: ada.post(path, box(), f"ada-{i}", order=order)) for i in range(THREADS)]
+        wait_for(lambda: held.count() == THREADS // 2, "half of the threads work for one")
+        wait_for(lambda: sum(answer.done() for answer in sent) == THREADS // 2, "the others are refused")
+        assert ben.post(path, box(), "ben-1").status_code == 201
+        assert slug(ada.get("/v1/datasets")) == "too-many-requests"
+        refused = [i for i, answer in enumerate(sent) if answer.done()]
+        held.let_go()
+        assert {answer.result(60).status_code for answer in sent} == {201, 429}
+        assert ada.insist(path, box(price={"mu": 0.02}), f"ada-{refused[0]}").status_code == 201  # the key was free
+    assert len(town.audit("crowded").charges) == THREADS // 2 + 2
+
+
+def test_a_request_that_is_worked_on_does_not_make_room_for_newcomers(embedded_town: Town) -> None:
+    town, most = embedded_town, 8
+    path = f"{town.open_account('crowded')}/releases"
+    server = town.serve(CURATOR_CONNECTIONS_MAX=str(most))
+    with town.call(server) as ada, holding(town) as held, ExitStack() as stack:
+        sent = held.send(lambda order: ada.post(path, box(), "ada-1", order=order))
+        wait_for(lambda: held.count() == 1, "it is worked on")
+        for _ in range(4 * most):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+        assert ada.get("/healthz").status_code == 200  # and so the server has seen the others
+        held.let_go()
+        assert sent.result(60).status_code == 201
+
+
+def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town: Town) -> None:
+    """There are eight of each kind in a process: passes that wait for their public times must not take them."""
+    town, most = postgres_town, 10
+    path = f"{town.open_account('crowded')}/releases"
+    server = town.serve(CURATOR_PASSES_MAX=str(2 * most))
+    with town.call(server) as ada, town.call(server, ANALYSTS[1]) as ben, holding(town) as held:
+        sent = [held.send(lambda order, i=i: ada.post(path, ball(), f"ada-{i}", order=order)) for i in range(most)]
+        wait_for(lambda: held.count() == most, "all of them work")
+        assert ben.get("/readyz").status_code == 200
+        assert ben.post(path, box(), "ben-1").status_code == 201
+        held.let_go()
+        assert {answer.result(60).status_code for answer in sent} == {201}
+    assert len(town.audit("crowded").charges) == most + 1
 
 
 def test_what_takes_more_than_a_second_by_its_declarations_is_a_job_that_any_client_follows(town: Town) -> None:

@@ -137,7 +137,7 @@ def test_a_curator_that_starts_beside_a_live_one_takes_nothing_from_it(town: Tow
     first, meeting = town.serve(**changes), town.folder / "meeting"
     order = {"trace": str(town.trace())}
     if how == "works":
-        order |= {"at": "after draw", "action": "meet", "place": str(meeting), "count": 2}  # type: ignore[dict-item]
+        order |= {"at": "after draw", "action": "meet", "place": str(meeting), "count": 2, "seconds": 60}  # type: ignore[dict-item]
     else:
         order |= {"at": "after draw", "action": "stop"}
     with town.call(first) as caller, ThreadPoolExecutor(1) as pool:

@@ -1,0 +1,113 @@
+"""Locks that tell whether a process of this machine lives."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from curator_service.releases import presence
+from curator_service.releases.presence import Presence
+
+ANNOUNCE = """
+import sys
+from pathlib import Path
+from curator_service.releases.presence import Presence
+print(Presence(Path(sys.argv[1])).announce(sys.argv[2]), flush=True)
+sys.stdin.read()
+"""
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def process(folder: Path, worker: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a process that has announced itself; kill it at the end."""
+    command = [sys.executable, "-c", ANNOUNCE, str(folder), worker]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert child.stdout is not None
+    assert child.stdin is not None
+    try:
+        assert child.stdout.readline() == "True\n"
+        yield child
+    finally:
+        child.kill()
+        child.wait(30)
+        child.stdout.close()
+        child.stdin.close()
+
+
+def test_a_process_is_dead_when_it_was_killed_and_not_before(tmp_path: Path) -> None:
+    here = Presence(tmp_path / "workers")
+    with process(tmp_path / "workers", "wrk_a1"):
+        assert not here.is_dead("wrk_a1")
+        assert not here.is_dead("wrk_a1", forget=True)
+        assert here.list_known() == ["wrk_a1"]
+    assert here.is_dead("wrk_a1")
+    assert here.is_dead("wrk_a1", forget=True)
+    assert here.list_known() == []
+    assert not here.is_dead("wrk_a1")  # nothing is known of it any more
+
+
+def test_the_own_process_is_alive_until_it_leaves(tmp_path: Path) -> None:
+    own = Presence(tmp_path)
+    assert own.announce("wrk_a1")
+    assert not own.is_dead("wrk_a1", forget=True)
+    own.leave("wrk_a1")
+    own.leave("wrk_a1")
+    assert not own.is_dead("wrk_a1")
+    assert own.list_known() == []
+
+
+@pytest.mark.parametrize("worker", ["", ".", "..", "../x", "wrk_", "wrk_a1/../../x", "wrk_a1\n"])
+def test_a_name_that_is_none_names_no_file(tmp_path: Path, worker: str) -> None:
+    (tmp_path / "x").touch()
+    here = Presence(tmp_path / "workers")
+    assert here.announce("wrk_a1")
+    assert not here.is_dead(worker, forget=True)
+    assert (tmp_path / "x").exists()
+
+
+def test_of_another_boot_or_machine_nothing_is_concluded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Presence(tmp_path)
+    folder = before.folder
+    assert folder is not None
+    folder.mkdir(parents=True)
+    (folder / "wrk_a1").touch()  # as of a process that was killed
+    assert before.is_dead("wrk_a1")
+    (tmp_path / "boot_id").write_text("another\n", encoding="ascii")
+    monkeypatch.setattr(presence, "_BOOT_ID", tmp_path / "boot_id")
+    assert not Presence(tmp_path).is_dead("wrk_a1")
+    assert Presence(tmp_path).list_known() == []
+    monkeypatch.setattr(presence, "_BOOT_ID", tmp_path / "nothing")
+    assert not Presence(tmp_path).announce("wrk_a2")
+    assert not Presence(tmp_path).is_dead("wrk_a1")
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_lease(tmp_path: Path) -> None:
+    (tmp_path / "workers").touch()
+    assert not Presence(tmp_path / "workers").announce("wrk_a1")
+
+
+def test_a_file_that_is_forgotten_while_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the making of a file and its lock it looks like that of a dead process."""
+    here, other, lock = Presence(tmp_path), Presence(tmp_path), os.open
+    interfered = []
+
+    def slow_open(path: Path, flags: int, mode: int = 0o600) -> int:
+        descriptor = lock(path, flags, mode)
+        if flags & os.O_CREAT and not interfered:
+            interfered.append(path)
+            assert other.is_dead("wrk_a1", forget=True)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", slow_open)
+    assert here.announce("wrk_a1")
+    assert interfered
+    assert here.list_known() == ["wrk_a1"]
+    assert not other.is_dead("wrk_a1")
+    here.leave("wrk_a1")
