@@ -84,7 +84,20 @@ def test_where_the_release_says_little_the_posterior_is_the_priors_and_says_so()
         assert "mostly the prior's" in said
     quiet = BayesianRegression(seed=1).fit(release())
     assert "mostly the prior's" not in str(quiet.summary())
-    assert quiet.caveats() == ()
+    assert "mostly the prior's" not in " ".join(quiet.caveats())
+
+
+@pytest.mark.filterwarnings("ignore::analyst_client.EstimationWarning")
+def test_the_plugin_posterior_says_by_how_much_it_is_too_sure() -> None:
+    noisy = release(Noise(40.0, 30.0, 30.0, 30.0, distribution="discrete_gaussian"))
+    fit = RobustPrivateRegression(seed=1).fit(noisy)
+    ratio = float(OLS().fit(noisy).bse[1] / fit.bse[1])
+    assert ratio > 1.5
+    for said in (str(fit.summary()), " ".join(fit.caveats())):
+        assert "takes the released statistics for exact" in said.replace("\n", " ")
+        assert f"age by {ratio:.1f}" in said.replace("\n", " ")
+    knows = BayesianRegression(seed=1).fit(release())
+    assert "for exact" not in " ".join(knows.caveats())
 
 
 def test_chains_that_are_too_short_are_warned_of() -> None:
