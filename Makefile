@@ -72,6 +72,8 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/passes.py
 	$(BIN)/python -m bench.ledger
 	$(BIN)/python -m bench.coverage
+	$(BIN)/python -m bench.bounds
+	$(BIN)/python -m bench.calibration
 	$(BIN)/python -m bench.prediction
 	$(BIN)/python -m bench.sites
 	$(BIN)/python -m bench.posterior

@@ -80,7 +80,7 @@ def heterogeneity_test(equations: Equations) -> HeterogeneityTest:
         variance = site.variance if site.variance is not None else equations.scale.variances[_first_hospital(equations)]
         alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
         covariance = alone.sampling_covariance(np.array([variance])) + alone.noise_covariance(equations.solution)
-        if not float(np.max(np.diag(covariance) / np.maximum(np.diag(site.xtx), 1e-300))) > ROUNDING:
+        if not float(np.max(np.diag(covariance))) > ROUNDING * float(np.max(np.abs(np.diag(site.xtx)))):
             raise EstimationError(
                 f"{site.release.dataset!r} leaves no residual and has no noise: it cannot be compared"
             )

@@ -452,7 +452,29 @@ def test_clipped_targets_are_warned_of() -> None:
     release = release_of_rows(U, clipped + 0.0, features=COLUMNS, targets=KAPPA)
     assert "beyond its declared bounds" in str(OLS().fit(release).summary())
     assert "beyond its declared bounds" not in str(OLS().fit(exact()).summary())
-    assert [len(OLS().fit(of).caveats()) for of in (release, exact())] == [1, 0]
+    said = [" ".join(OLS().fit(of).caveats()) for of in (release, exact())]
+    assert ["beyond its declared bounds" in text for text in said] == [True, False]
+
+
+def test_standard_errors_that_noise_does_not_hide_say_what_they_assume() -> None:
+    quiet, loud = (
+        OLS().fit(noisy(noise=Noise(sd, sd, sd, sd, distribution="discrete_gaussian"))) for sd in (4.0, 40.0)
+    )
+    assert quiet.privacy_share[1] < 0.8 < loud.privacy_share[1:].min()
+    assert "assume one residual variance" in " ".join(quiet.caveats())
+    assert "assume one residual variance" not in " ".join(loud.caveats())
+    assert "rows of one person count as persons" in " ".join(str(loud.summary()).split())
+
+
+def test_a_residual_deviation_that_noise_hides_is_not_called_zero() -> None:
+    hidden = next(
+        fit
+        for fit in (AdaSSP().fit(noisy(seed, 500, Noise(6.0, 4.0, 3.0, 40.0))) for seed in range(40))
+        if fit.results_[0].equations.scale.unbiased[0] <= 0.0
+    )
+    assert dict(hidden.summary().facts)["residual sd"] == "–"
+    scale = hidden.results_[0].equations.scale
+    assert scale.variances[0] > 1.2 * scale.noise_sd[0]  # what the noise may well hide is in every standard error
 
 
 def test_equations_are_pickled_whole() -> None:

@@ -8,7 +8,7 @@ from client_examples import release_of_rows
 from numpy.typing import NDArray
 from sklearn.linear_model import BayesianRidge
 
-from analyst_client import OLS, BayesianRegression, EmpiricalBayes, EstimationError, Noise, Release
+from analyst_client import OLS, BayesianRegression, EmpiricalBayes, EstimationError, EstimationWarning, Noise, Release
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.shrinkage import WienerFilter
 
@@ -123,3 +123,15 @@ def test_a_stated_residual_precision_does_without_yty() -> None:
 def test_precisions_out_of_range_are_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
         EmpiricalBayes(**{name: value}).fit(noisy(10, 5.0))
+
+
+def test_posterior_intervals_that_are_the_priors_are_warned_of() -> None:
+    """Its estimates are no less worth there, so that `fit` says nothing."""
+    fit = EmpiricalBayes().fit(noisy(1, 150.0, 500))
+    with pytest.warns(EstimationWarning, match="is mostly the prior's.*'fieller'") as caught:
+        fit.conf_int(method="posterior")
+    assert caught[0].filename == __file__
+    assert "mostly the prior's" in " ".join(fit.caveats())
+    quiet = EmpiricalBayes().fit(noisy(1, 3.0, 5000))
+    quiet.conf_int(method="posterior")
+    assert "mostly the prior's" not in " ".join(quiet.caveats())
