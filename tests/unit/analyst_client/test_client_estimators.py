@@ -274,6 +274,7 @@ def test_every_estimator_is_tested_here() -> None:
     assert {type(estimator) for estimator in EVERY_ESTIMATOR} == kinds
 
 
+@pytest.mark.filterwarnings("ignore:the log odds:analyst_client.EstimationWarning")
 @pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
 def test_every_estimator_is_cloned_by_scikit_learn(estimator: Any, boolean: Release) -> None:
     fit = clone(estimator).fit(boolean)
@@ -284,6 +285,7 @@ def test_every_estimator_is_cloned_by_scikit_learn(estimator: Any, boolean: Rele
     assert [name for name in vars(copied) if name.endswith("_")] == []
 
 
+@pytest.mark.filterwarnings("ignore:the log odds:analyst_client.EstimationWarning")
 @pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
 def test_every_fit_survives_pickling(estimator: Any, boolean: Release) -> None:
     fit = clone(estimator).fit(boolean)
@@ -318,6 +320,7 @@ def test_every_estimator_sets_its_parameters_by_name_and_no_others(estimator: An
         new.set_params(alpha=2.0)
 
 
+@pytest.mark.filterwarnings("ignore:the log odds:analyst_client.EstimationWarning")
 @pytest.mark.parametrize("estimator", EVERY_ESTIMATOR, ids=repr)
 def test_every_fit_is_the_same_on_one_release_and_on_a_list_of_it(estimator: Any, boolean: Release) -> None:
     alone, listed = clone(estimator).fit(boolean), clone(estimator).fit([boolean])

@@ -317,6 +317,7 @@ def test_values_beyond_their_bounds_are_clipped_with_a_warning_that_names_both_w
     assert np.isnan(fit.predict([[None], [75.0]])[0])
 
 
+@pytest.mark.filterwarnings("ignore::analyst_client.EstimationWarning")
 def test_log_odds_warn_of_bounds_too_and_scores_clip_as_the_curator_does(fit: OLS) -> None:
     ill = Column.boolean("ill")
     rows = FRAME.assign(ill=[False, True, True, False])

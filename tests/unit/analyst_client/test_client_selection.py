@@ -335,12 +335,11 @@ def test_a_norm_that_no_row_can_exceed_weights_nothing() -> None:
 def test_a_part_of_weighted_rows_names_its_estimand() -> None:
     ball, box = weighted(1, 1.0)
     fit = OLS().fit(ball, features=["z"])
-    (caveat,) = fit.caveats()
-    assert caveat.startswith("weights are those of the full request (z, x)")
+    assert any(caveat.startswith("weights are those of the full request (z, x)") for caveat in fit.caveats())
     assert "weights are those of the full request" in " ".join(str(fit.summary()).split())
     assert np.isfinite(fit.conf_int()).all()
-    assert OLS().fit(box, features=["z"]).caveats() == ()
-    assert OLS().fit(ball).caveats() == ()
+    for other in (OLS().fit(box, features=["z"]), OLS().fit(ball)):
+        assert "full request" not in " ".join(other.caveats())
     assert ball.select(["x", "z"]).caveats == ()
 
 
