@@ -22,7 +22,7 @@ QUOTE = Quote(
         "statistics": ["xtx", "xty", "yty"],
         "mechanism": "gaussian",
         "calibration": "analytic",
-        "price": {"epsilon": 1.0, "delta": 1e-6},
+        "price": {"mu": 0.236704380663},
         "shares": {"xtx": 0.5, "xty": 0.415, "yty": 0.085},
         "fresh": False,
     },

@@ -373,7 +373,7 @@ def serve(port: int, log_level: str = "warning") -> None:
         _order.set(Order(**json.loads(ordered)))
     for name, value in json.loads(os.environ.get(LIMITS_VARIABLE, "{}")).items():
         assert hasattr(connections, name), name
-        setattr(connections, name, value)
+        setattr(connections, name, scaled(value) if name.endswith("_S") else value)
     uvicorn.run(
         "faulty:create_app",
         factory=True,

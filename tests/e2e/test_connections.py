@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from faulty import LIMITS_VARIABLE
-from patience import wait_for
+from patience import scaled, wait_for
 from towns import Server, Town, box, describe
 
 from curator_service.connections import DISCARDED_MAX, HEAD_BYTES_MAX, PIPELINED_MAX
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n"
 LARGE = b"GET /static-offline-docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\r\n"  # more than the kernels hold back
-PATIENCE_S = 30.0
+PATIENCE_S = scaled(30.0)
 
 
 def serve(town: Town, connections_max: int = 400, **limits: float) -> Server:

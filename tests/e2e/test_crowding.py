@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from patience import wait_for
+from patience import scaled, wait_for
 from towns import ANALYSTS, Town, ball, box, describe, slug
 
 from curator_service.curator import THREADS
@@ -94,9 +94,9 @@ def test_passes_of_one_analyst_stop_neither_health_nor_others_and_a_refused_one_
         assert not any(answer.done() for answer in others)
         held.let_go()
         for answer in others:
-            assert answer.result(60).status_code == 201
+            assert answer.result(scaled(60)).status_code == 201
         # A refused key is free for any request; each one is answered in the end, and charged once.
-        refused_keys = [key for key, answer in sent.items() if answer.result(60).status_code == 429]
+        refused_keys = [key for key, answer in sent.items() if answer.result(scaled(60)).status_code == 429]
         assert ada.insist(path, ball(price={"mu": 0.02}), refused_keys[0]).status_code == 201
         assert ada.insist(path, ball(), refused_keys[1]).status_code == 201
         assert carl.insist(path, ball(), "carl-2").status_code == 201
@@ -117,7 +117,7 @@ def test_one_analyst_cannot_take_every_thread(embedded_town: Town) -> None:
         assert slug(ada.get("/v1/datasets")) == "too-many-requests"
         refused = [i for i, answer in enumerate(sent) if answer.done()]
         held.let_go()
-        assert {answer.result(60).status_code for answer in sent} == {201, 429}
+        assert {answer.result(scaled(60)).status_code for answer in sent} == {201, 429}
         assert ada.insist(path, box(price={"mu": 0.02}), f"ada-{refused[0]}").status_code == 201  # the key was free
     assert len(town.audit("crowded").charges) == THREADS // 2 + 2
 
@@ -130,10 +130,10 @@ def test_a_request_that_is_worked_on_does_not_make_room_for_newcomers(embedded_t
         sent = held.send(lambda order: ada.post(path, box(), "ada-1", order=order))
         wait_for(lambda: held.count() == 1, "it is worked on")
         for _ in range(4 * most):
-            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=scaled(30)))
         assert ada.get("/healthz").status_code == 200  # and so the server has seen the others
         held.let_go()
-        assert sent.result(60).status_code == 201
+        assert sent.result(scaled(60)).status_code == 201
 
 
 def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town: Town) -> None:
@@ -147,7 +147,7 @@ def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town
         assert ben.get("/readyz").status_code == 200
         assert ben.post(path, box(), "ben-1").status_code == 201
         held.let_go()
-        assert {answer.result(60).status_code for answer in sent} == {201}
+        assert {answer.result(scaled(60)).status_code for answer in sent} == {201}
     assert len(town.audit("crowded").charges) == most + 1
 
 

@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from patience import wait_for
+from patience import scaled, wait_for
 from towns import ANALYSTS, Caller, Server, Town, box, describe, free_port
 
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ class Proxy:
         """Open a connection."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        raw = socket.create_connection(("127.0.0.1", self.port), timeout=30)
+        raw = socket.create_connection(("127.0.0.1", self.port), timeout=scaled(30))
         return context.wrap_socket(raw, server_hostname="localhost")
 
     def answers(self) -> bool:

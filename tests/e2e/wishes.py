@@ -111,13 +111,14 @@ def stored_answer(path: str, caller: Caller) -> Wish:
 
 
 def derived_answer(path: str, caller: Caller) -> Wish:
-    """Return what is cut out of a stored answer."""
-    source = box(fresh=False, features=["age", "sex", "kappa"], targets=[], statistics=["xtx"])
+    """Return what is cut out of a stored answer: other columns each time, or what was cut out before would serve."""
+    columns = ("age", "sex", "weight", "height", "smoker", "treated", "alive", "ward")
+    source = box(fresh=False, features=list(columns), targets=[], statistics=["xtx"])
     assert caller.insist(f"{path}/releases", source, key_of(path)).status_code == 201
 
     def part(i: int) -> dict[str, Any]:
-        price = {"mu": 0.002 + i * 1e-6}
-        return box(fresh=False, features=["age", "kappa"], targets=[], statistics=["xtx"], price=price)
+        chosen = [name for k, name in enumerate(columns) if (i + 1) >> k & 1]
+        return box(fresh=False, features=chosen, targets=[], statistics=["xtx"], price={"mu": 0.002})
 
     return Wish(f"{path}/releases", part, "derive", ("after commit",), before=1)
 

@@ -65,6 +65,11 @@ SLOW = {"ball", "balls"}
 ANALYSTS, ADMINS, PROJECT = ("ada", "ben"), ("root", "rita"), "kidney"
 
 
+def entries_of(name: str) -> tuple[Any, ...]:
+    """Return what is equal for requests that ask for the same numbers, whatever their price."""
+    return frozenset(REQUESTS[name]["features"]), str(REQUESTS[name].get("rows"))
+
+
 # --- The model
 
 
@@ -119,13 +124,14 @@ class Model:
 
     costs: dict[str, int]
     sources: dict[str, set[str]]
+    noise: dict[str, dict[str, float]]
     limit: int = BUDGET_STEPS * STEP
     posted: int = 0
     pending: int = 0
     parts: dict[tuple[str, str], Part] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)
-    stored: dict[str, bytes] = field(default_factory=dict)
+    stored: list[tuple[str, bytes]] = field(default_factory=list)
     bought: set[str] = field(default_factory=set)
 
     def parts_of(self, who: str, project: str) -> list[Part]:
@@ -162,6 +168,18 @@ class Model:
             part.posted += cost
             part.pending -= cost if held else 0
 
+    def find_stored(self, name: str) -> bytes | None:
+        """Return the quietest answer of the same entries that is nowhere noisier than asked, the first of equals."""
+        found = []
+        for other, answer in self.stored:
+            content = json.loads(answer)
+            sd = content["noise"]["sd"]
+            if entries_of(other) == entries_of(name) and all(
+                sd[part] <= most for part, most in self.noise[name].items()
+            ):
+                found.append((sum(sd.values()), content["receipt"]["sequence"], answer))
+        return min(found)[2] if found else None
+
     def judge(self, ask: Ask, now: datetime, *, others: bool = False) -> tuple[Any, ...]:
         """Return what becomes of a purchase: where its answer comes from, or why it is refused."""
         study = self.holds.get(ask.study or "")
@@ -172,8 +190,9 @@ class Model:
             return "replayed", known.answer
         if known is not None and known.hold in self.holds:
             return ("release-in-progress",)
-        if not ask.fresh and ask.name in self.stored:
-            return "stored", self.stored[ask.name]
+        stored = None if ask.fresh else self.find_stored(ask.name)
+        if stored is not None:
+            return "stored", stored
         if not ask.fresh and self.sources[ask.name] & self.bought:
             return ("derived",)
         if others and not ask.fresh and ask.name in SLOW:
@@ -229,8 +248,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.stack.close()
 
-    def price_list(self) -> tuple[dict[str, int], dict[str, set[str]]]:
-        """Return what each request costs, and of which others it is a block with no more noise than asked."""
+    def price_list(self) -> tuple[dict[str, int], dict[str, set[str]], dict[str, dict[str, float]]]:
+        """Return what each request costs, of which others it is a block with no more noise than asked, and its own."""
         prepared = {name: self.prepare(self.workers[0], name) for name in REQUESTS}
         sources: dict[str, set[str]] = {}
         for name, small in prepared.items():
@@ -241,7 +260,8 @@ class LedgerMachine(RuleBasedStateMachine):
                 if set(REQUESTS[name]["features"]) <= set(REQUESTS[other]["features"])
                 and all(prepared[other].noise_sd[part] <= sd for part, sd in small.noise_sd.items())
             }
-        return {name: p.plan.cost for name, p in prepared.items()}, sources
+        noise = {name: p.noise_sd for name, p in prepared.items()}
+        return {name: p.plan.cost for name, p in prepared.items()}, sources, noise
 
     def prepare(self, worker: Curator, name: str, **more: Any) -> Any:
         return worker.releases.prepare(self.dataset, ReleaseRequest.model_validate({**REQUESTS[name], **more}))
@@ -348,7 +368,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def answer(self, ask: Ask, answer: bytes) -> None:
         """Keep an answer; its place in the chain is in the anchor by the time it is here."""
         self.model.keys[ask.who, ask.key] = Key(ask.use, answer)
-        self.model.stored.setdefault(ask.name, answer)
+        self.model.stored.append((ask.name, answer))
         self.answered.append(ask)
         receipt = json.loads(answer)["receipt"]
         self.checkpoints.append(checkpoint_of(receipt))

@@ -309,7 +309,9 @@ def test_bought_means_and_deviations_are_those_of_the_rows(runs: dict[str, Run],
         expected = max(low, center - 3 * deviation), min(high, center + 3 * deviation)
         assert names["bounds"][name] == pytest.approx(expected, abs=PRECISION * (high - low))
     assert names["release"].dataset == "flchain-bought"
-    assert names["first"].noise.xtx_offdiagonal == pytest.approx(162, abs=1)
+    # A release of these columns that the page bought before is quieter, and served for nothing; bought alone it is 162.
+    assert names["first"].answer == "stored"
+    assert names["first"].noise.xtx_offdiagonal < 162
 
 
 def test_published_noise_is_that_of_the_formulas(runs: dict[str, Run]) -> None:

@@ -17,8 +17,11 @@ from curator_service.privacy.accountant import Price
 
 pytestmark = pytest.mark.postgres
 
-LOG = {"ledger_entries", "releases", "snapshots", "sketches", "signing_keys"}
-KEPT = {"populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal"}
+LOG = {"ledger_entries", "releases", "release_listings", "snapshots", "sketches", "signing_keys"}
+KEPT = {
+    "populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal", "column_holders",
+    "answer_space",
+}  # fmt: skip
 PASSING = {"datasets", "tokens", "grants", "workers"}
 EMPTIED = {"unkeyed"}
 
