@@ -173,7 +173,7 @@ def arrange(release: Release, body: bytes) -> Release:
     """Put the columns of an answer in the order of the request. Raise `ServiceError` when they are others."""
     asked = json.loads(body)
     try:
-        return release.arranged(asked["features"], asked.get("targets", []))
+        return release._arranged(asked["features"], asked.get("targets", []))
     except ValueError:
         raise ServiceError(f"malformed answer: {release.id} has other columns than were asked") from None
 

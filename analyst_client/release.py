@@ -35,7 +35,7 @@ class Release(Shown):
 
     A curator keeps one text for everybody who means the same, with columns in an order of its own. What
     `CuratorClient.release` returns stands in the order that was asked. Read from a file, or fetched by its id, a
-    release stands in that of its text, and `arranged` gives it another.
+    release stands in that of its text, and `select` gives it another.
 
     Made by `CuratorClient.release`, `load`, `from_text`, `from_arrays` or `from_public`. Arrays are read-only and in
     scaled units (a term lies in [−1, 1]); a statistic that was not asked is None. Two releases are equal when their
@@ -219,45 +219,19 @@ class Release(Shown):
         """Pickle the text and the order of columns: read anew, the arrays are read-only again."""
         return _read_arranged, (self.text, self.answer, self.feature_names, self.target_names)
 
-    def arranged(self, features: Sequence[str], targets: Sequence[str] | None = None) -> "Release":
-        """Return the same release with its columns, and so its terms and arrays, in another order.
-
-        Parameters
-        ----------
-        features : sequence of str
-            The names of all of its features.
-        targets : sequence of str, optional
-            The names of all of its targets. Default the order in which they stand.
+    def _arranged(self, features: Sequence[str], targets: Sequence[str]) -> "Release":
+        """Return the same release, with the same text, with its columns in another order.
 
         Raises
         ------
         ValueError
             When these are not its columns.
-
-        Examples
-        --------
-        >>> release = Release.from_arrays([[4.0, 1.0], [1.0, 2.0]], features=["age", "bmi"], constant=False)
-        >>> release.arranged(["bmi", "age"]).xtx.tolist()
-        [[2.0, 1.0], [1.0, 4.0]]
         """
-        wanted = self.target_names if targets is None else tuple(targets)
-        if (tuple(features), wanted) == (self.feature_names, self.target_names):
+        if (tuple(features), tuple(targets)) == (self.feature_names, self.target_names):
             return self
-        if sorted(features) != sorted(self.feature_names) or sorted(wanted) != sorted(self.target_names):
-            raise ValueError(
-                f"the release has the features {', '.join(self.feature_names)} and the targets "
-                f"{', '.join(self.target_names) or '(none)'}: name each of them once"
-            )
-        rows, columns = order_terms(self.terms, features), [self.target_names.index(name) for name in wanted]
-        return replace(
-            self,
-            features=tuple(self.features[self.feature_names.index(name)] for name in features),
-            terms=tuple(self.terms[i] for i in rows),
-            targets=tuple(self.targets[i] for i in columns),
-            xtx=None if self.xtx is None else frozen(self.xtx[np.ix_(rows, rows)]),
-            xty=None if self.xty is None else frozen(self.xty[np.ix_(rows, columns)]),
-            yty=None if self.yty is None else frozen(self.yty[columns]),
-        )
+        if sorted(features) != sorted(self.feature_names) or sorted(targets) != sorted(self.target_names):
+            raise ValueError("the release has other columns")
+        return replace(self, **statistics_of(self, choose_part(self, self, tuple(features), tuple(targets))))
 
     def select(self, features: Sequence[str] | None = None, target: str | None = None) -> "Release":
         """Return a part of this release: fewer features, or one of them as the target. It costs nothing.
@@ -558,7 +532,7 @@ class Release(Shown):
 
 
 def _read_arranged(text: str, answer: str | None, features: Sequence[str], targets: Sequence[str]) -> Release:
-    return Release.from_text(text, answer).arranged(features, targets)
+    return Release.from_text(text, answer)._arranged(features, targets)
 
 
 def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
