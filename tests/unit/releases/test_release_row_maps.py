@@ -66,7 +66,7 @@ def place(design: Design, noise: dict[str, float], expected_rows: int | None, ro
     return default_row_maps(design).index(chosen)
 
 
-@pytest.mark.parametrize("design", DESIGNS, ids=str)
+@pytest.mark.parametrize("design", DESIGNS, ids=lambda design: f"{len(design.terms)} terms")
 def test_norms_grow_and_never_exceed_the_longest_row(design: Design) -> None:
     small, wide, box = default_row_maps(design)
     assert small["norm"] <= wide["norm"] <= math.sqrt(design.group_count)
