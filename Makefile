@@ -71,6 +71,7 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python bench/timing.py
 	$(BIN)/python bench/passes.py
 	$(BIN)/python -m bench.ledger
+	$(BIN)/python -m bench.library
 	$(BIN)/python -m bench.coverage
 	$(BIN)/python -m bench.bounds
 	$(BIN)/python -m bench.calibration

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support import Api, World, ZeroNoise, fresh_database, open_world
 
-# Its console has the width of the moment only where it was made without COLUMNS, as it would not be in some test.
-import curator_service.cli.common  # noqa: F401
+# A worker of the test runner has a width of its own, which commands would keep.
+os.environ.pop("COLUMNS", None)
 
 POSTGRES_VARIABLE = "CURATOR_TEST_POSTGRES_URL"
 FORBID_SKIPS_VARIABLE = "CURATOR_TEST_FORBID_SKIPS"
