@@ -126,8 +126,7 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         "features": list(request.features),
         "targets": list(request.targets),
         "intercept": request.intercept,
-        # Where the caller left it open it is the one default of before, so that the keys of before are known.
-        "rows": rows if request.rows or request.expected_rows else default_row_maps(design)[0],
+        "rows": rows,
         "statistics": [s.value for s in shares],
         "mechanism": request.mechanism,
         "calibration": request.calibration,
@@ -136,7 +135,6 @@ def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:
         "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
     }
     canonical = stated | {
-        "rows": rows,
         "features": [column.name for column in features],
         "targets": [column.name for column in targets],
         "price": _own_price(dataset, request),

@@ -101,3 +101,16 @@ def test_the_box_of_a_large_guess_is_cut_out_of_what_is_stored(world: World) -> 
 def test_what_is_no_guess_is_refused(world: World, changes: dict[str, Any]) -> None:
     answer = world.api().post(QUOTES, json=asked(**changes))
     problem(answer, "request-invalid", 422)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({}, {"rows": {"map": "ball"}}), ({"expected_rows": 1}, {})],
+    ids=["open, then the small ball", "a guess, then open"],
+)
+def test_a_key_stands_for_the_rows_that_were_meant(world: World, first: dict[str, Any], second: dict[str, Any]) -> None:
+    api, requests = world.api(), [body(price={"mu": 2.0}, **changes) for changes in (first, second)]
+    meant = [api.post(QUOTES, json=request).json()["request"]["rows"] for request in requests]
+    assert meant[0] != meant[1]
+    assert buy(api, requests[0], "k")[1]["request"]["rows"] == meant[0]
+    problem(api.post(RELEASES, json=requests[1], key="k"), "idempotency-key-reused", 422)
