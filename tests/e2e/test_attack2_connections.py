@@ -85,3 +85,13 @@ def test_whoever_sends_an_address_that_cannot_be_read_is_told_so(embedded_town: 
     with connect(server) as connection:
         connection.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: x\r\n\r\n")
         assert read(connection).startswith(b"HTTP/1.1 ")
+
+
+def test_a_body_that_cannot_be_read_leaves_no_traceback_in_the_log(embedded_town: Town) -> None:
+    """Who answers without reading a body writes after `refuse` has written the end: 25 lines for a packet."""
+    server = serve(embedded_town)
+    with connect(server) as connection:
+        connection.sendall(GET + b"Transfer-Encoding: chunked\r\n\r\nz\r\n")
+        assert b" 400 " in read(connection)
+    assert is_served(server)
+    assert "Traceback" not in server.process.text
