@@ -98,3 +98,16 @@ def test_the_anchors_folder_is_copied_under_two_servers_and_no_job_of_a_living_o
         worker.join()
     assert told[0].status_code == 201, describe(told[0])
     assert town.look("lively").of_kind("void") == []
+
+
+def test_a_server_ends_in_order_where_its_anchor_cannot_be_read(embedded_doomed_town: Town) -> None:
+    """`Workshop.stop` catches what the database raises, and not the `Problem` that a unit of work makes of the rest."""
+    town = embedded_doomed_town
+    path = f"{town.open_account('stopped', row_capacity=20_000_000)}/releases"
+    server, anchor = town.serve(CURATOR_LEASE_S="3600"), town.world.settings.anchor_folder
+    with town.call(server) as caller:
+        assert caller.post(path, ball(), "the-key").status_code == 202
+    (anchor / "checkpoints").rename(anchor / "aside")
+    (anchor / "checkpoints").mkdir()
+    server.terminate()
+    assert "Traceback" not in server.process.text
