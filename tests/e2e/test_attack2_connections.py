@@ -1,9 +1,11 @@
 """Red tests: what somebody without a token can still do with connections."""
 
 import json
+import os
 import socket
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from patience import scaled
@@ -95,3 +97,37 @@ def test_a_body_that_cannot_be_read_leaves_no_traceback_in_the_log(embedded_town
         assert b" 400 " in read(connection)
     assert is_served(server)
     assert "Traceback" not in server.process.text
+
+
+def test_connections_whose_answers_lie_unread_are_never_more_than_may_be(embedded_town: Town) -> None:
+    """Who is chosen to go has an answer to get rid of: it stays, is chosen again for each newcomer, and nobody goes."""
+    most, document = 8, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    server = embedded_town.serve_to(embedded_town.folder / "log", "info", CURATOR_CONNECTIONS_MAX=str(most))
+
+    def sockets() -> int:
+        links = Path(f"/proc/{server.process.pid}/fd")
+        return sum(os.readlink(link).startswith("socket:") for link in links.iterdir() if link.is_symlink())
+
+    def ask(connection: socket.socket, count: int) -> int:
+        """Ask until nothing more is answered: the kernels are full, and so is the server's own store."""
+        begin = server.process.text.count("openapi")
+        for i in range(count):
+            connection.sendall(document)
+            end = time.monotonic() + 0.25
+            while (answered := server.process.text.count("openapi") - begin) <= i and time.monotonic() < end:
+                time.sleep(0.001)
+            if answered <= i:
+                return i
+        return count
+
+    before = sockets()
+    with connect(server, SO_RCVBUF=4096) as connection:
+        enough = ask(connection, 1000)
+    time.sleep(0.5)
+    with ExitStack() as stack:
+        for i in range(3 * most):
+            guest = stack.enter_context(connect(server, SO_RCVBUF=4096))
+            ask(guest, enough)
+            if i == most - 1:
+                time.sleep(1.3)  # a sweep has seen them
+        assert sockets() - before <= most + 1
