@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from analyst_client._wire import Fields
+from analyst_client.errors import ServiceError
 
 KIND = "selection"
 
@@ -24,7 +25,15 @@ def wrap(text: str, features: Sequence[str], targets: Sequence[str]) -> str:
 
 
 def unwrap(body: Fields) -> Selection | None:
-    """Read what `wrap` wrote; None for any other text."""
+    """Read what `wrap` wrote; None for any other text.
+
+    Raises
+    ------
+    ServiceError
+        When it says more or less than `wrap` writes: nobody signed what stands beside the whole.
+    """
     if body.members.get("kind") != KIND:
         return None
+    if body.members.keys() != {"kind", *Selection._fields[1:], "of"}:
+        raise ServiceError("malformed answer: a part states its features, its targets and its whole, and nothing else")
     return Selection(body.text("of"), body.texts("features"), body.texts("targets"))

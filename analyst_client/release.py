@@ -132,13 +132,16 @@ class Release(Shown):
 
     @property
     def longest_squared(self) -> int:
-        """The squared norm of the longest possible row, in scaled units: 1 for the constant and for each column."""
-        return len({term.column for term in self.terms})
+        """The squared norm of the longest possible row that was weighted, in scaled units.
+
+        1 for the constant and for each column; rows of a part were weighted as rows of the whole.
+        """
+        return len({term.column for term in (self.selected_from or self).terms})
 
     @property
-    def weighs_rows(self) -> bool:
-        """Whether a row may count for less than another, because it is longer than the norm."""
-        return self.norm is not None and self.norm**2 < self.longest_squared
+    def weights_rows(self) -> bool:
+        """Whether a row may count for less than another: under ``"ball"``, unless no row is longer than its norm."""
+        return self.row_map == "ball" and (self.norm is None or self.norm**2 < self.longest_squared)
 
     @property
     def people(self) -> tuple[str, str] | None:
@@ -151,15 +154,6 @@ class Release(Shown):
     def is_public(self) -> bool:
         """Whether it was made of rows that the analyst owns, see `from_public`."""
         return self.request.get("public") is True
-
-    @property
-    def weights_rows(self) -> bool:
-        """Whether rows may count for less than 1: under ``"ball"``, unless no row can reach its norm."""
-        if self.row_map != "ball":
-            return False
-        norm = self.request["rows"].get("norm")
-        columns = (self.selected_from or self).features  # each adds at most 1 to the square of a row's norm
-        return not (isinstance(norm, int | float) and norm**2 >= 1.0 + len(columns))
 
     @property
     def weights_target(self) -> bool:

@@ -104,13 +104,33 @@ def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
         body = parse_json(text)
         if not isinstance(body, dict):
             return Verification("unverifiable", ("not a release: the file holds no JSON object",))
-        if (part := unwrap(Fields(body))) is not None:  # the whole is checked; the part is cut out of it on reading
-            return verify_text(part.text, keys)
+        if (part := unwrap(Fields(body))) is not None:
+            return verify_part(text, part.text, keys)
         return verify_body(text, body, keys)
     except ServiceError as error:
         return Verification("unverifiable", (str(error),))
     except RecursionError:
         return Verification("unverifiable", ("not a release: it is nested too deeply",))
+
+
+def verify_part(text: str, whole: str, keys: TrustedKeys | None) -> Verification:
+    """Check a saved part: the whole that it is cut out of, and that it can be cut out of it.
+
+    Raises
+    ------
+    ServiceError
+        When the whole is no release.
+    """
+    from analyst_client.release import Release  # noqa: PLC0415 -- a release verifies itself
+
+    outcome = verify_text(whole, keys)
+    if not outcome:
+        return outcome
+    try:
+        Release.from_text(text)
+    except ValueError as error:
+        return replace(outcome, verdict="inconsistent", reasons=(f"no part of its release: {error}",))
+    return outcome
 
 
 def verify_body(text: str, body: dict[str, Any], keys: TrustedKeys | None) -> Verification:

@@ -36,9 +36,8 @@ from curator_service.identity.repository import Principal
 from curator_service.ledger.models import LedgerEntryRow
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import catalogue
 from curator_service.releases.listings import SUMMARY, Listing, about_answer
-from curator_service.releases.models import ColumnHoldersRow, ListingRow, ReleaseRow
+from curator_service.releases.models import CHUNK, ColumnHoldersRow, ListingRow, ReleaseRow
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.schemas import ReleaseRequest
 
@@ -104,7 +103,7 @@ def fill(curator: Curator, count: int, wide: int) -> None:
             entries = [entry | {"population": "stock", "sequence": row["sequence"]} for row, _, _ in rows]
             store(connection, dataset, entries, [(row, answer) for row, answer, _ in rows])
             for row, _answer, names in rows:
-                chunk, place = divmod(row["sequence"], catalogue.CHUNK)
+                chunk, place = divmod(row["sequence"], CHUNK)
                 for name in names:
                     bits[name, chunk] = bits.get((name, chunk), 0) | 1 << place
         held = [

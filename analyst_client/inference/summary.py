@@ -19,6 +19,7 @@ from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
+from analyst_client.release import Release
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -233,9 +234,14 @@ def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
     )
 
 
+def weighted_releases(results: TargetResults) -> list[Release]:
+    """Return the releases whose curators gave less weight to long rows."""
+    return [site.release for site in results.equations.sites if site.release.weights_rows]
+
+
 def weight_notes(results: TargetResults) -> list[str]:
     """Return what the coefficients are of, where some curator gave less weight to long rows."""
-    norms = [site.release.norm or 0.0 for site in results.equations.sites if site.release.weighs_rows]
+    norms = [r.norm for r in weighted_releases(results) if r.norm is not None]
     if not norms:
         return []
     return [
@@ -247,10 +253,7 @@ def weight_notes(results: TargetResults) -> list[str]:
 
 def weight_warnings(results: TargetResults) -> list[str]:
     """Return what to say where the weights of rows may move coefficients further than the noise does."""
-    small = any(
-        site.release.weighs_rows and (site.release.norm or 0.0) ** 2 < SMALL_SHARE * site.release.longest_squared
-        for site in results.equations.sites
-    )
+    small = any(r.norm is not None and r.norm**2 < SMALL_SHARE * r.longest_squared for r in weighted_releases(results))
     if not small or np.min(results.privacy_share) >= NOISE_DOMINATES:
         return []
     return [

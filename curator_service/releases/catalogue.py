@@ -1,6 +1,7 @@
 """Queries of the library's catalogue: listings, which releases hold a column, and how much each analyst has stored."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,6 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.datasets.repository import Dataset
 from curator_service.db import Statement
+from curator_service.ledger.book import Contradiction
 from curator_service.releases.listings import (
     NOISE_NAMES,
     SUMMARY,
@@ -21,16 +23,15 @@ from curator_service.releases.listings import (
     listing_of,
     statistic_of,
 )
-from curator_service.releases.models import AnswerSpaceRow, ColumnHoldersRow, ListingRow
+from curator_service.releases.models import CHUNK, AnswerSpaceRow, ColumnHoldersRow, ListingRow
 from curator_service.releases.repository import StoredRelease
 
-CHUNK = 8192
-"""Sequences of one row of `column_holders`."""
 NAMED = 32
 """Columns, or sequences, that one statement names."""
 _DECIDING = 8
 """Of more columns so many decide who may hold them all."""
 FIRST_PAGE, _PAGE = 50, 250
+_DIGITS = re.compile(f"[0-9a-f]{{1,{CHUNK // 4}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,8 @@ def _named(values: Sequence[object], count: int = NAMED) -> dict[str, object]:
 @lru_cache(maxsize=1024)
 def _bits(text: str) -> int:
     """Read the bits of a chunk; those of a full one never change, and reading the digits costs more than the query."""
+    if _DIGITS.fullmatch(text) is None:
+        raise Contradiction("the catalogue has bits that are not those of a chunk")
     return int(text, 16)
 
 
@@ -302,7 +305,10 @@ def is_listed(connection: Connection, dataset: Dataset, principal_id: str, relea
         return False
     chunk, place = divmod(release.sequence, CHUNK)
     names = [*own["request"]["features"], *own["request"]["targets"]] if values["shelf"] else []
-    held = _bits_of_chunk(connection, values["collection"], chunk, names)
+    try:
+        held = _bits_of_chunk(connection, values["collection"], chunk, names)
+    except Contradiction:
+        return False
     return all(held.get(name, 0) >> place & 1 for name in names)
 
 
@@ -328,7 +334,7 @@ def _bits_of_chunk(connection: Connection, collection: str, chunk: int, names: S
     for start in range(0, len(names), NAMED):
         batch = _named(names[start : start + NAMED])
         rows = _HOLDERS_OF_CHUNK.all(connection, collection=collection, chunk=chunk, **batch)
-        held |= {name: int(bits, 16) for name, bits in rows}
+        held |= {name: _bits(bits) for name, bits in rows}
     return held
 
 

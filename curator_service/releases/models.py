@@ -1,9 +1,22 @@
 """Tables of releases."""
 
-from sqlalchemy import BigInteger, Double, ForeignKey, ForeignKeyConstraint, Index, String, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    String,
+    Text,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.db import Base
+
+CHUNK = 8192
+"""Sequences of one row of `column_holders`, four to a digit; the migration has the same number."""
 
 
 class ReleaseRow(Base):
@@ -57,6 +70,11 @@ class ColumnHoldersRow(Base):
     """Which releases of a collection hold a column: a bit for each sequence of a chunk, as hexadecimal digits."""
 
     __tablename__ = "column_holders"
+    __table_args__ = (
+        CheckConstraint(
+            f"length(bits) BETWEEN 1 AND {CHUNK // 4} AND ltrim(bits, '0123456789abcdef') = ''", name="digits"
+        ),
+    )
 
     collection: Mapped[str] = mapped_column(String(80), primary_key=True)
     name: Mapped[str] = mapped_column(String(63), primary_key=True)

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,7 +15,7 @@ from curator_service.db import Database
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger import reservations
-from curator_service.ledger.book import Payer
+from curator_service.ledger.book import Contradiction, Payer
 from curator_service.ledger.guard import LedgerUnverified, unverified
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.reservations import Reservation
@@ -93,9 +95,10 @@ class ReleaseService:
             assert population is not None
             rooms = find_rooms(connection, population, purchase.payer)
             search = Search(connection, prepared, analyst.id)
-            stored = None if prepared.request.fresh else search.find_exact()
-            source = search.find_source() if stored is None and not prepared.request.fresh else None
-            offers = search.list_offers() if stored is None and source is None else []
+            with self._sealing():
+                stored = None if prepared.request.fresh else search.find_exact()
+                source = search.find_source() if stored is None and not prepared.request.fresh else None
+                offers = search.list_offers() if stored is None and source is None else []
             space_left = self._space_left(connection, purchase)
         return {
             "dataset": prepared.dataset.name,
@@ -252,7 +255,8 @@ class ReleaseService:
         search = Search(connection, purchase.prepared, purchase.analyst.id)
         found, kind = search.find_exact(), AnswerKind.STORED
         if found is None:
-            found, kind = search.find_source(), AnswerKind.DERIVED
+            with self._sealing():
+                found, kind = search.find_source(), AnswerKind.DERIVED
         if found is None:
             return None
         release = repository.find_release(connection, found)
@@ -306,6 +310,14 @@ class ReleaseService:
         is_of_dataset = (facts["dataset"], facts["snapshot"]) == (dataset.name, dataset.commitment)
         if not (is_own and is_of_dataset and answers(prepared, purchase.analyst.id, found.answer, exactly=exactly)):
             raise self._contradiction(f"the release {found.id} is not the answer that the catalogue lists")
+
+    @contextmanager
+    def _sealing(self) -> Iterator[None]:
+        """Seal the curator where the catalogue is not one that it wrote."""
+        try:
+            yield
+        except Contradiction as found:
+            raise self._contradiction(str(found)) from None
 
     def _contradiction(self, reason: str) -> LedgerUnverified:
         self.ledger.guard.seal(reason)

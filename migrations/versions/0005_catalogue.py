@@ -12,6 +12,9 @@ import sqlalchemy as sa
 from alembic import op
 from pydantic_core import to_json
 
+# Rows of before are listed by the functions that list new ones. So what they say of a stored answer must never change:
+# hashes and loudness by which the catalogue finds it, `NOISE_NAMES` in order, and `SUMMARY`. Whoever changes one copies
+# what it is now into this file, and lists every release anew in a revision of its own.
 from curator_service.releases.listings import (
     NOISE_NAMES,
     SUMMARY,
@@ -28,6 +31,7 @@ depends_on = None
 
 ROLE = "curator_service"
 CHUNK = 8192
+_DIGITS = CHUNK // 4
 _PAGE = 8
 
 
@@ -53,6 +57,10 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=63), nullable=False),
         sa.Column("chunk", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("bits", sa.Text(), nullable=False),
+        sa.CheckConstraint(
+            f"length(bits) BETWEEN 1 AND {_DIGITS} AND ltrim(bits, '0123456789abcdef') = ''",
+            name=op.f("ck_column_holders_digits"),
+        ),
         sa.PrimaryKeyConstraint("collection", "name", "chunk", name=op.f("pk_column_holders")),
     )
     space = op.create_table(
@@ -89,7 +97,8 @@ def upgrade() -> None:
         "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
     )
     # A release that is once found by its columns is found for ever: nobody can hide one, so that it is bought again.
-    bits = "('x' || lpad({}.bits, 2048, '0'))::bit(8192)"
+    # `lpad` cuts what is longer, and the table's CHECK refuses it.
+    bits = f"('x' || lpad({{}}.bits, {_DIGITS}, '0'))::bit({CHUNK})"
     new, old = bits.format("NEW"), bits.format("OLD")
     op.execute(
         "CREATE FUNCTION column_holders_grow() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS "

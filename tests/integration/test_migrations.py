@@ -15,6 +15,7 @@ from support import World, body, open_world
 
 from curator_service.db import Base, Database, migrations_dir
 from curator_service.identity.policy import Role
+from curator_service.releases.models import CHUNK
 
 RELEASES = "/v1/datasets/cohort/releases"
 
@@ -46,6 +47,24 @@ def test_check_constraints_have_the_names_of_the_models(both: World) -> None:
     assert expected["populations"] == {"ck_populations_within_limit", "ck_populations_amounts_not_negative"}
     assert expected["shares"] == {"ck_shares_within_limit", "ck_shares_amounts_not_negative"}
     assert expected["reservations"] == {"ck_reservations_drawn_within"}
+    assert expected["column_holders"] == {"ck_column_holders_digits"}
+
+
+def test_a_chunk_of_the_tables_is_a_chunk_of_the_models(both: World) -> None:
+    """Longer bits, or none, would hide releases: on PostgreSQL the trigger compares as many as a chunk has."""
+    digits = CHUNK // 4
+    both.sql(f"INSERT INTO column_holders VALUES ('c', 'n', 0, '8{'0' * (digits - 1)}')")
+    for bits in (f"1{'0' * digits}", "", "0x1", "-1", "F", "1 ", "1_1"):
+        for act in (
+            f"INSERT INTO column_holders VALUES ('c', 'n', 1, '{bits}')",
+            f"UPDATE column_holders SET bits = '{bits}'",
+        ):
+            with pytest.raises(Exception, match=r"(?i)check|only grows|hexadecimal"):
+                both.sql(act)
+    if both.curator.database.engine.dialect.name == "postgresql":
+        with pytest.raises(Exception, match="only grows"):
+            both.sql(f"UPDATE column_holders SET bits = '7{'f' * (digits - 1)}'")
+    both.sql(f"UPDATE column_holders SET bits = '{'f' * digits}'")
 
 
 def test_upgrading_twice_changes_nothing(both: World) -> None:

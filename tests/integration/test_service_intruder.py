@@ -166,8 +166,15 @@ def test_a_true_answer_is_not_served_for_what_it_is_not(
         "DELETE FROM column_holders",
         "UPDATE column_holders SET bits = '0'",
         "UPDATE column_holders SET bits = substr(bits, 2)",
+        "UPDATE column_holders SET bits = bits || repeat('0', 2048)",
+        "UPDATE column_holders SET bits = '8' || lpad(bits, 2047, '0'); UPDATE column_holders SET bits = bits || '0'",
+        "UPDATE column_holders SET bits = upper(bits) || 'F'",
+        "UPDATE column_holders SET bits = ' ' || bits",
         "UPDATE column_holders SET name = 'hidden'",
         "UPDATE column_holders SET chunk = chunk + 1",
+        "INSERT INTO column_holders SELECT collection, name, 1, '' FROM column_holders",
+        "INSERT INTO column_holders SELECT collection, name, 1, '0x1' FROM column_holders",
+        "INSERT INTO column_holders SELECT collection, name, 1, repeat('1', 2049) FROM column_holders",
         "INSERT INTO release_listings SELECT * FROM release_listings",
     ],
 )
@@ -180,6 +187,36 @@ def test_nobody_hides_a_stored_release_so_that_it_is_bought_again(town: World, a
     assert api.post(RELEASES, json=box(features=["age"], price={"mu": 0.01}), key="k").headers["curator-answer"] == (
         "derived"
     )
+
+
+@pytest.mark.parametrize("bits", ["'8' || lpad(bits, 2047, '0')", "repeat('f', 2048)"])
+def test_bits_of_releases_that_there_are_not_hide_none(town: World, bits: str) -> None:
+    api = town.api()
+    assert api.post(RELEASES, json=box(price={"mu": 0.03}), key="one").status_code == 201
+    spent = town.account().posted
+    intrude(town, f"UPDATE column_holders SET bits = {bits}")
+    answer = api.post(RELEASES, json=box(features=["age"], price={"mu": 0.01}), key="two")
+    assert answer.headers["curator-answer"] == "derived"
+    assert town.account().posted == spent
+
+
+@pytest.mark.parametrize("bits", ["bits || repeat('0', 2048)", "''", "'-1'", "'0x' || bits"])
+def test_bits_that_are_not_those_of_a_chunk_seal_the_curator(town: World, bits: str) -> None:
+    api = town.api()
+    assert api.post(RELEASES, json=box(price={"mu": 0.03}), key="one").status_code == 201
+    # As the owner: the service itself can write none.
+    town.sql(
+        "ALTER TABLE column_holders DROP CONSTRAINT ck_column_holders_digits",
+        "ALTER TABLE column_holders DISABLE TRIGGER USER",
+        f"UPDATE column_holders SET bits = {bits}",
+    )
+    assert town.unbacked()
+    block = box(features=["age"], price={"mu": 0.01})
+    spent = town.account().posted
+    problem(api.post(QUOTES, json=block), "ledger-unverified", 503)
+    problem(api.post(RELEASES, json=block, key="two"), "ledger-unverified", 503)
+    problem(api.post(RELEASES, json=box(fresh=True), key="three"), "ledger-unverified", 503)
+    assert town.account().posted == spent
 
 
 def test_an_invented_reconciliation_saves_nobody_a_write_off(town: World, tmp_path: Path, postgres_server: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from client_examples import FIRST, RELEASE_TEXT, Curator, ask, compact, release_body
+from client_examples import FIRST, RECEIPT, RELEASE_TEXT, Curator, ask, compact, release_body
 from client_examples import released as released_text
 from numpy.typing import NDArray
 
@@ -25,7 +25,7 @@ from analyst_client import (
     Release,
     ServiceError,
 )
-from analyst_client.verify import main
+from analyst_client.verify import main, verify_text
 
 ROOT = Path(__file__).resolve().parents[3]
 FLCHAIN = ROOT / "analyst_client" / "tutorial" / "release.json"
@@ -259,6 +259,34 @@ def test_a_curator_answers_with_no_part() -> None:
 def test_numbers_of_a_part_are_cut_out_anew_and_never_stored() -> None:
     members = json.loads(Release.from_text(RELEASE_TEXT).select(["sex"]).text)
     assert members == {"kind": "selection", "features": ["sex"], "targets": ["kappa"], "of": RELEASE_TEXT}
+
+
+KEYS = {FIRST.key_id: FIRST.raw}
+PART = json.loads(Release.from_text(RELEASE_TEXT).select(["sex"]).text)
+INVENTED = {"id": "rel_0", "statistics": {"xtx": {"values": [1.0]}}, "noise": {"sd": {"xtx_diagonal": 0.0}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "reason"),
+    [
+        (compact(PART | INVENTED), "unverifiable", "nothing else"),
+        (compact(PART | {"receipt": RECEIPT} | INVENTED), "unverifiable", "nothing else"),
+        (compact({**json.loads(RELEASE_TEXT), **INVENTED, **PART}), "unverifiable", "nothing else"),
+        (compact({name: PART[name] for name in ("kind", "of")}), "unverifiable", "nothing else"),
+        (compact(PART | {"of": compact(RECEIPT)}), "unverifiable", "kind"),
+        (compact(PART | {"of": "[]"}), "unverifiable", "no JSON object"),
+        (compact(PART | {"features": ["nothing"]}), "inconsistent", "no feature 'nothing'"),
+        (compact(PART | {"targets": ["nothing"]}), "inconsistent", "no target 'nothing'"),
+        (compact(PART | {"features": ["kappa"]}), "inconsistent", "released as a target"),
+    ],
+)
+def test_a_part_that_states_more_or_nothing_is_not_verified(text: str, verdict: str, reason: str) -> None:
+    """`Release` reads the signed whole, or nothing at all: whoever reads the file otherwise reads unsigned numbers."""
+    outcome = verify_text(text, KEYS)
+    assert outcome.verdict == verdict
+    assert reason in " ".join(outcome.reasons)
+    with pytest.raises((ServiceError, ValueError)):
+        Release.from_text(text)
 
 
 # What it is then about

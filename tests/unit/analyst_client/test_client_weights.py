@@ -106,3 +106,29 @@ def shrunk(norm: float | None, noise: float) -> Release:
     return Release.from_arrays(
         (A + A.T) / 2.0, xty, y**2 @ w**2, features=columns, targets=targets, noise=noise, norm=norm
     )
+
+
+def ball_of_seven() -> Release:
+    """Return a release of a constant and six columns: rows as long as √7, shrunk to 1.8."""
+    norm = 1.8
+    generator = np.random.default_rng(5)
+    X = np.column_stack([np.ones(4000), generator.uniform(-1, 1, (4000, 6))])
+    y = X @ [0.1, 0.3, -0.2, 0.1, 0.0, 0.2, -0.1] + 0.2 * generator.standard_normal(4000)
+    w = np.minimum(1.0, norm / np.linalg.norm(X, axis=1))
+    Z, y = X * w[:, np.newaxis], y * w
+    columns: list[str | Column] = [Column.numeric(f"x{j}", -1, 1) for j in range(6)]
+    targets: list[str | Column] = [Column.numeric("y", -1, 1)]
+    return Release.from_arrays(Z.T @ Z, Z.T @ y, y @ y, features=columns, targets=targets, norm=norm)
+
+
+def test_a_part_weights_rows_where_its_whole_does() -> None:
+    whole = ball_of_seven()
+    part = whole.select(["x0", "x1"])
+    assert whole.weights_rows
+    assert part.weights_rows
+
+
+def test_the_summary_of_a_part_says_what_weights_do_to_standard_errors() -> None:
+    whole, said = ball_of_seven(), "standard errors are upper bounds"
+    assert said in " ".join(str(OLS().fit(whole).summary()).split())
+    assert said in " ".join(str(OLS().fit(whole, features=["x0", "x1"]).summary()).split())
