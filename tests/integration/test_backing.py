@@ -46,7 +46,7 @@ def rewrite(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[dict[s
 
 def test_blocks_of_any_kind_are_backed(world: World) -> None:
     derive(world)
-    derive(world, NARROW | {"features": ["sex"], "targets": [], "statistics": ["xtx"]}, key="features")
+    derive(world, NARROW | {"features": ["sex"], "statistics": ["xty"]}, key="products")
     derive(world, NARROW | {"features": ["ward"], "targets": ["dose", "kappa"]}, key="levels")
     assert world.unbacked() == []
 
