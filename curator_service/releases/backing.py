@@ -15,8 +15,16 @@ from curator_service.ledger.repository import find_population, iterate_entries
 from curator_service.privacy.accountant import Accountant
 from curator_service.problems import RequestInvalid
 from curator_service.releases import catalogue, repository
+from curator_service.releases.library import is_block
+from curator_service.releases.listings import listing_of
 from curator_service.releases.preparation import derive_stated
-from curator_service.releases.rendering import Stated, account_again, agrees_with_charge, answer_digest
+from curator_service.releases.rendering import (
+    Stated,
+    account_again,
+    agrees_with_charge,
+    answer_digest,
+    holds_what_is_asked,
+)
 from curator_service.releases.repository import StoredRelease
 from curator_service.releases.schemas import ReleaseRequest
 
@@ -36,24 +44,29 @@ class Unbacked:
 def find_unbacked(database: Database, datasets: DatasetService, population: str) -> list[Unbacked]:
     """Return what is stored and differs from what the population's chain says of it, by sequence.
 
-    Ids of releases; where the library would not find one as it is, ``the listing of ID``; entries whose release is
-    gone, as ``sequence N``; charges of another amount than their own mechanism costs, as ``the cost of sequence N``;
-    charges that state another sensitivity than follows from manifest and request, as ``the sensitivities of sequence
-    N``; charges for a dataset that the chain had not registered by then, as ``the dataset of sequence N``; last,
-    datasets whose manifest or snapshot is not the registered one, as ``dataset NAME``, and those whose stored rows or
-    sums are not the registered ones, or are gone, as ``the rows of dataset NAME``.
+    Ids of releases that are not the answer that their entry states, or hold anything but what their request does; where
+    a block is not cut out of the release that its entry names, ``the source of ID``; where the library would not find
+    one as it is, ``the listing of ID``; entries whose release is gone, as ``sequence N``; charges of another amount
+    than their own mechanism costs, as ``the cost of sequence N``; charges that state another sensitivity than follows
+    from manifest and request, as ``the sensitivities of sequence N``; charges for a dataset that the chain had not
+    registered by then, as ``the dataset of sequence N``; last, datasets whose manifest or snapshot is not the
+    registered one, as ``dataset NAME``, and those whose stored rows or sums are not the registered ones, or are gone,
+    as ``the rows of dataset NAME``.
     """
     bad: list[Unbacked] = []
     known = {dataset.id: dataset for dataset in datasets.list_all()}
     sensitivities = _Sensitivities(known)
     with database.snapshot() as connection:
+        blocks = _Blocks(connection)
         answered, registered = _read_chain(connection, population, bad)
         for release in repository.iterate_population(connection, population):
             facts = answered.pop(release.sequence, {"release": None})
             dataset = known.get(release.dataset_id)
             answer = _read(release.answer) if _is_stated(release, facts) else {}
-            if dataset is None or not _is_backed(answer, facts, dataset.name):
+            if dataset is None or not _is_backed(answer, facts, dataset):
                 bad.append(Unbacked(release.id, release.sequence))
+            elif facts["kind"] == "derive" and not blocks.agree(dataset, answer, facts):
+                bad.append(Unbacked(f"the source of {release.id}", release.sequence))
             elif not catalogue.is_listed(connection, dataset, facts["actor"], release):
                 bad.append(Unbacked(f"the listing of {release.id}", release.sequence))
             elif facts["kind"] == "charge" and not sensitivities.agree(dataset.id, answer, facts):
@@ -113,6 +126,35 @@ class _Sensitivities:
         return Stated.of(*derive_stated(self._known[dataset_id], request))
 
 
+class _Blocks:
+    """What is cut out of stored releases: cut again. Those of one source often follow one another."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._find = lru_cache(maxsize=4)(self._find_source)
+
+    def agree(self, dataset: Dataset, answer: dict[str, Any], facts: dict[str, Any]) -> bool:
+        """Tell whether a block is what is cut out of the charged release that its entry names, and answers may be."""
+        try:
+            source, charged = self._find(facts["source"])
+            return (
+                answer["derived_from"] == facts["source"]
+                and charged["kind"] == "charge"
+                and all(charged[name] == facts[name] for name in ("dataset", "snapshot"))
+                and charged["sequence"] < facts["sequence"]
+                and is_block(dataset, answer, facts["actor"], source, charged["actor"])
+            )
+        except (ValueError, KeyError, TypeError, IndexError):
+            return False
+
+    def _find_source(self, release_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the answer of a release and what its entry says; nothing where they are not each other's."""
+        release = repository.find_release(self._connection, release_id)
+        return (
+            (_read(release.answer), json.loads(release.receipt.payload)) if release and is_stated(release) else ({}, {})
+        )
+
+
 def is_stated(release: StoredRelease) -> bool:
     """Tell whether a stored answer is the one that its entry states."""
     return _is_stated(release, json.loads(release.receipt.payload))
@@ -128,18 +170,28 @@ def _is_stated(release: StoredRelease, facts: dict[str, Any]) -> bool:
 
 def _read(answer: str) -> dict[str, Any]:
     try:
-        content = json.loads(answer)
+        content = json.loads(answer, object_pairs_hook=_read_once)
     except ValueError:
         return {}
     return content if isinstance(content, dict) else {}
 
 
-def _is_backed(answer: dict[str, Any], facts: dict[str, Any], dataset: str) -> bool:
-    return (
-        bool(answer)
-        and facts["dataset"] == dataset
-        and (facts["kind"] == "derive" or agrees_with_charge(answer, facts))
-    )
+def _read_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a member that stands twice: only the last would be looked at."""
+    if len(members := dict(pairs)) != len(pairs):
+        raise ValueError("a member stands twice")
+    return members
+
+
+def _is_backed(answer: dict[str, Any], facts: dict[str, Any], dataset: Dataset) -> bool:
+    try:
+        return (
+            facts["dataset"] == dataset.name
+            and holds_what_is_asked(answer, listing_of(dataset, answer))
+            and (facts["kind"] == "derive" or agrees_with_charge(answer, facts))
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def _is_charged_right(facts: dict[str, Any], accountant: Accountant) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from curator_service.datasets.repository import Dataset
 from curator_service.privacy.design import Term
 from curator_service.privacy.parts import Statistic
 from curator_service.releases import catalogue
@@ -24,6 +25,7 @@ from curator_service.releases.listings import (
     NOISE_NAMES,
     Listing,
     collection_of,
+    listing_of,
     listing_of_answer,
     listing_of_request,
     members_of,
@@ -149,8 +151,35 @@ def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool
     asked, collection = listing_of_request(prepared), collection_of(prepared.dataset, principal_id)
     if exactly:
         return stored.members(collection) == asked.members(collection) and _is_quiet_enough(stored.sd, asked)
-    same_rows = stored.shelf(collection) == asked.shelf(collection) and stored.derived_from is None
-    return same_rows and _answering_sd(asked, stored) is not None
+    return stored.shelf(collection) == asked.shelf(collection) and _is_source(stored, asked)
+
+
+def is_block(dataset: Dataset, block: Mapping[str, Any], reader: str, source: Mapping[str, Any], buyer: str) -> bool:
+    """Tell whether an answer is cut out of another one: values, standard deviations and distribution, exactly.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    block : mapping
+        The answer, read; its columns stand in whatever order it states.
+    reader : str
+        The principal who was given the block.
+    source : mapping
+        The answer that it says that it is cut out of, read.
+    buyer : str
+        The principal who bought the source.
+    """
+    asked, stored = listing_of(dataset, block), listing_of(dataset, source)
+    same_rows = asked.shelf(collection_of(dataset, reader)) == stored.shelf(collection_of(dataset, buyer))
+    if not (same_rows and _is_source(stored, asked)):
+        return False
+    held = {name: part["values"] for name, part in block["statistics"].items()}
+    return _cut(asked, stored, source["statistics"]) == (held, asked.sd, asked.distribution)
+
+
+def _is_source(stored: Listing, asked: Listing) -> bool:
+    """Tell whether what is asked can be cut out of a stored answer of its shelf, with no more noise than asked."""
+    return stored.derived_from is None and _answering_sd(asked, stored) is not None
 
 
 def derive_statistics(
@@ -163,10 +192,15 @@ def derive_statistics(
     tuple of (dict, dict, str)
         Values by statistic, standard deviations, and the distribution of the noise.
     """
-    stored, asked = listing_of_answer(prepared.dataset, source.answer), listing_of_request(prepared)
+    answer = json.loads(source.answer)
+    return _cut(listing_of_request(prepared), listing_of(prepared.dataset, answer), answer["statistics"])
+
+
+def _cut(
+    asked: Listing, stored: Listing, held: Mapping[str, Any]
+) -> tuple[dict[str, list[float]], dict[str, float], str]:
     parts = _find_parts(asked, stored)
     assert parts is not None
-    held = json.loads(source.answer)["statistics"]
     places = _places(asked, stored, parts)
     values = {
         statistic.value: [held[parts[statistic].value]["values"][place] for place in places[statistic]]

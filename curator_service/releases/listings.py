@@ -91,10 +91,13 @@ class Listing:
     @property
     def design(self) -> Design:
         """The terms, in order."""
-        features, targets = (
-            tuple(self.declared[name] for name in self.request[role]) for role in ("features", "targets")
-        )
-        return make_design(features, targets, intercept=self.intercept)
+        targets = tuple(self.declared[name] for name in self.request["targets"])
+        return make_design(self.declared_features, targets, intercept=self.intercept)
+
+    @property
+    def declared_features(self) -> tuple[Column, ...]:
+        """The declarations of its features, in order."""
+        return tuple(self.declared[name] for name in self.request["features"])
 
     @property
     def columns(self) -> tuple[str, ...]:

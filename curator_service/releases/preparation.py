@@ -78,13 +78,7 @@ class Prepared:
     @property
     def answer_bytes(self) -> int:
         """How much space an answer is counted for: by declarations, and somewhat more than its text needs."""
-        terms, targets = len(self.plan.design.terms), len(self.plan.design.targets)
-        sizes = {
-            Statistic.XTX: terms * (terms + 1) // 2,
-            Statistic.XTY: terms * targets,
-            Statistic.YTY: targets,
-            Statistic.LAMBDA_MIN: 1,
-        }
+        sizes = value_counts(self.plan.design)
         return _ANSWER_BYTES + _ENTRY_BYTES * sum(sizes[part.statistic] for part in self.plan.parts)
 
     @property
@@ -96,6 +90,17 @@ class Prepared:
     def noise_sd(self) -> dict[str, float]:
         """Standard deviations of the noise in scaled units, as quotes and answers state them."""
         return stated_noise(self.plan.parts)
+
+
+def value_counts(design: Design) -> dict[Statistic, int]:
+    """Return how many numbers each statistic of a design has."""
+    terms, targets = len(design.terms), len(design.targets)
+    return {
+        Statistic.XTX: terms * (terms + 1) // 2,
+        Statistic.XTY: terms * targets,
+        Statistic.YTY: targets,
+        Statistic.LAMBDA_MIN: 1,
+    }
 
 
 def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:

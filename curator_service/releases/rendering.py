@@ -1,9 +1,11 @@
 """A release, a quote and a charge as text: what leaves, and what the ledger keeps of it."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import to_json
@@ -12,18 +14,21 @@ from curator_service.datasets.schemas import render_column
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.accountant import Accountant
-from curator_service.privacy.design import Column, Term, TermKind
+from curator_service.privacy.design import Column, Design, Term, TermKind
 from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
 from curator_service.privacy.planning import Bound
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.preparation import Prepared, stated_noise
+from curator_service.releases.listings import SUMMARY, Listing
+from curator_service.releases.preparation import Prepared, stated_noise, value_counts
 from curator_service.releases.repository import StoredRelease
+
+_MEMBERS = {*SUMMARY, "features", "terms", "targets", "statistics", "noise"}
+"""Of an answer; one that is cut out of another names that beside."""
 
 
 def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
     """Return what is known of a release before its noise is drawn: terms, noise and cost."""
-    design = prepared.plan.design
     cost = render_amount(population.accountant.spent(prepared.plan.cost, _view_delta(prepared, population)))
     if prepared.plan.pure_epsilon is not None:
         cost["pure_epsilon"] = float(prepared.plan.pure_epsilon)
@@ -31,8 +36,7 @@ def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
         "kind": "gram",
         "request": prepared.canonical,
         "features": [render_column(column) for column in prepared.features],
-        "terms": [_render_term(term, prepared.features) for term in design.terms],
-        "targets": [_render_term(term, ()) for term in design.targets],
+        **_render_terms(prepared.plan.design, prepared.features),
         "noise": _render_noise(prepared.plan.parts),
         "cost": cost | {"share_of_budget": prepared.plan.cost / population.limit},
     }
@@ -41,6 +45,13 @@ def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
 def _view_delta(prepared: Prepared, population: Population) -> float:
     stated = prepared.request.price.delta
     return population.delta if stated is None else stated
+
+
+def _render_terms(design: Design, features: tuple[Column, ...]) -> dict[str, Any]:
+    return {
+        "terms": [_render_term(term, features) for term in design.terms],
+        "targets": [_render_term(term, ()) for term in design.targets],
+    }
 
 
 def _render_term(term: Term, features: tuple[Column, ...]) -> dict[str, Any]:
@@ -74,32 +85,58 @@ def _render(
     moment: str,
     more: Mapping[str, str],
 ) -> str:
-    d, t = len(prepared.plan.design.terms), len(prepared.plan.design.targets)
-    shapes: Mapping[str, tuple[list[int], str]] = {
-        Statistic.XTX: ([d, d], "upper"),
-        Statistic.XTY: ([d, t], "full"),
-        Statistic.YTY: ([t], "full"),
-        Statistic.LAMBDA_MIN: ([], "full"),
-    }
+    frames = _render_frames(prepared.plan.design)
     answer = {
         "id": release_id,
         "dataset": prepared.dataset.name,
         "kind": description.pop("kind"),
         "created_at": moment,
         **{name: description[name] for name in ("request", "features", "terms", "targets")},
-        "statistics": {
-            name: {
-                "shape": shapes[name][0],
-                "packing": shapes[name][1],
-                "step": 1 / STEP_DENOMINATOR,
-                "values": entries,
-            }
-            for name, entries in values.items()
-        },
+        "statistics": {name: frames[name] | {"values": entries} for name, entries in values.items()},
         **{name: description[name] for name in ("noise", "cost")},
         **more,
     }
     return to_json(answer).decode()
+
+
+def _render_frames(design: Design) -> dict[str, dict[str, Any]]:
+    """Return what an answer states of each statistic beside its values."""
+    d, t = len(design.terms), len(design.targets)
+    shapes: Mapping[str, tuple[list[int], str]] = {
+        Statistic.XTX: ([d, d], "upper"),
+        Statistic.XTY: ([d, t], "full"),
+        Statistic.YTY: ([t], "full"),
+        Statistic.LAMBDA_MIN: ([], "full"),
+    }
+    return {
+        name: {"shape": shape, "packing": packing, "step": 1 / STEP_DENOMINATOR}
+        for name, (shape, packing) in shapes.items()
+    }
+
+
+def holds_what_is_asked(answer: Mapping[str, Any], listing: Listing) -> bool:
+    """Tell whether an answer has the terms and the numbers of the request that it states, and nothing else.
+
+    Parameters
+    ----------
+    answer : mapping
+        Read.
+    listing : Listing
+        What it states of itself. Its columns stand in the order of its own request, which was not always the
+        manifest's.
+    """
+    frames, counts = _render_frames(listing.design), value_counts(listing.design)
+    held = answer["statistics"]
+    return (
+        answer.keys() - {"derived_from"} == _MEMBERS
+        and {name: answer[name] for name in ("terms", "targets")}
+        == _render_terms(listing.design, listing.declared_features)
+        and [column["name"] for column in answer["features"]] == [c.name for c in listing.declared_features]
+        and held.keys() == listing.statistics
+        and all(part == frames[name] | {"values": part["values"]} for name, part in held.items())
+        and all(len(part["values"]) == counts[Statistic(name)] for name, part in held.items())
+        and all(set(map(type, part["values"])) <= {float} for part in held.values())
+    )
 
 
 def answer_digest(answer: str) -> str:
@@ -179,7 +216,12 @@ def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
     ValueError, KeyError, TypeError
         If the entry states no mechanism, or one that the accountant does not sell.
     """
-    return accountant.cost(_stated_parts(facts), _stated_curvature(facts))
+    return _account(accountant, _stated_parts(facts), _stated_curvature(facts))
+
+
+@lru_cache(maxsize=1024)
+def _account(accountant: Accountant, parts: tuple[Part, ...], curvature: Fraction | None) -> int:
+    return accountant.cost(parts, curvature)
 
 
 def agrees_with_charge(answer: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
@@ -230,8 +272,13 @@ def _stated_curvature(facts: Mapping[str, Any]) -> Fraction | None:
 
 
 def _stated_parts(facts: Mapping[str, Any]) -> tuple[Part, ...]:
+    return _read_parts(json.dumps(facts["mechanism"]))
+
+
+@lru_cache(maxsize=1024)
+def _read_parts(mechanism: str) -> tuple[Part, ...]:
     parts: list[Part] = []
-    for stated in facts["mechanism"]:
+    for stated in json.loads(mechanism):
         statistic, bound = Statistic(stated["statistic"]), Fraction(stated["sensitivity"])
         diagonal, offdiagonal = (int(scale) for scale in stated["scales"])
         copies = int(stated["copies"])

@@ -35,6 +35,7 @@ def rich(tmp_path: Path, database_url: str | None) -> Iterator[World]:
     """Return a world with a budget for many releases, once on each database."""
     with open_world(tmp_path, url=database_url, limit=Price(mu=3.0), noise=Distinct()) as world:
         yield world
+        assert world.unbacked() == []
 
 
 @pytest.fixture
@@ -42,6 +43,7 @@ def shelf(tmp_path: Path) -> Iterator[World]:
     """Return the same on the embedded database alone."""
     with open_world(tmp_path, limit=Price(mu=3.0), noise=Distinct()) as world:
         yield world
+        assert world.unbacked() == []
 
 
 @pytest.fixture
