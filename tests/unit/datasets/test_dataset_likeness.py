@@ -29,7 +29,8 @@ def register(world: World, rows: Rows | str, columns: Columns | None = None, **o
     name = options.pop("name", "new")
     population = options.pop("population", "valley")
     manifest, source = world.folder / "new.toml", world.folder / "new.csv"
-    manifest.write_text(manifest_text(name, population, columns=columns), encoding="utf-8")
+    capacity = options.pop("row_capacity", 1000)
+    manifest.write_text(manifest_text(name, population, columns=columns, row_capacity=capacity), encoding="utf-8")
     source.write_text(rows if isinstance(rows, str) else csv_text(rows), encoding="utf-8")
     curator = options.pop("curator", world.curator)
     return curator.datasets.register(manifest, source, actor="operator:test", **options)
@@ -99,6 +100,12 @@ def widened(relative: float) -> Columns:
     return [(n, k, m, (p[0], p[1] + relative * (p[1] - p[0])) if k == "numeric" else p, u) for n, k, m, p, u in COLUMNS]
 
 
+def repeated(most: int) -> Rows:
+    """Return people whose rows are there from once to so many times each."""
+    return [row for i, row in enumerate(PEOPLE) for _ in range(1 + i % most)]
+
+
+PEOPLE = make_rows(900, seed=99)
 NOISE = make_rows(len(ROWS), seed=77)
 DISGUISES: dict[str, Callable[[], tuple[Rows | str, Columns | None]]] = {
     "the same file": lambda: (ROWS, None),
@@ -132,6 +139,20 @@ DISGUISES: dict[str, Callable[[], tuple[Rows | str, Columns | None]]] = {
     "half of the rows": lambda: (ROWS[::2], None),
     "twice the rows": lambda: (ROWS + NOISE, None),
 }
+
+
+@pytest.mark.parametrize("most", [2, 8])
+def test_rows_repeated_up_to_eight_times_are_recognised(world: World, most: int) -> None:
+    register(world, PEOPLE, name="first", population="town")
+    with pytest.raises(RegistrationError, match="under the population 'town'"):
+        register(world, repeated(most), row_capacity=50_000)
+
+
+def test_rows_repeated_up_to_thirty_times_are_taken_for_other_people(world: World) -> None:
+    """As docs/privacy.md says: of rows that are there equally often there are too few to tell people by."""
+    register(world, PEOPLE, name="first", population="town")
+    register(world, repeated(30), row_capacity=50_000)
+    assert refusals(world) == []
 
 
 @pytest.mark.parametrize("name", list(DISGUISES))
@@ -247,6 +268,21 @@ def test_a_confirmation_is_of_these_very_rows_and_this_very_manifest(world: Worl
     world.curator.limits.decide(proposal, other, approve=change != "rejected")
     rows, columns = (ROWS[2:] if change == "rows" else ROWS[1:]), (COLUMNS[1:] if change == "manifest" else None)
     assert_recognised(world, rows, columns)
+
+
+def test_a_confirmation_is_about_the_population_that_was_shown(world: World) -> None:
+    """Rows that are like those of two populations take two confirmations: each names what the admins were shown."""
+    town = world.account()
+    world.curator.ledger.create_population(
+        "ridge", adjacency=town.adjacency, accountant="gdp", limit=Price(mu=1.0), delta=1e-6, actor="operator:test"
+    )
+    register(world, NOISE, name="noise", population="ridge")
+    one, other = admins(world)
+    both = ROWS + NOISE
+    for _ in range(2):
+        world.curator.limits.decide(propose(world, both, one), other, approve=True)
+    assert {entry["like"] for entry in refusals(world)} == {"town", "ridge"}
+    register(world, both)
 
 
 # --- No oracle of membership
