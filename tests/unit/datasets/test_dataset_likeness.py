@@ -260,6 +260,7 @@ def test_a_confirmation_is_about_the_population_that_was_shown(world: World) -> 
     both = ROWS + NOISE
     for _ in range(2):
         world.curator.limits.decide(propose(world, both, one), other, approve=True)
+        world.clock.moment += timedelta(seconds=1)  # proposals are listed by time
     assert {entry["like"] for entry in refusals(world)} == {"town", "ridge"}
     register(world, both)
 
