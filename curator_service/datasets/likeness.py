@@ -8,6 +8,7 @@ import base64
 import binascii
 import hmac
 import os
+from collections.abc import Iterator
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -56,8 +57,8 @@ class LikenessService:
         key_id = self._key_ids()[-1]
         repository.claim_snapshot(connection, self.key_digest(key_id, digest), population, key_id)
 
-    def find_owner(self, connection: Connection, population: str, snapshot: Snapshot) -> str | None:
-        """Return another population that has these rows, or nearly; None if none has.
+    def find_owners(self, connection: Connection, population: str, snapshot: Snapshot) -> Iterator[str]:
+        """Yield each other population that has these rows, or nearly; perhaps more than once.
 
         Nothing else is told, and the threshold has a secret part that depends on the very rows: so the answer does not
         tell whether one more person is among the registered rows.
@@ -70,18 +71,17 @@ class LikenessService:
         for key_id in repository.list_keys_of_snapshots(connection):
             for digest in (snapshot.source_digest, snapshot.values_digest):
                 owner = repository.find_owner(connection, self.key_digest(key_id, digest))
-                if owner not in {None, population}:
-                    return owner
+                if owner is not None and owner != population:
+                    yield owner
         for stored in repository.list_sketches(connection):
             if stored.population != population and self._open(stored).is_like(
                 snapshot.sketch, margin=self._margin(stored.dataset_id, snapshot)
             ):
-                return stored.population
-        return None
+                yield stored.population
 
-    def label(self, manifest_digest: str, snapshot: Snapshot) -> str:
-        """Return what two admins agree on: these very rows under this very manifest."""
-        return self.key_digest(self._key_ids()[0], f"{manifest_digest} {snapshot.lattice_digest}")[:60]
+    def label(self, manifest_digest: str, snapshot: Snapshot, owner: str) -> str:
+        """Return what two admins agree on: that these very rows, under this very manifest, are not the owner's."""
+        return self.key_digest(self._key_ids()[0], f"{manifest_digest} {snapshot.lattice_digest} {owner}")[:60]
 
     def key_digest(self, key_id: str, digest: str) -> str:
         """Return a digest under the secret of a key: HMAC-SHA256, in hexadecimal."""

@@ -89,6 +89,9 @@ _SKETCHES = Statement(
 _UNKEYED = Statement(select(UnkeyedRow.id, UnkeyedRow.content).order_by(UnkeyedRow.id))
 _COUNT_UNKEYED = Statement(select(func.count()).select_from(UnkeyedRow))
 _FORGET_UNKEYED = Statement(delete(UnkeyedRow).where(UnkeyedRow.id == bindparam("id")))
+_REGISTRATIONS_LOCK = 0x63757261746F72
+"""The number of PostgreSQL's advisory lock that a registration holds until it is committed."""
+_LOCK_REGISTRATIONS = Statement(text(f"SELECT pg_advisory_xact_lock({_REGISTRATIONS_LOCK})"))
 _LOCK_UNKEYED = Statement(text("LOCK TABLE unkeyed IN ACCESS EXCLUSIVE MODE"))
 _EMPTY_UNKEYED = Statement(text("TRUNCATE unkeyed"))
 
@@ -180,6 +183,16 @@ def forget_unkeyed(connection: Connection, ids: list[str]) -> None:
         _FORGET_UNKEYED.execute(connection, id=name)
     if on_postgres and _COUNT_UNKEYED.first(connection) == (0,):
         _EMPTY_UNKEYED.execute(connection)
+
+
+def lock_registrations(connection: Connection) -> None:
+    """Wait for the registration that is being committed, so that what is read from here on shows it.
+
+    An account's lock would not do: two registrations of the same people lock two accounts. The embedded database has
+    one writer as it is.
+    """
+    if connection.dialect.name == "postgresql":
+        _LOCK_REGISTRATIONS.execute(connection)
 
 
 def insert_dataset(connection: Connection, dataset: Dataset) -> bool:

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import Connection
+
 from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets import repository
 from curator_service.datasets.likeness import LikenessService
@@ -21,7 +23,8 @@ from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.ledger import proposals
 from curator_service.ledger.attestation import list_attested
-from curator_service.ledger.book import Registration, list_registrations, new_id
+from curator_service.ledger.book import Ledger, Registration, list_registrations, new_id
+from curator_service.ledger.entries import Receipt
 from curator_service.ledger.proposals import OPEN, ROWS, Proposal
 from curator_service.ledger.repository import find_population, iterate_kind, list_populations
 from curator_service.ledger.service import LedgerService
@@ -127,8 +130,7 @@ class DatasetService:
         with self.storage.writing():
             snapshot = self.storage.ingest(dataset_id, manifest, source, self.likeness.sketcher(), progress)
             try:
-                confirmed = self._check_people(manifest, snapshot, actor, other_people)
-                return self._publish(dataset_id, manifest, snapshot, actor, confirmed=confirmed)
+                return self._publish(dataset_id, manifest, snapshot, actor, other_people)
             except BaseException:
                 self._discard_unless_registered(dataset_id)
                 raise
@@ -140,7 +142,6 @@ class DatasetService:
                 self.storage.discard(dataset_id)
 
     def _check_registrable(self, manifest: Manifest) -> None:
-        since = timestamp(self.now() - _REFUSALS_SPAN)
         with self.database.read() as connection:
             if find_population(connection, manifest.population) is None:
                 raise RegistrationError(
@@ -149,92 +150,107 @@ class DatasetService:
                 )
             if repository.find_dataset(connection, manifest.name, granted_to=None) is not None:
                 raise RegistrationError(f"the dataset {manifest.name!r} exists")
-            refused = [
-                json.loads(entry.payload)["time"]
-                for population in list_populations(connection)
-                for entry in iterate_kind(connection, population.name, "refusal")
-            ]
+            self._check_refusals(connection)
+
+    def _check_refusals(self, connection: Connection) -> None:
+        since = timestamp(self.now() - _REFUSALS_SPAN)
+        refused = [
+            json.loads(entry.payload)["time"]
+            for population in list_populations(connection)
+            for entry in iterate_kind(connection, population.name, "refusal")
+        ]
         if sum(moment > since for moment in refused) >= REFUSALS_MAX:
             raise RegistrationError(
                 f"{REFUSALS_MAX} registrations of rows that are like another population's were refused within a day; "
                 "nothing more is compared until that is over"
             )
 
-    def _check_people(
-        self, manifest: Manifest, snapshot: Snapshot, actor: str, other_people: OtherPeople | None
-    ) -> bool:
-        """Refuse rows of people who have a budget under another name, and let the ledger say so.
-
-        Returns
-        -------
-        bool
-            Whether two admins agreed, by a signed entry, that these rows are of other people.
-        """
-        label = self.likeness.label(manifest.digest, snapshot)
-        holds = self.ledger.guard.trust.holds
-        with self.database.read() as connection:
-            owner = self.likeness.find_owner(connection, manifest.population, snapshot)
-            confirmed = list_attested(connection, manifest.population, "confirmation", holds)
-        if any(facts["rows"] == label for facts in confirmed):
-            return True
-        if owner is None:
-            return False
-        facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
-        moment = timestamp(self.now())
-        proposed = None
+    def _publish(
+        self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str, other_people: OtherPeople | None
+    ) -> Dataset:
+        """Register rows, or refuse those of people who have a budget under another name, and let the ledger say so."""
         with self.ledger.unit() as ledger:
-            if other_people is not None:
-                admin = other_people.admin.id
-                account = (manifest.population, ROWS, label, 0, 0)
-                proposed = Proposal(new_id("prp_"), *account, other_people.reason, admin, moment, OPEN)
-                proposals.insert_proposal(ledger.connection, proposed)
-                proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
-                facts |= {"proposal": proposed.id}
-            receipt = ledger.note(manifest.population, "refusal", facts | {"time": moment})
+            # Two that are registered at once do not see each other: the second one looks when the first is committed.
+            repository.lock_registrations(ledger.connection)
+            self._check_refusals(ledger.connection)
+            owner = self._find_owner(ledger.connection, manifest, snapshot)
+            if owner is None:
+                dataset, receipt = self._insert(ledger, dataset_id, manifest, snapshot, actor)
+            else:
+                proposal, receipt = self._refuse(ledger, manifest, snapshot, owner, actor, other_people)
+        if owner is None:
+            self.storage.confirm(dataset_id)
+            self.ledger.guard.let_out(receipt, just_written=True)
+            return dataset
         self.ledger.guard.let_out(receipt, just_written=True)
         log.warning("the registration of %r was refused: its rows are like those of %r", manifest.name, owner)
         said = f"the same rows, or nearly, are registered under the population {owner!r}; the same people must not get "
         said += f"a second budget: name the population {owner!r} in the manifest. "
         raise RegistrationError(
             said + "If they are other people, an admin may say so with --other-people, and another one approve"
-            if proposed is None
-            else said
-            + f"Another admin may approve {proposed.id} (`curator limits approve`); then add the dataset again"
+            if not proposal
+            else said + f"Another admin may approve {proposal} (`curator limits approve`); then add the dataset again"
         )
 
-    def _publish(
-        self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str, *, confirmed: bool
-    ) -> Dataset:
+    def _find_owner(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> str | None:
+        """Return another population of which no two admins agreed, by a signed entry, that its people are others."""
+        attested = list_attested(connection, manifest.population, "confirmation", self.ledger.guard.trust.holds)
+        confirmed = {facts["rows"] for facts in attested}
+        for owner in self.likeness.find_owners(connection, manifest.population, snapshot):
+            if self.likeness.label(manifest.digest, snapshot, owner) not in confirmed:
+                return owner
+        return None
+
+    def _refuse(
+        self,
+        ledger: Ledger,
+        manifest: Manifest,
+        snapshot: Snapshot,
+        owner: str,
+        actor: str,
+        other_people: OtherPeople | None,
+    ) -> tuple[str, Receipt]:
+        """Write a refusal, and what an admin proposes; return the proposal's id, or nothing, and the receipt."""
+        moment = timestamp(self.now())
+        facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
+        if other_people is not None:
+            admin = other_people.admin.id
+            account = (manifest.population, ROWS, self.likeness.label(manifest.digest, snapshot, owner), 0, 0)
+            proposed = Proposal(new_id("prp_"), *account, other_people.reason, admin, moment, OPEN)
+            proposals.insert_proposal(ledger.connection, proposed)
+            proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
+            facts |= {"proposal": proposed.id}
+        receipt = ledger.note(manifest.population, "refusal", facts | {"time": moment})
+        return facts.get("proposal", ""), receipt
+
+    def _insert(
+        self, ledger: Ledger, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str
+    ) -> tuple[Dataset, Receipt]:
         moment = timestamp(self.now())
         about = About(snapshot.persons, snapshot.rows, snapshot.lattice_digest, secrets.token_hex(32))
-        with self.ledger.unit() as ledger:
-            connection = ledger.connection
-            facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
-            facts |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
-            receipt = ledger.note(manifest.population, "dataset", facts)
-            population = find_population(connection, manifest.population)
-            assert population is not None
-            dataset = Dataset(
-                id=dataset_id,
-                name=manifest.name,
-                population=manifest.population,
-                adjacency=population.adjacency,
-                accountant=population.accountant,
-                manifest=manifest,
-                commitment=about.commitment,
-                created_at=moment,
-                manifest_digest=manifest.digest,
-            )
-            if not repository.insert_dataset(connection, dataset):
-                raise RegistrationError(f"the dataset {manifest.name!r} exists")
-            if not confirmed and self.likeness.find_owner(connection, manifest.population, snapshot) is not None:
-                raise RegistrationError("rows like these were registered under another population at the same time")
-            digests = [snapshot.source_digest, snapshot.values_digest]
-            self.likeness.record(connection, dataset_id, manifest.population, digests, snapshot.sketch)
-            self.storage.publish(dataset_id, about)
-        self.storage.confirm(dataset_id)
-        self.ledger.guard.let_out(receipt, just_written=True)
-        return dataset
+        connection = ledger.connection
+        facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
+        facts |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
+        receipt = ledger.note(manifest.population, "dataset", facts)
+        population = find_population(connection, manifest.population)
+        assert population is not None
+        dataset = Dataset(
+            id=dataset_id,
+            name=manifest.name,
+            population=manifest.population,
+            adjacency=population.adjacency,
+            accountant=population.accountant,
+            manifest=manifest,
+            commitment=about.commitment,
+            created_at=moment,
+            manifest_digest=manifest.digest,
+        )
+        if not repository.insert_dataset(connection, dataset):
+            raise RegistrationError(f"the dataset {manifest.name!r} exists")
+        digests = [snapshot.source_digest, snapshot.values_digest]
+        self.likeness.record(connection, dataset_id, manifest.population, digests, snapshot.sketch)
+        self.storage.publish(dataset_id, about)
+        return dataset, receipt
 
     def start(self) -> list[str]:
         """Take over what an earlier version left, remove what a killed process left, and say which rows are lost.

@@ -5,7 +5,9 @@ people at most one in e (37 %) of them are had by exactly one person as well, wh
 binomial or Poisson is 1 with that probability at most. In a copy nearly all of them are. So a sketch keeps, of each
 column and of each pair of columns, some of the values that one person alone has: those with the smallest image under a
 keyed function, so that two sketches keep the same ones. A column of few values has none, and counts for nothing. Where
-nearly every row is there m times, read "m rows" for "one person": the bound holds for any m.
+nearly every row is there m times, read "m rows" for "one person": the bound holds for any m. It does not hold for
+distinct rows: of people with few, coarse columns nearly all with one value have the same row, in every sample.
+So identical rows are not counted once, and people whose rows are repeated very unevenly are not recognised.
 
 The order of rows, of columns and of levels, names and bounds do not enter. Numbers are rounded in binary, to 20 bits of
 their fraction alone and to 8 in pairs, so that digits beyond the third hardly matter.

@@ -9,7 +9,7 @@ from curator_service.ledger.models import ProposalRow
 
 OPEN, APPROVED, REJECTED, APPLIED, SUPERSEDED = "open", "approved", "rejected", "applied", "superseded"
 ROWS = "rows"
-"""The scope of a proposal to register rows; its label is a keyed digest of them and their manifest."""
+"""Scope of a proposal to register rows; the label is a keyed digest of them, their manifest and whose they are like."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,22 @@ def test_a_confirmation_is_of_these_very_rows_and_this_very_manifest(world: Worl
     assert_recognised(world, rows, columns)
 
 
+def test_a_confirmation_is_about_the_population_that_was_shown(world: World) -> None:
+    """Rows that are like those of two populations take two confirmations: each names what the admins were shown."""
+    town = world.account()
+    world.curator.ledger.create_population(
+        "ridge", adjacency=town.adjacency, accountant="gdp", limit=Price(mu=1.0), delta=1e-6, actor="operator:test"
+    )
+    register(world, NOISE, name="noise", population="ridge")
+    one, other = admins(world)
+    both = ROWS + NOISE
+    for _ in range(2):
+        world.curator.limits.decide(propose(world, both, one), other, approve=True)
+        world.clock.moment += timedelta(seconds=1)  # proposals are listed by time
+    assert {entry["like"] for entry in refusals(world)} == {"town", "ridge"}
+    register(world, both)
+
+
 # --- No oracle of membership
 
 
@@ -393,3 +409,21 @@ def test_a_column_of_few_values_counts_for_nothing() -> None:
     ages = [source.integers(20, 90, 5000).astype(float) for _ in range(2)]
     assert not sketch([ages[0]]).is_like(sketch([ages[1]]))
     assert not sketch([ages[0]]).is_like(sketch([ages[0]]), margin=1.0)  # and cannot be recognised by itself
+
+
+@pytest.mark.parametrize(("most", "recognised"), [(2, True), (8, True), (30, False)])
+def test_rows_repeated_unevenly_are_recognised_up_to_eight_times(most: int, recognised: bool) -> None:
+    """Each row is there from once to `most` times: of 30, too few are there equally often to tell people by."""
+    source = np.random.default_rng(5)
+    table = source.normal(size=(4, 900))
+    again = np.repeat(table, source.permutation(1 + np.arange(900) % most), axis=1)
+    for secret in (b"one", b"other", b"third"):
+        assert sketch(table, secret).is_like(sketch(again, secret), margin=1.0) is recognised
+
+
+def test_identical_rows_are_not_counted_once() -> None:
+    """Of other people with coarse values nearly all with one value have the same row, and would be taken for copies."""
+    source = np.random.default_rng(6)
+    ages = [source.integers(20, 90, 5000).astype(float) for _ in range(2)]
+    one, other = (sketch([age, age // 10]) for age in ages)
+    assert not one.is_like(other)
