@@ -7,7 +7,7 @@ finds whoever takes too long, and where there are too many connections those tha
 import asyncio
 import logging
 import secrets
-from collections import Counter
+from collections import Counter, OrderedDict
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -67,8 +67,8 @@ class Crowd:
     def __init__(self, server_state: ServerState, connections_max: int) -> None:
         self.connections = server_state.connections
         self.connections_max = connections_max
-        # Those whose request is not whole yet, the longest waiting first.
-        self.waiting: dict[GuardedProtocol, None] = {}
+        # Those that nothing is being worked on for: whoever was refused, then the longest waiting first.
+        self.waiting: OrderedDict[GuardedProtocol, None] = OrderedDict()
         self._sweeping = False
         self._closed: Counter[str] = Counter()
         self._logged_at = float("-inf")
@@ -76,19 +76,26 @@ class Crowd:
     def let_in(self, newcomer: "GuardedProtocol") -> None:
         """Watch a connection; where there are too many, close another one that nothing is being worked on for.
 
-        It is the one that has waited longest for its request to be whole; or else, whose answer has lain there longest.
+        It is one that was refused; or else, that has waited longest for its request to be whole; or else, whose answer
+        has lain there longest.
         """
         if len(self.connections) > self.connections_max:
-            oldest = next(iter(self.waiting), None) or self._slowest_reader() or newcomer
-            oldest.refuse(
-                TooManyRequests("As many connections are open as may.", retry_after_s=1),
-                "there were too many",
-            )
+            self._close(next(iter(self.waiting), None) or self._slowest_reader() or newcomer)
         if not newcomer.transport.is_closing():
             self.waiting[newcomer] = None
         if not self._sweeping:
             self._sweeping = True
             newcomer.loop.call_later(SWEEP_S, self._sweep, newcomer.loop)
+
+    def _close(self, connection: "GuardedProtocol") -> None:
+        """Close a connection, and wait for nobody to read: whatever the kernel does not take now is not sent."""
+        connection.refuse(
+            TooManyRequests("As many connections are open as may.", retry_after_s=1),
+            "there were too many",
+        )
+        connection.loop.call_soon(connection.transport.abort)  # uvloop writes when this turn of the loop is over
+        self.waiting.pop(connection, None)
+        self.connections.discard(connection)
 
     def _slowest_reader(self) -> "GuardedProtocol | None":
         readers = [c for c in self.connections if isinstance(c, GuardedProtocol) and c.unread_since is not None]
@@ -146,6 +153,11 @@ class GuardedProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
+    def _is_idle(self) -> bool:
+        """Whether nothing is being worked on: a request has yet to come, or is not whole, or none is read any more."""
+        return self.transport.is_closing() or (not self._is_answering if self._in_head else not self.pipeline)
+
+    @property
     def _is_heard(self) -> bool:
         """Whether what is written now would be taken for the answer to the request that is being read."""
         if self._in_head:
@@ -166,17 +178,17 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on, within the bounds of a head and of what frames a body."""
-        room = HEAD_BYTES_MAX - self._bytes
-        if self._in_head and len(data) > room:
-            self._feed(data[:room])
-            data = data[room:]
-            if self._in_head:
+        while data:
+            room = HEAD_BYTES_MAX - self._bytes if self._in_head else HEAD_BYTES_MAX
+            if not room:
                 rule = f"The request line and the headers may have {HEAD_BYTES_MAX} bytes."
                 self.refuse(HeadTooLarge(rule), "a head was too long", linger=True)
-        self._feed(data)
-        if self._bytes > HEAD_BYTES_MAX:
-            rule = "What frames the pieces of the body is too long: send it in fewer."
-            self.refuse(BodyMalformed(rule), "a body was in too many pieces", linger=True)
+                room = len(data)
+            self._feed(data[:room])
+            data = data[room:]
+            if self._bytes > HEAD_BYTES_MAX:
+                rule = "What frames the pieces of the body is too long: send it in fewer."
+                self.refuse(BodyMalformed(rule), "a body was in too many pieces", linger=True)
 
     def _feed(self, data: bytes) -> None:
         if self._is_refused or self.transport.is_closing():
@@ -187,12 +199,12 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Go on to the body, unless too many requests were sent before an answer was read."""
-        self._in_head, self._since = False, self.loop.time()
         if len(self.pipeline) >= PIPELINED_MAX:
             self._crowd.note("too many requests were sent ahead")
             self.transport.abort()
             return
-        super().on_headers_complete()
+        super().on_headers_complete()  # raises where it cannot read the address; the head is not over then
+        self._in_head, self._since = False, self.loop.time()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body, which is not of its framing."""
@@ -204,16 +216,17 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Wait for the next head."""
-        self._in_head, self._bytes, self._discarded = True, 0, 0
-        self._crowd.waiting.pop(self, None)
+        self._in_head, self._bytes, self._discarded, self._since = True, 0, 0, self.loop.time()
+        if not self._is_idle:
+            self._crowd.waiting.pop(self, None)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next request, from now on."""
         self._since = self.loop.time()
-        if self._in_head and not self.transport.is_closing():
-            self._crowd.waiting[self] = None
         super().on_response_complete()
+        if self._is_idle and self in self.connections:
+            self._crowd.waiting[self] = None
 
     # --- Whoever takes too long
 
@@ -257,7 +270,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._is_heard:
             self.transport.abort()
             return
+        if self._is_answering:  # whoever works on it has nobody to answer any more
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self._is_refused, self._since = True, self.loop.time()
+        self._crowd.waiting[self] = None
+        self._crowd.waiting.move_to_end(self, last=False)
         self.transport.write(_render(problem))
         if linger:
             self.transport.write_eof()

@@ -1,11 +1,14 @@
 """What somebody without a token can do with connections, and that everybody else is served meanwhile."""
 
 import json
+import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count, repeat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +90,19 @@ def header(size: int) -> bytes:
     """Return a request line and headers of so many bytes."""
     begin = GET + b"Connection: close\r\nX-Long: "
     return begin + b"a" * (size - len(begin) - 4) + b"\r\n\r\n"
+
+
+def release_request(town: Town, path: str, content: bytes) -> bytes:
+    """Return a request for a release, by `the-key`."""
+    lines = [
+        f"POST {path}/releases HTTP/1.1",
+        "Host: x",
+        f"Authorization: Bearer {town.tokens['analyst-0']}",
+        "Idempotency-Key: the-key",
+        "Content-Type: application/json",
+        f"Content-Length: {len(content)}",
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
 
 @pytest.mark.parametrize("piece", [1 << 20, 4096, 997], ids=["at once", "in pages", "in small pieces"])
@@ -242,17 +258,8 @@ def test_requests_sent_ahead_are_answered_in_order_and_are_bounded(embedded_town
 def test_a_request_whose_sender_says_no_more_is_charged_once_and_answered_by_its_key(embedded_town: Town) -> None:
     path = embedded_town.open_account("half")
     server = serve(embedded_town)
-    content, token = json.dumps(box()).encode(), embedded_town.tokens["analyst-0"]
-    lines = [
-        f"POST {path}/releases HTTP/1.1",
-        "Host: x",
-        f"Authorization: Bearer {token}",
-        "Idempotency-Key: the-key",
-        "Content-Type: application/json",
-        f"Content-Length: {len(content)}",
-    ]
     with connect(server) as connection:
-        connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
+        connection.sendall(release_request(embedded_town, path, json.dumps(box()).encode()))
         connection.shutdown(socket.SHUT_WR)
         read(connection)
     with embedded_town.call(server) as caller:
@@ -283,3 +290,106 @@ def test_a_server_that_is_asked_to_end_waits_for_no_stranger(embedded_town: Town
         server.terminate()
         if what == "half a body":
             assert refusal(read(connection)) == (503, "busy")
+
+
+def test_idle_connections_make_room_also_when_their_last_body_came_after_its_answer(embedded_town: Town) -> None:
+    most = 8
+    server = serve(embedded_town, connections_max=most, HEAD_S=60)
+    with ExitStack() as stack:
+        for _ in range(most):
+            connection = stack.enter_context(connect(server))
+            connection.sendall(GET + b"Content-Length: 1\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+            connection.sendall(b"x")
+        time.sleep(scaled(0.3))
+        assert is_served(server)
+
+
+def test_connections_that_wait_for_a_body_make_room_also_behind_a_request_sent_ahead(embedded_town: Town) -> None:
+    most = 8
+    server = serve(embedded_town, connections_max=most)
+    with ExitStack() as stack:
+        for _ in range(most):
+            connection = stack.enter_context(connect(server))
+            connection.sendall(GET + b"\r\n" + GET + b"Content-Length: 1\r\n\r\n")
+            got = b""
+            while got.count(b'{"status":"alive"}') < 2:
+                got += connection.recv(65536)
+        assert is_served(server)
+
+
+def test_connections_that_were_refused_make_room(embedded_town: Town) -> None:
+    """A refused connection is read for a moment more."""
+    most = 8
+    server = serve(embedded_town, connections_max=most, LINGER_S=20)
+    with ExitStack() as stack:
+        for _ in range(most):
+            connection = stack.enter_context(connect(server))
+            connection.sendall(b"\x00\r\n\r\n")
+            assert connection.recv(65536).startswith(b"HTTP/1.1 400 ")
+        assert is_served(server)
+
+
+def test_requests_sent_ahead_may_have_more_bytes_together_than_one_head(embedded_town: Town) -> None:
+    path = embedded_town.open_account("ahead")
+    server = serve(embedded_town)
+    content = json.dumps(box()).encode()
+    first = release_request(embedded_town, path, content.ljust(65_000))
+    second = GET + b"X: " + b"a" * 1000 + b"\r\nConnection: close\r\n\r\n"
+    with connect(server) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(first + second)
+        answers = read(connection)
+    assert [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]] == [201, 200], answers[:400]
+
+
+@pytest.mark.parametrize("address", [b"http://x", b"http://x:99999/healthz"], ids=["no path", "port"])
+def test_whoever_sends_an_address_that_cannot_be_read_is_told_so(embedded_town: Town, address: bytes) -> None:
+    server = serve(embedded_town)
+    with connect(server) as connection:
+        connection.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert refusal(read(connection))[0] == 400
+
+
+def test_a_body_that_cannot_be_read_leaves_no_traceback_in_the_log(embedded_town: Town) -> None:
+    """Whoever answers without reading a body is still at it when the refusal is written."""
+    server = serve(embedded_town)
+    with connect(server) as connection:
+        connection.sendall(GET + b"Transfer-Encoding: chunked\r\n\r\nz\r\n")
+        assert b" 400 " in read(connection)
+    assert is_served(server)
+    assert "Traceback" not in server.process.text
+
+
+def test_connections_whose_answers_lie_unread_are_never_more_than_may_be(embedded_town: Town) -> None:
+    """Whoever makes room goes at once, and what it has not read is thrown away."""
+    most, document = 8, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    server = embedded_town.serve_to(embedded_town.folder / "log", "info", CURATOR_CONNECTIONS_MAX=str(most))
+
+    def sockets() -> int:
+        links = Path(f"/proc/{server.process.pid}/fd")
+        return sum(os.readlink(link).startswith("socket:") for link in links.iterdir() if link.is_symlink())
+
+    def ask(connection: socket.socket, count: int) -> int:
+        """Ask until nothing more is answered: the kernels are full, and so is the server's own store."""
+        begin = server.process.text.count("openapi")
+        for i in range(count):
+            connection.sendall(document)
+            end = time.monotonic() + 0.25
+            while (answered := server.process.text.count("openapi") - begin) <= i and time.monotonic() < end:
+                time.sleep(0.001)
+            if answered <= i:
+                return i
+        return count
+
+    before = sockets()
+    with connect(server, SO_RCVBUF=4096) as connection:
+        enough = ask(connection, 1000)
+    time.sleep(0.5)
+    with ExitStack() as stack:
+        for i in range(3 * most):
+            guest = stack.enter_context(connect(server, SO_RCVBUF=4096))
+            ask(guest, enough)
+            if i == most - 1:
+                time.sleep(1.3)  # a sweep has seen them
+        assert sockets() - before <= most + 1
