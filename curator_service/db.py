@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ def is_of_disk(error: BaseException) -> bool:
 
 
 class DatabaseReplaced(sqlite3.OperationalError):
-    """The file of the embedded database is another one than this process has open."""
+    """A file of the embedded database, its log included, is another one than this process has open."""
 
 
 class Base(DeclarativeBase):
@@ -104,7 +104,9 @@ class Database:
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
         self._local = threading.local()
-        self._file: os.stat_result | None = None
+        self._files: dict[Path, os.stat_result] = {}
+        self._holder: sqlite3.Connection | None = None
+        self._opening = threading.Lock()
         self.fault = ""
         self.failed_at = float("-inf")
         # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
@@ -132,8 +134,8 @@ class Database:
         Raises
         ------
         DatabaseReplaced
-            If the embedded database's file is another one than was opened: what was written is in a file without a
-            name then, and nobody must be told that it is stored.
+            If a file of the embedded database is another one than was opened: what was written is in a file without
+            a name then, and nobody must be told that it is stored.
         """
         if getattr(self._local, "writing", False):
             raise RuntimeError("a unit of work was opened within another: it would wait for itself")
@@ -152,19 +154,21 @@ class Database:
             self._local.writing = False
 
     def check_file(self) -> None:
-        """Check that the embedded database's file is the one that this process has open.
+        """Check that the embedded database's files are those that this process has open.
+
+        What was committed last is in the write-ahead log alone, until a checkpoint: where that has lost its name, it is
+        gone with the process.
 
         Raises
         ------
         DatabaseReplaced
             From then on always, until every connection is closed.
         """
-        if self._file is None:
-            return
-        if not self.fault:
-            path = Path(str(self.url.database))
+        for path, opened in self._files.items():
+            if self.fault:
+                break
             try:
-                is_same = os.path.samestat(path.stat(), self._file)
+                is_same = os.path.samestat(path.stat(), opened)
             except OSError:
                 is_same = False
             if not is_same:
@@ -174,11 +178,25 @@ class Database:
             raise DatabaseReplaced(self.fault)
 
     def _open_sqlite(self, connection: Any, record: Any) -> None:
-        """Note which file was opened, or check that it is the one of the other connections."""
+        """Note which files were opened, or check that they are those of the other connections."""
         self.check_file()
+        with self._opening:
+            if self._holder is None and self.url.database:
+                self._hold(self.url.database)
         _configure_sqlite(connection, record)
-        if self._file is None and self.url.database:
-            self._file = Path(self.url.database).stat()
+
+    def _hold(self, database: str) -> None:
+        """Keep one connection open and note its files: SQLite removes the log when the last one of all is closed."""
+        holder = sqlite3.connect(database, check_same_thread=False)  # `dispose` closes it, in whatever thread
+        try:
+            _configure_sqlite(holder, None)
+            holder.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first read opens the log
+            paths = [Path(f"{database}{end}") for end in ("", "-wal", "-shm")]
+            self._files = {path: path.stat() for path in paths if path.exists()}
+        except BaseException:
+            holder.close()
+            raise
+        self._holder = holder
 
     @contextmanager
     def _in_line(self) -> Iterator[None]:
@@ -277,7 +295,11 @@ class Database:
         """Close every pooled connection."""
         self._writer.dispose()
         self._reader.dispose()
-        self._file, self.fault = None, ""
+        with self._opening:
+            self._files, self.fault = {}, ""
+            if self._holder is not None:
+                self._holder.close()
+                self._holder = None
 
     @property
     def engine(self) -> Engine:
@@ -314,19 +336,23 @@ class Statement:
             found = self._compiled[dialect.name] = str(compiled), literals
         text, literals = found
         cursor = connection.connection.cursor()
-        cursor.execute(text, literals | values)
+        try:
+            cursor.execute(text, literals | values)
+        except BaseException:
+            cursor.close()
+            raise
         return cursor
 
     def first(self, connection: Connection, /, **values: object) -> tuple[Any, ...] | None:
         """Run the statement; return its first row, if it has one."""
-        cursor = self.execute(connection, **values)
-        row: tuple[Any, ...] | None = cursor.fetchone()
-        cursor.close()  # a read that is not over would hold its snapshot
+        with closing(self.execute(connection, **values)) as cursor:  # a read that is not over would hold its snapshot
+            row: tuple[Any, ...] | None = cursor.fetchone()
         return row
 
     def all(self, connection: Connection, /, **values: object) -> list[tuple[Any, ...]]:
         """Run the statement; return every row."""
-        rows: list[tuple[Any, ...]] = list(self.execute(connection, **values).fetchall())
+        with closing(self.execute(connection, **values)) as cursor:
+            rows: list[tuple[Any, ...]] = list(cursor.fetchall())
         return rows
 
     def changed(self, connection: Connection, /, **values: object) -> int:

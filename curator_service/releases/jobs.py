@@ -186,7 +186,10 @@ class Workshop:
             with self.database.read() as connection:
                 own = [job for job, owner, _beat in reservations.list_jobs(connection) if owner == self.worker_id]
             for job_id in [] if self.ledger.guard.reason() else own:
-                self.ledger.end(job_id, reservations.VOIDED, actor="curator")
+                try:
+                    self.ledger.end(job_id, reservations.VOIDED, actor="curator")
+                except (Problem, *DATABASE_ERRORS):
+                    log.warning("a job could not be given up at shut-down: it is when the lease is over")
             with self.database.begin() as connection:
                 reservations.retire_worker(connection, self.worker_id)
             self.presence.leave(self.worker_id)

@@ -4,10 +4,12 @@ import fcntl
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 
 WORKER_ID = re.compile(r"wrk_[0-9a-f]+")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_IDENTITY_MAX = 100
 _ATTEMPTS, _PAUSE_S = 100, 0.01
 
 
@@ -17,7 +19,8 @@ class Presence:
     A lock is held from before a process reserves anything until it ends, however it ends, stopped ones included. So
     a file that can be locked is of a process that is dead: no clock is asked. The files of each boot are in a folder
     of their own, so that nothing is concluded of a process on another machine, or before this one was started anew:
-    these are left to their lease.
+    these are left to their lease. Each file says which one it is, by device and inode: the copy of one, as of a folder
+    that was moved to another disk, is locked by nobody, and tells nothing.
 
     Parameters
     ----------
@@ -51,6 +54,7 @@ class Presence:
                     time.sleep(_PAUSE_S)
                 elif _is_named(held, path):
                     self._held = held
+                    os.write(held, _identify(held))
                     return True
                 else:  # it was removed before it was locked
                     os.close(held)
@@ -64,7 +68,8 @@ class Presence:
             held, self._held = self._held, None
             folder = self.folder
             if folder is not None:
-                (folder / worker_id).unlink(missing_ok=True)
+                with suppress(OSError):  # it tells that the process has ended
+                    (folder / worker_id).unlink()
             os.close(held)
 
     def is_dead(self, worker_id: str, *, forget: bool = False) -> bool:
@@ -87,7 +92,7 @@ class Presence:
         if held is None:
             return False
         try:
-            dead = _is_named(held, path)
+            dead = _is_named(held, path) and os.read(held, _IDENTITY_MAX) == _identify(held)
             if dead and forget:
                 path.unlink()
         except OSError:
@@ -117,6 +122,12 @@ def _lock(path: Path, flags: int = 0) -> int | None:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _identify(descriptor: int) -> bytes:
+    """Return what a file says of itself, and a copy of it does not say truly."""
+    status = os.fstat(descriptor)
+    return f"{status.st_dev} {status.st_ino}\n".encode()
 
 
 def _is_named(descriptor: int, path: Path) -> bool:

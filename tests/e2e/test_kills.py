@@ -248,3 +248,22 @@ def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curato
         assert other.insist(path, ball(), "the-key").status_code == 201
     books = town.audit("long")
     assert (len(books.charges), len(books.of_kind("void"))) == (1, 0)
+
+
+def test_the_job_of_a_live_curator_is_not_given_up_where_the_anchors_folder_is_a_copy(doomed_town: Town) -> None:
+    """As whoever moves the anchor to another disk makes one: the copies of the locks are locked by nobody."""
+    town = doomed_town
+    path, lease_s = f"{town.open_account('lively')}/releases", scaled(3.0)
+    one, _other = (town.serve(CURATOR_LEASE_S=str(lease_s)) for _ in range(2))
+    anchor, meeting = town.world.settings.anchor_folder, town.folder / "meeting"
+    order = {"at": "after draw", "action": "meet", "place": str(meeting), "count": 2, "seconds": 60}
+    with town.call(one) as caller, ThreadPoolExecutor(1) as pool:
+        asleep = pool.submit(caller.post, path, ball(), "the-key", order=order | {"trace": str(town.trace())})
+        wait_for(meeting.is_dir, "it is at work")
+        shutil.copytree(anchor, anchor.with_name("copy"))
+        anchor.rename(anchor.with_name("old"))
+        anchor.with_name("copy").rename(anchor)
+        time.sleep(lease_s / 4 * 2)  # the other one has looked
+        (meeting / "guest").touch()
+        assert asleep.result(30).status_code == 201
+    assert town.look("lively").of_kind("void") == []

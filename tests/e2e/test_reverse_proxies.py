@@ -8,7 +8,7 @@ import ssl
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -197,3 +197,18 @@ def test_it_passes_on_what_is_right_and_bounds_the_rest(proxied: tuple[Town, Ser
     }
     assert len(town.audit("proxied").charges) == 41
     assert json.loads(bought.content)["id"] in town.look("proxied").releases
+
+
+def test_bodies_that_come_slowly_take_none_of_the_proxys_connections(proxied: tuple[Town, Server, Proxy]) -> None:
+    """A proxy that passes bodies on as they come, over so many connections and no more, would serve nobody else."""
+    _town, _server, proxy = proxied
+    slow = b"POST /v1/datasets/x/quotes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"
+    # nginx lets one address have a hundred.
+    count = 90 if "nginx" in str(proxy.log) else 200
+    with ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(proxy.connect()).sendall(slow)
+        other = stack.enter_context(proxy.connect())
+        other.settimeout(scaled(10))
+        other.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert other.recv(65536).startswith(b"HTTP/1.1 200")

@@ -199,3 +199,18 @@ def test_a_job_that_waits_when_its_server_is_asked_to_end_is_given_back_at_once(
         for key, content in (("running", ball()), ("waiting", ball(price={"mu": 0.02}))):
             assert caller.insist(path, content, key, headers=ASYNC).status_code == 201
     assert len(town.audit("ended").charges) == 2
+
+
+def test_a_server_ends_in_order_where_its_anchor_cannot_be_read(doomed_town: Town) -> None:
+    """Its job is left to the lease, and it takes leave all the same."""
+    town = doomed_town
+    path = f"{town.open_account('stopped', row_capacity=20_000_000)}/releases"
+    server, anchor = town.serve(CURATOR_LEASE_S="3600"), town.world.settings.anchor_folder
+    with town.call(server) as caller:
+        assert caller.post(path, ball(), "the-key").status_code == 202
+    assert len(list((anchor / "workers").glob("*/wrk_*"))) == 1
+    (anchor / "checkpoints").rename(anchor / "aside")
+    (anchor / "checkpoints").mkdir()
+    server.terminate()
+    assert "Traceback" not in server.process.text
+    assert list((anchor / "workers").glob("*/wrk_*")) == []
