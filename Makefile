@@ -58,7 +58,7 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy
-	$(BIN)/python bench/release.py
+	$(BIN)/python -m bench.release
 	$(BIN)/python -m bench.connections
 	$(BIN)/python -m bench.crowding
 	$(BIN)/python bench/demo_fit.py

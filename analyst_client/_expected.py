@@ -65,13 +65,6 @@ class Point:
 class Expectation:
     r"""What to expect of the fit of one target.
 
-    Parameters
-    ----------
-    quote : Quote
-    assumptions : Assumptions
-    target : str or None
-    alpha : float
-
     Raises
     ------
     ValueError

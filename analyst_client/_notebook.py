@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from analyst_client.values import Amount, Budget, Cost, Dataset, Noise, Quote, Reservation
 
 LEVELS_MAX = 12
+_MANY_ANSWERS = 10
+"""Where there is space for so many, a quote does not speak of it."""
 CLASS_OF_PART = {"spent": "spent", "drawn": "spent", "held": "held", "left": "left"}
 ANSWERS = {
     "new": "new, charged now",
@@ -189,6 +191,8 @@ def show_quote(quote: "Quote") -> View:
         ("pass over rows", "yes" if quote.pass_over_rows else "no"),
         *list_request(quote.request),
     ]
+    if quote.answer_bytes_left < _MANY_ANSWERS * quote.answer_bytes:
+        stated.append(("space for answers", write_space(quote.answer_bytes, quote.answer_bytes_left)))
     if quote.offers:
         offers = [join(code(offer.release_id), quiet(": ", said(offer.difference))) for offer in quote.offers]
         stated.append(("offers", listing(offers)))
@@ -197,6 +201,11 @@ def show_quote(quote: "Quote") -> View:
         facts(join("Quote for ", write_formula(quote.dataset, names, quote.targets)), stated),
         list_noise(quote.noise, len(quote.terms), len(quote.targets)),
     )
+
+
+def write_space(size: int, left: int) -> Inline:
+    """Say what an answer takes of the space that is left."""
+    return join(f"{size:,} bytes of the {left:,} that are left", strong(": too few") if size > left else "")
 
 
 def write_duration(duration_s: float) -> str:

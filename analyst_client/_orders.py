@@ -21,12 +21,7 @@ from analyst_client.values import Quote
 
 
 class Orders:
-    """Send charging requests and follow their jobs.
-
-    Parameters
-    ----------
-    session : Session
-    """
+    """Send charging requests and follow their jobs."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

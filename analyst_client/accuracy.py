@@ -177,10 +177,6 @@ def expected_accuracy(
     seed : int
         Of the simulation.
 
-    Returns
-    -------
-    Accuracy
-
     Raises
     ------
     ValueError

@@ -201,10 +201,6 @@ class CuratorClient:
         wait_s : float, optional
             Longest wait for a job, in seconds. Default until it ends.
 
-        Returns
-        -------
-        Release
-
         Raises
         ------
         ValueError
@@ -306,10 +302,6 @@ class CuratorClient:
             Label under which it is counted.
         idempotency_key : str, optional
             Key of an earlier attempt whose answer was lost. Default a new random key.
-
-        Returns
-        -------
-        Reservation
         """
         key = choose_key(idempotency_key)
         body = reservation_body(epsilon, delta, mu, rho, expires_in_s=expires_in_s, project=project)

@@ -150,10 +150,6 @@ def power_table(
     target : str, optional
         One of the targets, if there are several.
 
-    Returns
-    -------
-    PowerTable
-
     Raises
     ------
     ValueError
@@ -222,10 +218,6 @@ def sample_size_table(
         Default from a quarter to four times the assumed number.
     alpha, power : float
     target : str, optional
-
-    Returns
-    -------
-    PowerTable
 
     Examples
     --------

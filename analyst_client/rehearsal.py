@@ -63,11 +63,6 @@ def rehearse(quote: Quote, assumptions: Assumptions, seed: int = 0) -> Release:
 class Rehearsals:
     """Dummy releases of one quote under one set of assumptions.
 
-    Parameters
-    ----------
-    quote : Quote
-    assumptions : Assumptions
-
     Attributes
     ----------
     xtx : ndarray of shape (D, D)

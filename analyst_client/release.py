@@ -240,10 +240,6 @@ class Release(Shown):
         target : str, optional
             One of the targets, or a numeric or boolean feature. Default all targets.
 
-        Returns
-        -------
-        Release
-
         Raises
         ------
         ValueError

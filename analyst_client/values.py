@@ -207,13 +207,7 @@ class Reservation(Shown):
 
 @dataclass(frozen=True)
 class Noise:
-    """Standard deviation of the noise of each released statistic, in scaled units; None for those not asked.
-
-    Attributes
-    ----------
-    xtx_diagonal, xtx_offdiagonal, xty, yty, lambda_min : float or None
-    distribution : str
-    """
+    """Standard deviation of the noise of each released statistic, in scaled units; None for those not asked."""
 
     xtx_diagonal: float | None = None
     xtx_offdiagonal: float | None = None
@@ -328,6 +322,8 @@ class Quote(Shown):
         Whether an answer reads every row.
     duration_s : float
         After so many seconds an answer shows, whatever the rows are; 0 for an answer at once.
+    answer_bytes, answer_bytes_left : int
+        What a new answer is counted for, and how much more may be stored for you of this population's answers.
     stored_release : str or None
         A stored release of the same request: asking for it costs nothing.
     derivable_from : str or None
@@ -348,6 +344,8 @@ class Quote(Shown):
     affordable: bool
     pass_over_rows: bool
     duration_s: float
+    answer_bytes: int
+    answer_bytes_left: int
     stored_release: str | None
     derivable_from: str | None
     offers: tuple[Offer, ...]
@@ -381,10 +379,19 @@ class Quote(Shown):
             fields.flag("affordable"),
             fields.flag("pass_over_rows"),
             duration_s,
+            _read_size(fields, "answer_bytes"),
+            _read_size(fields, "answer_bytes_left"),
             fields.optional("stored_release", fields.text),
             fields.optional("derivable_from", fields.text),
             fields.each("offers", Offer.read),
         )
+
+
+def _read_size(fields: Fields, name: str) -> int:
+    size = fields.integer(name)
+    if size < 0:
+        raise fields.fault(name, "a size")
+    return size
 
 
 @dataclass(frozen=True)

@@ -91,10 +91,6 @@ def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
     keys : mapping of str to bytes, optional
         The curator's public keys by their ids, from `read_trusted_keys`. None: the signature is not checked.
 
-    Returns
-    -------
-    Verification
-
     Examples
     --------
     >>> verify_text('{"id": "local"}').verdict

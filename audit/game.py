@@ -120,12 +120,7 @@ class Outcome:
 
 
 class Shop:
-    """A curator in a folder, with an analyst who may buy.
-
-    Parameters
-    ----------
-    folder : Path
-    """
+    """A curator in a folder, with an analyst who may buy."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -203,12 +198,6 @@ def stated_law(answer: dict[str, Any]) -> Law:
 
 def play(name: str, cell: Cell, rounds: int = ROUNDS) -> Outcome:
     """Play a cell.
-
-    Parameters
-    ----------
-    name : str
-    cell : Cell
-    rounds : int
 
     Returns
     -------

@@ -59,16 +59,14 @@ def _mutant(
     return Mutant(name, path, replacements, cells, tests)
 
 
-_DRAWS = (
-    "    return np.array(noise.sample(distribution, [scale for part in scales for scale in part]), dtype=np.int64)\n"
-)
-_FLAT = "    flat = [scale for part in scales for scale in part]\n"
+_DRAWS = "    return np.array(noise.sample(distribution, _scales(plan)), dtype=np.int64)\n"
+_FLAT = "    flat = _scales(plan)\n"
 _WORDS = "    return np.frombuffer(os.urandom(count * 8), dtype=np.uint64)\n"
 _CLIP_STORED = ("    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)\n", "    clipped = scaled\n")
 _CLIP_REQUEST = ("    np.clip(values, -UNIT, UNIT, out=values)\n", "")
 _GAUSSIAN_BOX, _LAPLACE_BOX = "gaussian box, add_remove", "laplace box, add_remove"
 _LATER = """        with self.database.begin() as later:
-            later.exec_driver_sql(
+            later.cursor().execute(
                 "UPDATE populations SET posted_units = posted_units + :cost WHERE name = :name",
                 {"cost": prepared.plan.cost, "name": prepared.dataset.population},
             )
@@ -108,7 +106,7 @@ MUTANTS = (
     _mutant(
         "one draw for every entry",
         "mechanisms.py",
-        (_DRAWS, _FLAT + "    return np.array(noise.sample(distribution, flat[:1]) * len(flat))\n"),
+        (_DRAWS, _FLAT + "    return np.repeat(noise.sample(distribution, flat[:1]), len(flat))\n"),
         cells=(_GAUSSIAN_BOX,),
         tests=(MECHANISMS,),
     ),
@@ -146,12 +144,7 @@ MUTANTS = (
         tests=(SAMPLERS, "tests/statistical/test_noise_law.py"),
     ),
     # --- Lattice and row maps
-    _mutant(
-        "no clip at ingest",
-        "lattice.py",
-        _CLIP_STORED,
-        tests=(LATTICE,),
-    ),
+    _mutant("no clip at ingest", "lattice.py", _CLIP_STORED, tests=(LATTICE,)),
     _mutant("no clip on the request's lattice", "lattice.py", _CLIP_REQUEST, tests=(LATTICE,)),
     _mutant(
         "no clip at all",
@@ -349,10 +342,7 @@ MUTANTS = (
     _mutant(
         "half of the cost booked",
         "curator_service/ledger/book.py",
-        (
-            "payer.shares, posted=cost, pending=0)",
-            "payer.shares, posted=cost // 2, pending=0)",
-        ),
+        ("payer.shares, posted=cost, pending=0)", "payer.shares, posted=cost // 2, pending=0)"),
         cells=(_GAUSSIAN_BOX,),
         tests=(LEDGER,),
     ),

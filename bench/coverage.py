@@ -33,8 +33,6 @@ Floats = npt.NDArray[np.float64]
 def naive_intervals(release: Release) -> Floats:
     """Return textbook intervals: the noisy statistics taken for exact ones."""
     assert release.xtx is not None
-    assert release.xty is not None
-    assert release.yty is not None
     inverse = np.linalg.inv(release.xtx)
     theta = inverse @ release.xty[:, 0]
     dof = max(release.xtx[0, 0] - len(theta), 1.0)

@@ -14,10 +14,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench.serving import ROOT, Server, get, post_release, serve
+from bench.serving import ROOT, Server, get, open_population, post_release, serve
 from curator_service.curator import Curator
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 PATIENCE_S = 20.0
 
@@ -65,10 +64,7 @@ def main() -> None:
         manifest = folder / "manifest.toml"
         text = (example / "manifest.toml").read_text()
         manifest.write_text(text.replace("row_capacity = 20_000", f"row_capacity = {options.capacity}"))
-        adjacency, limit = Adjacency.ADD_REMOVE, Price(mu=900.0)
-        curator.ledger.create_population(
-            "olmsted", adjacency=adjacency, accountant="gdp", limit=limit, delta=1e-6, actor="bench"
-        )
+        open_population(curator, "olmsted", Price(mu=900.0))
         curator.datasets.register(manifest, example / "flchain.csv", actor="bench")
 
     with serve(set_up) as server:

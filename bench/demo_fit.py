@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from analyst_client import AdaSSP, CuratorClient
-from bench.serving import serve
+from bench.serving import open_population, serve
 from curator_service.curator import Curator
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 from examples.flchain.cohort import (
     BOUNDS,
     FEATURES,
@@ -36,9 +35,7 @@ def set_up(curator: Curator, folder: Path, *, wide: bool) -> None:
         manifest = manifest.replace("upper = 6", "upper = 30").replace("upper = 3\n", "upper = 30\n")
     (folder / "manifest.toml").write_text(manifest, encoding="utf-8")
     load_split().write_registered(folder / "cohort.csv")
-    curator.ledger.create_population(
-        "olmsted", adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=Price(mu=100.0), delta=1e-6, actor="bench"
-    )
+    open_population(curator, "olmsted", Price(mu=100.0))
     curator.datasets.register(folder / "manifest.toml", folder / "cohort.csv", actor="bench")
 
 

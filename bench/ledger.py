@@ -23,17 +23,17 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fastapi import FastAPI, Response
 from sqlalchemy import text
 
-from bench.serving import EMPTY_PATH, Server, create_bench_app, get, post_release, serve
+from bench.serving import EMPTY_PATH, Server, create_bench_app, get, open_population, post_release, serve
 from curator_service.curator import Curator
 from curator_service.db import Database
 from curator_service.ledger import repository
 from curator_service.ledger.chain import AccountState, Share, verify_chain
 from curator_service.ledger.entries import GENESIS, StoredEntry, canonical, entry_hash
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 POPULATIONS = 32
 REQUEST: dict[str, object] = {
@@ -79,25 +79,18 @@ def create_timed_app() -> FastAPI:
     return app
 
 
-def set_up(curator: Curator, folder: Path) -> None:
+def set_up(curator: Curator, folder: Path, *, populations: int = POPULATIONS, columns: int = 4) -> None:
     """Register a small dataset in each of many populations."""
-    names = ["x1", "x2", "x3", "x4", "y"]
-    columns = "".join(
+    names = [*(f"x{i + 1}" for i in range(columns)), "y"]
+    declared = "".join(
         f'\n[[columns]]\nname = "{name}"\ntype = "numeric"\nmissing = "complete"\nlower = 0.0\nupper = 1.0\n'
         for name in names
     )
     source = random.Random(5)
-    for i in range(POPULATIONS):
-        curator.ledger.create_population(
-            f"people{i}",
-            adjacency=Adjacency.ADD_REMOVE,
-            accountant="gdp",
-            limit=Price(mu=900.0),
-            delta=1e-6,
-            actor="bench",
-        )
+    for i in range(populations):
+        open_population(curator, f"people{i}", Price(mu=900.0))
         manifest, data = folder / f"{i}.toml", folder / f"{i}.csv"
-        manifest.write_text(f'name = "set{i}"\npopulation = "people{i}"\nrow_capacity = 1000\n{columns}')
+        manifest.write_text(f'name = "set{i}"\npopulation = "people{i}"\nrow_capacity = 1000\n{declared}')
         rows = [",".join(f"{source.random():.6f}" for _ in names) for _ in range(200)]
         data.write_text("\n".join([",".join(names), *rows]) + "\n")
         curator.datasets.register(manifest, data, actor="bench")
@@ -142,12 +135,12 @@ def rate(server: Server, act: Act, clients: int, seconds: float) -> float:
 
 def raw_commits(database: Database, seconds: float) -> float:
     """Return durable commits per second of one row, on one connection."""
-    with database.begin() as connection:
+    with database.engine.begin() as connection:
         connection.execute(text("CREATE TABLE IF NOT EXISTS bench_commits (id INTEGER)"))
     end, done = time.perf_counter() + seconds, 0
     while time.perf_counter() < end:
         with database.begin() as connection:
-            connection.exec_driver_sql("INSERT INTO bench_commits VALUES (1)")
+            connection.run("INSERT INTO bench_commits VALUES (1)")
         done += 1
     return done / seconds
 
@@ -274,6 +267,76 @@ def measure_signatures(folder: Path) -> None:
     curator.close()
 
 
+DESIGNS, PRICES = 40, (0.001, 0.002, 0.003, 0.005)
+
+
+def buy(curator: Curator, count: int, *, own_prices: bool) -> None:
+    """Buy releases of one dataset, 3 to 6 of its columns each; about one in ten is cut out of another one."""
+    from curator_service.identity.policy import Role  # noqa: PLC0415
+    from curator_service.releases.schemas import ReleaseRequest  # noqa: PLC0415
+
+    token = curator.identity.create_token("ada", Role.ANALYST).text
+    analyst, dataset = curator.identity.authenticate(f"Bearer {token}"), curator.datasets.list_all()[0]
+    source, names = random.Random(7), [column.name for column in dataset.manifest.columns]
+    designs = [source.sample(names[:-1], source.randint(3, 6)) for _ in range(DESIGNS)]
+    for i in range(count):
+        features, is_block = source.choice(designs), i > DESIGNS and source.random() < 0.1
+        mu = source.uniform(PRICES[0], PRICES[-1]) if own_prices else source.choice(PRICES)
+        asked = {"features": features, "targets": ["y"], "rows": {"map": "box"}, "price": {"mu": mu}, "fresh": True}
+        if is_block:
+            asked |= {"features": features[:2], "price": {"mu": mu / 8}, "fresh": False}
+        prepared = curator.releases.prepare(dataset, ReleaseRequest.model_validate(asked))
+        curator.releases.release(prepared, analyst, f"bench-{i:020d}")
+
+
+def ed25519_s(count: int = 1000) -> float:
+    """Return the processor time of one Ed25519 verification, each of another message, with a key that is ready."""
+    key = Ed25519PrivateKey.generate()
+    public, messages = key.public_key(), [secrets.token_bytes(300) for _ in range(count)]
+    signatures = [key.sign(message) for message in messages]
+    start = time.process_time()
+    for signature, message in zip(signatures, messages, strict=True):
+        public.verify(signature, message)
+    return (time.process_time() - start) / count
+
+
+def measure_command(count: int, rounds: int) -> None:
+    """Print what `curator ledger verify` costs for each entry, over one Ed25519 verification in the same round.
+
+    Processor time, and what does not grow with the ledger aside: the start of Python, and the dataset's rows.
+    """
+    from curator_service.curator import make_curator  # noqa: PLC0415
+    from curator_service.releases import backing  # noqa: PLC0415
+    from curator_service.settings import Settings  # noqa: PLC0415
+
+    for own_prices in (False, True):
+        with tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
+            curator = make_curator(Settings(data_dir=Path(folder) / "data", answer_bytes_max=2**40))
+            curator.database.upgrade()
+            set_up(curator, Path(folder), populations=1, columns=12)
+            buy(curator, count, own_prices=own_prices)
+            datasets, ratios = curator.datasets, []
+            assert all(datasets.holds(dataset) for dataset in datasets.list_all())  # imports what reads rows
+            for _ in range(rounds):
+                one, start = ed25519_s(), time.process_time()
+                chain = curator.ledger.verify("people0")
+                middle = time.process_time()
+                _, unbacked = backing.verify(curator.ledger, datasets, "people0")
+                end = time.process_time()
+                assert chain.ok, chain.reason
+                assert not unbacked
+                ratios.append(((middle - start) / chain.entries / one, (end - middle) / chain.entries / one, one))
+            middles = [statistics.median(column) for column in zip(*ratios, strict=True)]
+            prices = "a price of its own for each" if own_prices else f"{len(PRICES)} prices"
+            print(
+                f"verification of {chain.entries:,} entries, {DESIGNS} sets of columns, {prices}: "
+                f"chain {middles[0]:.2f}, whole {middles[1]:.2f} of an Ed25519 verification "
+                f"({middles[2] * 1e6:.0f} µs) an entry",
+                flush=True,
+            )
+            curator.close()
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -281,8 +344,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--entries", type=int, default=100_000)
+    parser.add_argument("--bought", type=int, nargs="*", default=[5_000], help="releases in a ledger to verify")
     options = parser.parse_args()
     measure_verification(options.entries)
+    for count in options.bought:
+        measure_command(count, options.rounds)
     print(
         f"{'database':11}{'workers':>8}{'clients':>9}{'empty':>12}{'raw commits':>11}{'one':>9}   ratio{'':18}"
         f"{'of 32':>10}{'ratio':>8}{'locked':>12}"

@@ -93,7 +93,7 @@ def fill(curator: Curator, count: int, wide: int) -> None:
     kinds = ["wide"] * wide + ["ball" if i % 10 == 0 else "box" for i in range(count - wide)]
     source.shuffle(kinds)
     bits: dict[tuple[str, int], int] = {}
-    with curator.database.begin() as connection:
+    with curator.database.engine.begin() as connection:
         entry = dict(connection.execute(select(LedgerEntryRow.__table__)).mappings().fetchall()[-1])
         for start in range(0, count, 500):
             rows = [
@@ -115,7 +115,7 @@ def fill(curator: Curator, count: int, wide: int) -> None:
     tidy = ("ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)") if curator.database.is_sqlite else ("VACUUM ANALYZE",)
     with curator.database.read() as connection:
         for statement in tidy:
-            connection.exec_driver_sql(statement)
+            connection.run(statement)
 
 
 def copy(

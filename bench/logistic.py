@@ -27,11 +27,10 @@ from sklearn.metrics import log_loss, roc_auc_score
 from analyst_client import Column, CuratorClient, LogisticRegression
 from analyst_client.columns import terms_of
 from analyst_client.design import design_matrix
-from bench.serving import Server, serve
+from bench.serving import Server, open_population, serve
 from bench.uci import outward
 from curator_service.curator import Curator
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 from examples.flchain.cohort import HERE
 
 EPSILONS = (0.3, 1.0, 3.0)
@@ -198,9 +197,7 @@ def main() -> None:
         tasks.append(uci_task("wine", folder / "wine", "good", 10, 0.0))
 
     def set_up(curator: Curator, temporary: Path) -> None:
-        curator.ledger.create_population(
-            "bench", adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=Price(mu=100.0), delta=DELTA, actor="bench"
-        )
+        open_population(curator, "bench", Price(mu=100.0))
         for task in tasks:
             for k in range(SPLITS):
                 task.register(curator, temporary, k)

@@ -47,6 +47,8 @@ def quote_of(release: Release, epsilon: float, mechanism: str) -> Quote:
         affordable=True,
         pass_over_rows=True,
         duration_s=0.0,
+        answer_bytes=4096,
+        answer_bytes_left=2**30,
         stored_release=None,
         derivable_from=None,
         offers=(),

@@ -23,10 +23,7 @@ from bench.simulation import Hospital, Truth
 from bench.sites import CASES, Case, Floats, draw
 from curator_service.privacy.calibration import Mechanism
 
-CELLS = [
-    *product((500, 5000, 50000), (3,), (0.5, 1.0, 3.0)),
-    *product((5000, 50000), (10,), (0.5, 1.0, 3.0)),
-]
+CELLS = [*product((500, 5000, 50000), (3,), (0.5, 1.0, 3.0)), *product((5000, 50000), (10,), (0.5, 1.0, 3.0))]
 
 
 warnings.simplefilter("ignore", EstimationWarning)  # the table says it

@@ -23,12 +23,11 @@ import numpy.typing as npt
 
 from analyst_client import AdaSSP, CuratorClient, EmpiricalBayes, Release, RequestInvalidError
 from analyst_client.estimators.base import LinearFit
-from bench.serving import Server, serve
+from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load, outward, r_squared
 from curator_service.curator import Curator
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 EPSILONS = (0.3, 1.0, 3.0)
 DELTA = 1e-6
@@ -119,9 +118,6 @@ def bought(first: Release, known: Bounds, *, within: bool) -> Bounds:
 
     `within`: never wider than what is declared. Not for row norms, where a column's middle must stand for its mean.
     """
-    assert first.xtx is not None
-    assert first.xty is not None
-    assert first.yty is not None
     count = max(float(first.xtx[0, 0]), 1.0)
     mean = np.append(first.xtx[0, 1:], first.xty[0, 0]) / count
     variance = np.append(np.diag(first.xtx)[1:], first.yty[0]) / count - mean**2
@@ -286,9 +282,7 @@ def main() -> None:
 
     def set_up(curator: Curator, folder: Path) -> None:
         folders.append(folder)
-        curator.ledger.create_population(
-            "uci", adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=Price(mu=100.0), delta=DELTA, actor="bench"
-        )
+        open_population(curator, "uci", Price(mu=100.0))
 
     folders: list[Path] = []
     with serve(set_up) as server:

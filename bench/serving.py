@@ -5,11 +5,13 @@ import json
 import os
 import secrets
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,16 +21,38 @@ from fastapi import FastAPI, Response
 from curator_service.app import create_app
 from curator_service.curator import Curator, make_curator
 from curator_service.identity.policy import Role
+from curator_service.privacy.accountant import Price
+from curator_service.privacy.adjacency import Adjacency
 from curator_service.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
-EMPTY_PATH = "/bench/empty"
+EMPTY_PATH, DURABLE_PATH = "/bench/empty", "/bench/durable"
+NONE: Mapping[str, str] = {}
 GUARDED = "curator_service.connections:GuardedProtocol"
 
 
 def create_bench_app() -> FastAPI:
-    """Build the curator's application with one bare route under the same middleware."""
+    """Build the curator's application with two bare routes under the same middleware.
+
+    One is empty. The other, in a worker thread, commits one row of 5 kB to a database of its own, as durably as the
+    curator does, and appends a line to a file: what durability costs without anything that a curator does.
+    """
     app = create_app()
+    folder = Path(os.environ["CURATOR_DATA_DIR"])
+    database = sqlite3.connect(folder / "bench.sqlite3", isolation_level=None, check_same_thread=False)
+    for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "CREATE TABLE IF NOT EXISTS t (v TEXT)"):
+        database.execute(statement)
+    lines, turn = os.open(folder / "bench-lines", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), threading.Lock()
+
+    @app.post(DURABLE_PATH)
+    def durable() -> Response:
+        with turn:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("INSERT INTO t VALUES (?)", ("x" * 5000,))
+            database.execute("COMMIT")
+            os.write(lines, b"x" * 400)
+            os.fdatasync(lines)
+        return Response(b"{}", media_type="application/json")
 
     @app.get(EMPTY_PATH)
     async def empty() -> Response:
@@ -69,6 +93,13 @@ class Server:
         """Let an analyst use another dataset."""
         found = next(d for d in self.curator.datasets.list_all() if d.name == dataset)
         self.curator.identity.add_grant(name, found.id)
+
+
+def open_population(curator: Curator, name: str, limit: Price) -> None:
+    """Create a population under Gaussian differential privacy."""
+    curator.ledger.create_population(
+        name, adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=limit, delta=1e-6, actor="bench"
+    )
 
 
 def _children(pid: int) -> list[int]:
@@ -126,9 +157,20 @@ def _wait_until_ready(server: Server) -> None:
     raise RuntimeError("the server did not start")
 
 
-def get(connection: http.client.HTTPConnection, path: str, token: str | None = None) -> int:
+def get(
+    connection: http.client.HTTPConnection, path: str, token: str | None = None, headers: Mapping[str, str] = NONE
+) -> int:
     """Send a GET; return the status."""
-    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    sent = {**headers, "Authorization": f"Bearer {token}"} if token else headers
+    connection.request("GET", path, headers=dict(sent))
+    response = connection.getresponse()
+    response.read()
+    return response.status
+
+
+def post(connection: http.client.HTTPConnection, path: str) -> int:
+    """Send a POST without a body; return the status."""
+    connection.request("POST", path)
     response = connection.getresponse()
     response.read()
     return response.status

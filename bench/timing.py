@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bench.serving import open_population
 from curator_service.curator import Curator, make_curator
 from curator_service.datasets.storage import _batch_rows
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.mechanisms import draw_noise, perturb
 from curator_service.privacy.samplers import SystemNoise
 from curator_service.releases.preparation import Prepared
@@ -47,9 +47,7 @@ def open_curator(folder: Path, header: Row, columns: str, rows: Sequence[Row], c
     """Return a curator with one dataset of these rows."""
     curator = make_curator(Settings(data_dir=folder / "data"))
     curator.database.upgrade()
-    curator.ledger.create_population(
-        "people", adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=Price(mu=1.0), delta=1e-6, actor="bench"
-    )
+    open_population(curator, "people", Price(mu=1.0))
     manifest, data = folder / "m.toml", folder / "d.csv"
     manifest.write_text(f'name = "d"\npopulation = "people"\nrow_capacity = {capacity}\n{columns}')
     data.write_text("\n".join(",".join(row) for row in (header, *rows)) + "\n")

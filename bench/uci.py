@@ -21,10 +21,9 @@ import numpy.typing as npt
 from analyst_client import SSP, AdaSSP, CuratorClient
 from analyst_client.estimators.base import LinearFit
 from analyst_client.release import Release
-from bench.serving import serve
+from bench.serving import open_population, serve
 from curator_service.curator import Curator
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 EPSILONS = (0.3, 1.0, 3.0)
 DELTA = 1e-6
@@ -88,9 +87,7 @@ def main() -> None:
     sets = {name: load(options.data / name) for name in options.sets}
 
     def set_up(curator: Curator, folder: Path) -> None:
-        curator.ledger.create_population(
-            "uci", adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=Price(mu=100.0), delta=DELTA, actor="bench"
-        )
+        open_population(curator, "uci", Price(mu=100.0))
         for name, (data, mask) in sets.items():
             bounds = [outward(column.min(), column.max()) for column in data.T]
             for k in range(options.splits):
@@ -117,12 +114,7 @@ def main() -> None:
                 for k, token in clients.items():
                     with CuratorClient(f"http://127.0.0.1:{server.port}", token, memory=None) as client:
                         release = client.release(
-                            f"{name}-{k}",
-                            features,
-                            target="y",
-                            epsilon=epsilon,
-                            delta=DELTA,
-                            expected_rows=len(data),
+                            f"{name}-{k}", features, target="y", epsilon=epsilon, delta=DELTA, expected_rows=len(data)
                         )
                     for estimator in (SSP(), AdaSSP()):
                         found[type(estimator).__name__].append(score(estimator, release, data[mask[:, k]]))

@@ -79,7 +79,7 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
-    for router in (dataset_routes.router, ledger_routes.router, release_routes.router):
+    for router in (release_routes.router, dataset_routes.router, ledger_routes.router):
         app.include_router(router)
     _add_health(app, readiness)
     _add_document(app)

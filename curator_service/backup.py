@@ -8,21 +8,23 @@ nothing.
 import hashlib
 import io
 import json
+import os
 import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from sqlalchemy import ColumnElement, Connection, MetaData, Table, func, insert, select, update
+from sqlalchemy import ColumnElement, MetaData, Table, func, insert, select, update
 
 from curator_service.clock import timestamp
 from curator_service.curator import Curator
-from curator_service.files import sync
+from curator_service.db import Connection, Statement
+from curator_service.files import is_named, lock, sync
 
 FORMAT = 1
 _ABOUT = "backup.json"
-_ROWS_AT_ONCE = 500
 _DATASET_ID = re.compile(r"ds_[0-9a-f]{24}")
 _NOT_STORED = frozenset({"workers", "alembic_version"})
 RESTORED = "the database was restored from a backup, and what was spent since then is not accounted for"
@@ -46,33 +48,64 @@ def write_backup(curator: Curator, path: Path) -> dict[str, Any]:
     dict
         What was written: the schema's revision, and rows by table.
     """
+    part = path.with_name(f".{path.name}.part")
+    with _open_part(part) as file:  # its lock lasts until it has its name
+        try:
+            _check_new(path)
+            about = _write(curator, file)
+            sync(part)
+            part.rename(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+    sync(path.parent)
+    return about
+
+
+def _check_new(path: Path) -> None:
     if path.exists():
         raise BackupError(f"{path} exists; a backup never replaces another")
-    part = path.with_name(f".{path.name}.part")
+
+
+def _open_part(part: Path) -> BinaryIO:
+    """Open a new file for its user alone. What a killed backup left under its name, nobody has locked."""
+    with suppress(FileNotFoundError):
+        left = lock(part)
+        if left is not None:
+            if is_named(left, part):
+                part.unlink()
+            os.close(left)
     try:
-        with part.open("xb") as file, tarfile.open(fileobj=file, mode="w") as archive:
-            part.chmod(0o600)
-            about = _write_tables(curator, archive)
-            for dataset_id in about["datasets"]:
-                for stored in curator.datasets.storage.files(dataset_id):
-                    name = f"datasets/{dataset_id}/{stored.name}"
-                    archive.add(stored, name, recursive=False)
-                    with stored.open("rb") as rows:
-                        about["sha256"][name] = hashlib.file_digest(rows, "sha256").hexdigest()
-            _add(archive, _ABOUT, json.dumps(about, indent=2).encode())
-        sync(part)
-        part.rename(path)
-        sync(path.parent)
-    finally:
-        part.unlink(missing_ok=True)
+        held = lock(part, os.O_CREAT | os.O_EXCL)
+    except FileExistsError:
+        held = None
+    if held is not None and is_named(held, part):
+        return os.fdopen(held, "wb")
+    if held is not None:
+        os.close(held)
+    raise BackupError(f"{part} is being written by another backup; give this one another name")
+
+
+def _write(curator: Curator, file: BinaryIO) -> dict[str, Any]:
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        about = _write_tables(curator, archive)
+        for dataset_id in about["datasets"]:
+            for stored in curator.datasets.storage.files(dataset_id):
+                name = f"datasets/{dataset_id}/{stored.name}"
+                archive.add(stored, name, recursive=False)
+                with stored.open("rb") as rows:
+                    about["sha256"][name] = hashlib.file_digest(rows, "sha256").hexdigest()
+        _add(archive, _ABOUT, json.dumps(about, indent=2).encode())
+    file.flush()
     return about
 
 
 def _write_tables(curator: Curator, archive: tarfile.TarFile) -> dict[str, Any]:
     current, _head = curator.database.revisions()
     counts, digests, datasets = {}, {}, []
+    tables = _tables(curator)
     with curator.database.snapshot() as connection:
-        for table in _tables(connection):
+        for table in tables:
             text = "".join(f"{line}\n" for line in _lines(connection, table)).encode()
             counts[table.name], digests[f"tables/{table.name}.jsonl"] = (
                 text.count(b"\n"),
@@ -92,9 +125,9 @@ def _write_tables(curator: Curator, archive: tarfile.TarFile) -> dict[str, Any]:
     }
 
 
-def _tables(connection: Connection) -> list[Table]:
+def _tables(curator: Curator) -> list[Table]:
     metadata = MetaData()
-    metadata.reflect(connection)
+    metadata.reflect(curator.database.engine)
     return [table for table in metadata.sorted_tables if table.name not in _NOT_STORED]
 
 
@@ -102,8 +135,10 @@ def _lines(connection: Connection, table: Table) -> Iterator[str]:
     keys: list[ColumnElement[Any]] = list(table.primary_key.columns)
     if "study_id" in table.columns:  # a study stands before the jobs that refer to it
         keys.insert(0, table.columns["study_id"].is_not(None))
-    for row in connection.execution_options(yield_per=_ROWS_AT_ONCE).execute(select(table).order_by(*keys)):
-        yield json.dumps(dict(row._mapping), ensure_ascii=False)
+    names = table.columns.keys()
+    with closing(Statement(select(table).order_by(*keys)).execute(connection)) as cursor:
+        while (row := cursor.fetchone()) is not None:
+            yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
@@ -157,8 +192,9 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
 def _check_empty(curator: Curator) -> None:
     current, _head = curator.database.revisions()
     if current is not None:
+        tables = _tables(curator)
         with curator.database.read() as connection:
-            held = [table.name for table in _tables(connection) if table.name != "seal" and _count(connection, table)]
+            held = [table.name for table in tables if table.name != "seal" and _count(connection, table)]
         if held:
             raise BackupError(
                 f"the database is not empty ({', '.join(held)}): restore into an empty one, and keep the old one aside"
@@ -167,18 +203,21 @@ def _check_empty(curator: Curator) -> None:
 
 def _restore_tables(curator: Curator, revision: str, tables: dict[str, bytes]) -> None:
     curator.database.upgrade(revision)
+    empty = _tables(curator)
     with curator.database.begin() as connection:
-        for table in _tables(connection):
-            rows = [json.loads(line) for line in tables.get(table.name, b"").splitlines()]
+        for table in empty:
+            rows = (json.loads(line) for line in tables.get(table.name, b"").splitlines())
             if table.name == "seal":
-                connection.execute(update(table).values(reason=RESTORED, sealed_at=timestamp(curator.ledger.now())))
-                continue
-            for start in range(0, len(rows), _ROWS_AT_ONCE):
-                connection.execute(insert(table), rows[start : start + _ROWS_AT_ONCE])
+                sealed = update(table).values(reason=RESTORED, sealed_at=timestamp(curator.ledger.now()))
+                Statement(sealed).execute(connection)
+            else:
+                Statement(insert(table)).execute_each(connection, rows)
 
 
 def _count(connection: Connection, table: Table) -> int:
-    return connection.execute(select(func.count()).select_from(table)).scalar_one()
+    row = Statement(select(func.count()).select_from(table)).first(connection)
+    assert row is not None
+    return int(row[0])
 
 
 def _restore_rows(curator: Curator, archive: tarfile.TarFile, about: dict[str, Any]) -> None:

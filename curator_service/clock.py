@@ -13,4 +13,4 @@ def utc_now() -> datetime:
 
 def timestamp(moment: datetime) -> str:
     """Format a moment as RFC 3339, to the second."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.astimezone(UTC).isoformat(timespec='seconds')[:-6]}Z"

@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
@@ -195,7 +196,19 @@ class GuardedProtocol(HttpToolsProtocol):
             self._discard(data)
         else:
             self._bytes += len(data)
-            super().data_received(data)
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
+        """Read on; uvicorn's own way writes a line for each request that it cannot read."""
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade:  # the request is answered, and what comes after it is of the other protocol
+            self._crowd.note("another protocol was asked for")
+            self.cycle.keep_alive = False
+        except HttpParserError:
+            problem = BodyMalformed("The request could not be read.")
+            self.refuse(problem, "a request was not HTTP", linger=True)
 
     def on_headers_complete(self) -> None:
         """Go on to the body, unless too many requests were sent before an answer was read."""
@@ -286,10 +299,6 @@ class GuardedProtocol(HttpToolsProtocol):
         self._discarded += len(data)
         if self._discarded > DISCARDED_MAX:
             self.transport.abort()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is not HTTP."""
-        self.refuse(BodyMalformed("The request could not be read."), "a request was not HTTP", linger=True)
 
     def shutdown(self) -> None:
         """Let an answer go out, and wait for no request."""

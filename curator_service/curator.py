@@ -89,6 +89,7 @@ def make_curator(
         workshop,
         passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
         pace=Pace() if pace is None else pace,
+        answer_bytes_max=settings.answer_bytes_max,
         now=now,
     )
     return Curator(
@@ -99,14 +100,7 @@ def make_curator(
         identity=IdentityService(database, now),
         datasets=datasets,
         workshop=workshop,
-        releases=ReleaseService(
-            database,
-            ledger,
-            till,
-            synchronous_s=settings.synchronous_s,
-            answer_bytes_max=settings.answer_bytes_max,
-            now=now,
-        ),
+        releases=ReleaseService(database, ledger, till, synchronous_s=settings.synchronous_s, now=now),
         studies=StudyService(database, ledger, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,23 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import ClauseElement, Connection, Dialect, Engine, MetaData, create_engine, event, insert, make_url
+from sqlalchemy import (
+    ClauseElement,
+    Dialect,
+    Engine,
+    MetaData,
+    PoolProxiedConnection,
+    create_engine,
+    event,
+    insert,
+    make_url,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase
+
+from curator_service.files import identify
 
 log = logging.getLogger("curator_service")
 
@@ -62,6 +74,41 @@ class DatabaseReplaced(sqlite3.OperationalError):
     """A file of the embedded database, its log included, is another one than this process has open."""
 
 
+class Connection:
+    """A pooled connection of the driver: `Statement`s run on it.
+
+    SQLAlchemy's own costs as much to make, begin and commit as six statements.
+    """
+
+    __slots__ = ("_pooled", "cursor", "dialect")
+
+    def __init__(self, engine: Engine) -> None:
+        self._pooled: PoolProxiedConnection = engine.raw_connection()
+        driver: Any = self._pooled.driver_connection
+        self.cursor: Callable[[], DBAPICursor] = driver.cursor
+        self.dialect = engine.dialect
+
+    def run(self, text: str) -> None:
+        """Run a statement without values or rows."""
+        with closing(self.cursor()) as cursor:
+            cursor.execute(text)
+
+    def commit(self) -> None:
+        """Commit."""
+        self._pooled.commit()
+
+    def undo(self) -> None:
+        """Undo what was not committed; a connection on which that fails is not used again."""
+        try:
+            self._pooled.rollback()
+        except DATABASE_ERRORS:
+            self._pooled.invalidate()
+
+    def close(self) -> None:
+        """Give it back."""
+        self._pooled.close()
+
+
 class Base(DeclarativeBase):
     """Base of every slice's models."""
 
@@ -94,7 +141,7 @@ class Database:
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         options: dict[str, Any] = {"hide_parameters": True}
         if self.is_sqlite:
-            options |= {"paramstyle": "named", "pool_size": 20, "max_overflow": 20}
+            options |= {"paramstyle": "named", "pool_size": 20, "max_overflow": 60, "pool_use_lifo": True}
         else:
             # Threads wait for a connection: a worker must not use up what the server grants to all of them.
             options |= {"pool_pre_ping": True, "pool_size": CONNECTIONS_PER_POOL, "max_overflow": 0}
@@ -103,8 +150,10 @@ class Database:
         self._writer = create_engine(parsed, **options, **level)
         # Reads outside a unit of work need no transaction: one statement, one snapshot.
         self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+        # A commit of one connection to the embedded database voids what every other one has in its cache.
+        self._read_by = self._writer if self.is_sqlite else self._reader
         self._local = threading.local()
-        self._files: dict[Path, os.stat_result] = {}
+        self._files: dict[str, tuple[int, int]] = {}
         self._holder: sqlite3.Connection | None = None
         self._opening = threading.Lock()
         self.fault = ""
@@ -143,8 +192,15 @@ class Database:
         self._local.writing = True
         try:
             self.check_file()
-            with self._in_line(), self._writer.begin() as connection:
-                yield connection
+            with self._in_line(), closing(Connection(self._writer)) as connection:
+                try:
+                    if self.is_sqlite:
+                        connection.run("BEGIN IMMEDIATE")
+                    yield connection
+                    connection.commit()
+                except BaseException:
+                    connection.undo()
+                    raise
             self.check_file()
         except DATABASE_ERRORS as error:
             if is_of_disk(error):
@@ -168,10 +224,10 @@ class Database:
             if self.fault:
                 break
             try:
-                is_same = os.path.samestat(path.stat(), opened)
+                found = identify(os.stat(path))
             except OSError:
-                is_same = False
-            if not is_same:
+                found = None
+            if found != opened:
                 self.fault = f"the database's file {path} was replaced, moved or removed while the curator ran"
                 log.error("SEALED: %s. Nothing is released until it is started again.", self.fault)
         if self.fault:
@@ -191,8 +247,8 @@ class Database:
         try:
             _configure_sqlite(holder, None)
             holder.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first read opens the log
-            paths = [Path(f"{database}{end}") for end in ("", "-wal", "-shm")]
-            self._files = {path: path.stat() for path in paths if path.exists()}
+            paths = [f"{database}{end}" for end in ("", "-wal", "-shm")]
+            self._files = {path: identify(os.stat(path)) for path in paths if os.path.exists(path)}
         except BaseException:
             holder.close()
             raise
@@ -215,11 +271,11 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open a connection for single statements that only read; within `sitting`, the one of this thread."""
         if not getattr(self._local, "sitting", False):
-            with self._reader.connect() as connection:
+            with closing(Connection(self._read_by)) as connection:
                 yield connection
             return
         if self._local.connection is None:
-            self._local.connection = self._reader.connect()
+            self._local.connection = Connection(self._read_by)
         yield self._local.connection
 
     @contextmanager
@@ -242,16 +298,12 @@ class Database:
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Open a read of many statements that all see one instant; writers go on."""
-        if self.is_sqlite:
-            with self._reader.connect() as connection:
-                connection.exec_driver_sql("BEGIN")
-                try:
-                    yield connection
-                finally:
-                    connection.exec_driver_sql("ROLLBACK")
-        else:
-            with self._writer.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        with closing(Connection(self._read_by)) as connection:
+            connection.run("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            try:
                 yield connection
+            finally:
+                connection.undo()
 
     def upgrade(self, revision: str = "head") -> None:
         """Bring the schema to a revision of the migrations."""
@@ -274,8 +326,8 @@ class Database:
     def forget_deleted(self) -> None:
         """Empty the embedded database's log, which holds pages as they were; as far as nobody reads them now."""
         if self.is_sqlite:
-            with self._reader.connect() as connection:
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            with self.read() as connection:
+                connection.run("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revisions(self) -> tuple[str | None, str | None]:
         """Return the schema's revision and the migrations' head."""
@@ -303,7 +355,7 @@ class Database:
 
     @property
     def engine(self) -> Engine:
-        """The engine of units of work."""
+        """The engine of units of work, for what SQLAlchemy itself reads or writes."""
         return self._writer
 
 
@@ -328,32 +380,45 @@ class Statement:
 
     def execute(self, connection: Connection, /, **values: object) -> DBAPICursor:
         """Run the statement; return the driver's cursor."""
-        dialect = connection.dialect
-        found = self._compiled.get(dialect.name)
-        if found is None:
-            compiled = self._build(dialect).compile(dialect=dialect)
-            literals = {name: value for name, value in compiled.params.items() if value is not None}
-            found = self._compiled[dialect.name] = str(compiled), literals
-        text, literals = found
-        cursor = connection.connection.cursor()
+        text, literals = self._compile(connection.dialect)
+        cursor = connection.cursor()
         try:
-            cursor.execute(text, literals | values)
+            cursor.execute(text, literals | values if literals else values)
         except BaseException:
             cursor.close()
             raise
         return cursor
 
+    def execute_each(self, connection: Connection, rows: Iterable[dict[str, object]]) -> None:
+        """Run the statement once for each row of values: on PostgreSQL in one exchange with the server."""
+        text, literals = self._compile(connection.dialect)
+        with closing(connection.cursor()) as cursor:
+            cursor.executemany(text, [literals | row for row in rows])
+
+    def _compile(self, dialect: Dialect) -> tuple[str, dict[str, object]]:
+        found = self._compiled.get(dialect.name)
+        if found is None:
+            compiled = self._build(dialect).compile(dialect=dialect)
+            literals = {name: value for name, value in compiled.params.items() if value is not None}
+            found = self._compiled[dialect.name] = str(compiled), literals
+        return found
+
     def first(self, connection: Connection, /, **values: object) -> tuple[Any, ...] | None:
         """Run the statement; return its first row, if it has one."""
-        with closing(self.execute(connection, **values)) as cursor:  # a read that is not over would hold its snapshot
+        cursor = self.execute(connection, **values)
+        try:
             row: tuple[Any, ...] | None = cursor.fetchone()
+        finally:
+            cursor.close()  # a read that is not over would hold its snapshot
         return row
 
     def all(self, connection: Connection, /, **values: object) -> list[tuple[Any, ...]]:
         """Run the statement; return every row."""
-        with closing(self.execute(connection, **values)) as cursor:
-            rows: list[tuple[Any, ...]] = list(cursor.fetchall())
-        return rows
+        cursor = self.execute(connection, **values)
+        try:
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
 
     def changed(self, connection: Connection, /, **values: object) -> int:
         """Run the statement; return how many rows it wrote."""
@@ -429,5 +494,5 @@ def _configure_postgres(connection: Any, _record: Any) -> None:
     connection.commit()
 
 
-def _begin_immediate(connection: Connection) -> None:
+def _begin_immediate(connection: Any) -> None:
     connection.connection.cursor().execute("BEGIN IMMEDIATE")

@@ -1,5 +1,6 @@
-"""What writing durably takes, and opening what an operator names."""
+"""What writing durably takes, opening what an operator names, and locks."""
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -29,3 +30,31 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lock(path: Path, flags: int = 0) -> int | None:
+    """Open a file and lock it until its descriptor is closed; None if somebody has it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def identify(found: os.stat_result) -> tuple[int, int]:
+    """Return what is equal for two looks at one file, whatever its name."""
+    return found.st_dev, found.st_ino
+
+
+def is_named(descriptor: int, path: Path) -> bool:
+    """Tell whether a file still has its name."""
+    try:
+        named = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(named, os.fstat(descriptor))

@@ -1,10 +1,8 @@
 """What every request passes: its id, security headers, the body's limit, and the rendering of problems."""
 
 import json
-import logging
 import re
 import secrets
-import traceback
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -16,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from curator_service.db import DATABASE_ERRORS
+from curator_service.logs import log_without_data
 from curator_service.problems import (
     MEDIA_TYPE,
     BodyMalformed,
@@ -28,8 +27,6 @@ from curator_service.problems import (
     RequestInvalid,
     Unavailable,
 )
-
-log = logging.getLogger("curator_service")
 
 SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),
@@ -44,6 +41,8 @@ SECURITY_HEADERS = (
     ),
 )
 Body = TypeVar("Body", bound=BaseModel)
+# RFC 3986, section 3.2.2, and a port; an `http` address without a host is invalid (RFC 9110, section 4.2.1).
+_HOST = re.compile(rb"(\[[\w:.%~-]+\]|([\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(:\d*)?")
 
 
 class _TooLarge(Exception):
@@ -78,7 +77,9 @@ class RequestGuard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                message["headers"] = [*message.get("headers", ()), *extra]
+                own = [*message.get("headers", ())]
+                named = {name for name, _ in own}
+                message["headers"] = [*own, *(header for header in extra if header[0] not in named)]
             await send(message)
 
         async def guarded_receive() -> Message:
@@ -88,6 +89,10 @@ class RequestGuard:
             _check_length(received, self.body_bytes_max)
             return message
 
+        if not _has_host(scope):
+            wanting = BodyMalformed("A request has one `Host` header, which names a host: `Host: curator.example`.")
+            await render_problem(wanting, instance)(scope, receive, guarded_send)
+            return
         try:
             _check_length(_declared_length(scope), self.body_bytes_max)
             await self.app(scope, guarded_receive, guarded_send)
@@ -121,18 +126,19 @@ def _check_length(length: int, limit: int) -> None:
         raise _TooLarge
 
 
+def _has_host(scope: Scope) -> bool:
+    """Tell whether a request names one host, as RFC 9112, section 3.2, wants it."""
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    if not hosts:
+        return bool(scope["http_version"] == "1.0")
+    return len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
+
+
 def _declared_length(scope: Scope) -> int:
     for name, value in scope["headers"]:
         if name == b"content-length":
             return int(value) if value.isdigit() else 0
     return 0
-
-
-def log_without_data(instance: str, error: BaseException) -> None:
-    """Log where and what kind, never the message: it may hold a row."""
-    frames = traceback.extract_tb(error.__traceback__)
-    places = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames[-12:]))
-    log.error("%s failed with %s at %s", instance, type(error).__qualname__, places)
 
 
 def render_problem(problem: Problem, instance: str) -> Response:
@@ -181,8 +187,14 @@ class Call:
         self.authorization = headers.get("authorization")
         self.idempotency_key = headers.get("idempotency-key")
         self.checkpoint = headers.get("curator-checkpoint")
+        self._held = headers.get("if-none-match", "")
         self.prefers_async = "respond-async" in headers.get("prefer", "").replace(";", ",").replace(" ", "").split(",")
         self.content_type = headers.get("content-type", "")
+
+    def holds(self, etag: str) -> bool:
+        """Tell whether the caller has the body with this entity tag (RFC 9110, section 13.1.2)."""
+        held = (tag.strip().removeprefix("W/") for tag in self._held.split(","))
+        return any(tag in {etag, "*"} for tag in held)
 
     def count(self, name: str, default: int, lowest: int, highest: int) -> int:
         """Read a whole number from the query.
@@ -203,19 +215,38 @@ class Call:
         ------
         MediaTypeUnsupported, BodyMalformed, RequestInvalid
         """
-        media_type = self.content_type.partition(";")[0].strip().lower()
-        if media_type != "application/json":
+        return parse_json(self.json, model)
+
+    @property
+    def json(self) -> bytes:
+        """The body, which is said to be JSON.
+
+        Raises
+        ------
+        MediaTypeUnsupported
+        """
+        if self.content_type.partition(";")[0].strip().lower() != "application/json":
             raise MediaTypeUnsupported("Send the body as `Content-Type: application/json`.")
-        try:
-            content = json.loads(self.body.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
-            raise BodyMalformed(
-                "The body is not JSON, names a member twice, or is nested deeper than any request is."
-            ) from None
-        try:
-            return model.model_validate(content)
-        except ValidationError as error:
-            raise _invalid(error) from None
+        return self.body
+
+
+def parse_json(text: bytes, model: type[Body]) -> Body:
+    """Read JSON as a model.
+
+    Raises
+    ------
+    BodyMalformed, RequestInvalid
+    """
+    try:
+        content = json.loads(text.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise BodyMalformed(
+            "The body is not JSON, names a member twice, or is nested deeper than any request is."
+        ) from None
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise _invalid(error) from None
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -77,11 +77,11 @@ PROBLEM_SCHEMA = {
 
 
 class BodyMalformed(Problem):
-    """The body is not JSON."""
+    """The body is not JSON, or the request is not HTTP."""
 
     slug = "body-malformed"
     status = HTTPStatus.BAD_REQUEST
-    title = "The body is not valid JSON"
+    title = "The request cannot be read"
 
 
 class NotFound(Problem):

@@ -17,10 +17,6 @@ class Readiness:
 
     Anybody may ask, without a token and as often as they like. So no look takes a thread that others wait for, and
     those who ask while one is under way share the next.
-
-    Parameters
-    ----------
-    curator : Curator
     """
 
     def __init__(self, curator: Curator) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import Api, World, ZeroNoise, fresh_database, open_world
+from support import Api, World, fresh_database, open_world
 
 # A worker of the test runner has a width of its own, which commands would keep.
 os.environ.pop("COLUMNS", None)
@@ -63,7 +63,6 @@ def database_url(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """Return a world on the embedded database."""
     with open_world(tmp_path) as made:
         yield made
 
@@ -76,13 +75,13 @@ def both(tmp_path: Path, database_url: str | None) -> Iterator[World]:
 
 
 @pytest.fixture
-def exact_world(tmp_path: Path) -> Iterator[World]:
-    """Return a world whose answers have no noise."""
-    with open_world(tmp_path, noise=ZeroNoise()) as made:
-        yield made
-
-
-@pytest.fixture
 def api(world: World) -> Api:
     """Return a client with the token of the analyst ada."""
     return world.api()
+
+
+@pytest.fixture
+def town(tmp_path: Path, postgres_url: str) -> Iterator[World]:
+    """Return a world on PostgreSQL."""
+    with open_world(tmp_path, url=postgres_url) as made:
+        yield made

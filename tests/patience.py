@@ -18,7 +18,6 @@ def scaled(span_s: float) -> float:
 
 
 def pause(span_s: float) -> None:
-    """Sleep for a scaled span."""
     time.sleep(scaled(span_s))
 
 

@@ -27,11 +27,12 @@ from sqlalchemy import make_url
 from curator_service.app import create_app
 from curator_service.curator import Curator, make_curator
 from curator_service.identity.policy import Role
-from curator_service.ledger.repository import Population
+from curator_service.ledger.repository import Population, iterate_entries
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.backing import find_unbacked
+from curator_service.releases.backing import Backing
+from curator_service.releases.routes import _prepare_again
 from curator_service.settings import Settings
 
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -79,7 +80,6 @@ ROWS = make_rows()
 
 
 def csv_text(rows: list[dict[str, str]], *, quoting: int = csv.QUOTE_MINIMAL) -> str:
-    """Return rows as CSV."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), quoting=quoting, lineterminator="\n")
     writer.writeheader()
@@ -94,7 +94,6 @@ def manifest_text(
     columns: list[tuple[str, str, str, tuple[Any, ...], str | None]] | None = None,
     row_capacity: int = 1000,
 ) -> str:
-    """Return a manifest as TOML."""
     lines = [f'name = "{name}"', f'population = "{population}"', f"row_capacity = {row_capacity}"]
     for column, kind, missing, public, unit in COLUMNS if columns is None else columns:
         lines += ["", "[[columns]]", f'name = "{column}"', f'type = "{kind}"', f'missing = "{missing}"']
@@ -136,7 +135,6 @@ class ZeroNoise:
     """No noise: an answer then states the exact statistics."""
 
     def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
-        """Return zeros."""
         return [0] * len(scales)
 
 
@@ -147,7 +145,6 @@ class CountingNoise:
         self.calls = 0
 
     def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
-        """Return the number of the call."""
         self.calls += 1
         return [self.calls] * len(scales)
 
@@ -160,7 +157,6 @@ class BrokenNoise:
     broken: bool = True
 
     def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
-        """Fail, or return zeros."""
         if self.broken:
             raise RuntimeError(self.message)
         return [0] * len(scales)
@@ -193,16 +189,22 @@ class Api:
         return self.runner.run(send())
 
     def get(self, url: str, **options: Any) -> httpx.Response:
-        """GET."""
         return self.request("GET", url, **options)
 
     def post(self, url: str, **options: Any) -> httpx.Response:
-        """POST."""
         return self.request("POST", url, **options)
 
     def close(self) -> None:
-        """Close the loop."""
         self.runner.close()
+
+
+def find_unbacked(curator: Curator, population: str) -> list[str]:
+    """Return what is stored and is not what a chain says of it, whether or not the chain itself holds."""
+    with curator.database.snapshot() as connection:
+        backing = Backing(connection, curator.datasets, population)
+        for entry in iterate_entries(connection, population):
+            backing.watch(entry, json.loads(entry.payload))
+        return [found.what for found in backing.end()]
 
 
 @dataclass
@@ -233,23 +235,20 @@ class World:
         return api
 
     def account(self, population: str = "town") -> Population:
-        """Return an account."""
         return self.curator.ledger.get_population(population)
 
     def entries(self, population: str = "town") -> list[dict[str, Any]]:
-        """Return a chain."""
         return self.curator.ledger.list_entries(population, count=1000)
 
     def unbacked(self, population: str = "town") -> list[str]:
         """Return what is stored and is not what a chain says of it."""
-        found = find_unbacked(self.curator.database, self.curator.datasets, population)
-        return [item.what for item in found]
+        return find_unbacked(self.curator, population)
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run raw SQL in one transaction; return the rows of the last statement."""
         with self.curator.database.begin() as connection:
             for statement in statements:
-                cursor = connection.connection.cursor()
+                cursor = connection.cursor()
                 cursor.execute(statement)
             return [] if cursor.description is None else list(cursor.fetchall())
 
@@ -265,7 +264,6 @@ class World:
         return self.curator.datasets.register(manifest, data, actor="operator:test").id
 
     def add_token(self, who: str, role: Role) -> str:
-        """Make a token."""
         self.tokens[who] = self.curator.identity.create_token(who, role).text
         return self.tokens[who]
 
@@ -276,6 +274,15 @@ class World:
         for app in self.apps:
             app.state.curator.close()
         self.curator.close()
+
+
+def open_population(
+    curator: Curator, name: str, limit: Price, *, adjacency: Adjacency = Adjacency.ADD_REMOVE, accountant: str = "gdp"
+) -> None:
+    """Create a population as an operator does."""
+    curator.ledger.create_population(
+        name, adjacency=adjacency, accountant=accountant, limit=limit, delta=1e-6, actor="operator:test"
+    )
 
 
 @cache
@@ -308,9 +315,7 @@ def _new_world(
         if url is not None:
             world.served = chosen.model_copy(update={"database_url": service_url(url)})
         for population in ("town", "valley"):
-            curator.ledger.create_population(
-                population, adjacency=adjacency, accountant="gdp", limit=limit, delta=1e-6, actor="operator:test"
-            )
+            open_population(curator, population, limit, adjacency=adjacency)
         cohort = world.register("cohort", "town", rows)
         world.register("hidden", "valley", make_rows(40, seed=8))
         world.add_token("root", Role.ADMIN)
@@ -336,7 +341,7 @@ def open_world(
     moment: datetime = EPOCH,
     **settings: Any,
 ) -> Iterator[World]:
-    """Open a world on a fresh database."""
+    _prepare_again.cache_clear()  # worlds are copies of one: a test may have changed how its requests are prepared
     folder.mkdir(parents=True, exist_ok=True)
     source, clock = CountingNoise() if noise is None else noise, Ticking(moment)
     if url is not None or rows is not None or moment != EPOCH:
@@ -356,7 +361,6 @@ def open_world(
 
 
 def problem(answer: httpx.Response, slug: str, status: int) -> dict[str, Any]:
-    """Assert that an answer is a problem in full, and return it."""
     assert answer.status_code == status, answer.text[:500]
     assert answer.headers["content-type"] == "application/problem+json"
     content: dict[str, Any] = answer.json()

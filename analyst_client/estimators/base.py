@@ -143,10 +143,6 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         rows : float or sequence of float, optional
             How many rows each release has, for inference where it has no constant to tell.
 
-        Returns
-        -------
-        Self
-
         Warns
         -----
         EstimationWarning

@@ -162,10 +162,6 @@ class LogisticRegression(Estimator):
         features : sequence of str, optional
             Which columns explain, at no further cost. Default all but the target; see `Release.select`.
 
-        Returns
-        -------
-        Self
-
         Warns
         -----
         EstimationWarning

@@ -141,10 +141,6 @@ def ridge_path(
         Default 25 from 10⁻⁴ to 10 times the mean diagonal of XᵀX, those with a definite matrix.
     target : str, optional
         Needed where there are several.
-
-    Returns
-    -------
-    RidgePath
     """
     pooled = pool(releases, target)
     if len(pooled) > 1:

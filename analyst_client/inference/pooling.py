@@ -41,10 +41,6 @@ def pool(
     features : sequence of str, optional
         Which columns explain. Default all; see `Release.select`, which picks them, and a target among the features.
 
-    Returns
-    -------
-    list of Equations
-
     Raises
     ------
     EstimationError

@@ -101,10 +101,6 @@ def sample_posterior(
     seed : int or numpy.random.Generator, optional
         Of this local sampling; privacy does not depend on it.
 
-    Returns
-    -------
-    PosteriorDraws
-
     Raises
     ------
     ValueError

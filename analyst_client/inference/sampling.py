@@ -137,10 +137,6 @@ def compute_ess(draws: FloatArray) -> float:
     ----------
     draws : ndarray of shape (chains, draws)
 
-    Returns
-    -------
-    float
-
     Notes
     -----
     Of rank-normalised split chains, with Geyer's initial monotone sequence of pairs of autocorrelations (Vehtari et al.

@@ -79,10 +79,6 @@ def coefficient_forest(
         Multiply each coefficient with half the range of its term (1 for a level or a boolean; the widest range, where
         fits have different ones), so that they compare.
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     EstimationError

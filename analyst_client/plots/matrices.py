@@ -51,10 +51,6 @@ def noisy_spectrum(source: Release | LinearFit, ax: Axes | None = None, *, failu
     failure_probability : float
         Chance that the noise moves an eigenvalue further than the dashed lines, in (0, 1).
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     EstimationError

@@ -36,10 +36,6 @@ def budget_bar(budget: Budget | Quote, ax: Axes | None = None) -> Axes:
         Of a quote: its price, as a share of the whole limit.
     ax : Axes, optional
         Default those of a new figure.
-
-    Returns
-    -------
-    Axes
     """
     ax = axes_or_new(ax, height=1.4)
     is_quote = isinstance(budget, Quote)
@@ -131,10 +127,6 @@ def privacy_accuracy_curve(
     ax : Axes, optional
         Default those of a new figure.
 
-    Returns
-    -------
-    Axes
-
     Raises
     ------
     ValueError
@@ -210,10 +202,6 @@ def quote_accuracy_curve(
         One of the targets, if there are several.
     ax : Axes, optional
         Default those of a new figure.
-
-    Returns
-    -------
-    Axes
     """
     quoted = quote.cost.pure_epsilon if quote.cost.pure_epsilon is not None else quote.cost.epsilon
     chosen = np.geomspace(0.1 * quoted, 10.0 * quoted, 25).tolist() if epsilons is None else list(epsilons)

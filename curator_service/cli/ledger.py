@@ -13,7 +13,7 @@ from curator_service.ledger.schemas import render_budget
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
-from curator_service.releases.backing import find_unbacked
+from curator_service.releases import backing
 
 populations = typer.Typer(no_args_is_help=True)
 app = typer.Typer(no_args_is_help=True)
@@ -127,8 +127,7 @@ def verify(
 
 
 def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
-    chain = curator.ledger.verify(name)
-    unbacked = find_unbacked(curator.database, curator.datasets, name) if chain.ok else []
+    chain, unbacked = backing.verify(curator.ledger, curator.datasets, name)
     sequences = [found.sequence for found in unbacked if found.sequence is not None]
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
     if unbacked:

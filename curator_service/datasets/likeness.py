@@ -12,24 +12,19 @@ from collections.abc import Iterator
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-from sqlalchemy import Connection
 
 from curator_service.datasets import repository
 from curator_service.datasets.repository import SealedSketch
 from curator_service.datasets.sketch import Sketch, Sketcher
 from curator_service.datasets.storage import Snapshot
+from curator_service.db import Connection
 from curator_service.ledger.signing import KeyRing, SigningError
 
 _NONCE_BYTES = 12
 
 
 class LikenessService:
-    """Recognises rows that are registered under another population.
-
-    Parameters
-    ----------
-    keys : KeyRing
-    """
+    """Recognises rows that are registered under another population."""
 
     def __init__(self, keys: KeyRing) -> None:
         self.keys = keys

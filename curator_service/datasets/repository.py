@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, exists, func, select, text
+from sqlalchemy import bindparam, delete, exists, func, select, text
 
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.models import DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
-from curator_service.db import InsertIfAbsent, Statement
+from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow
 from curator_service.ledger.book import Registration
 from curator_service.ledger.models import PopulationRow

@@ -10,15 +10,13 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection
-
 from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets import repository
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import About, Progress, RowsUnreadable, Snapshot, Storage
-from curator_service.db import DATABASE_ERRORS, Database
+from curator_service.db import DATABASE_ERRORS, Connection, Database
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.ledger import proposals
@@ -110,10 +108,6 @@ class DatasetService:
             Proposes to register rows that are like another population's; another admin must approve before.
         progress : callable
             Called with the share of the file that was read.
-
-        Returns
-        -------
-        Dataset
 
         Raises
         ------

@@ -120,12 +120,7 @@ class Snapshot:
 
 
 class Storage:
-    """Datasets under one folder.
-
-    Parameters
-    ----------
-    root : Path
-    """
+    """Datasets under one folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -256,7 +251,8 @@ class Storage:
 
     def has_files(self, dataset_id: str) -> bool:
         """Tell whether what a release needs of a dataset is there."""
-        return all((self.root / dataset_id / name).is_file() for name in (_ROWS, _GRAM))
+        folder = os.path.join(self.root, dataset_id)
+        return all(os.path.isfile(os.path.join(folder, name)) for name in (_ROWS, _GRAM))
 
     def find_fault(self, dataset_id: str, commitment: str) -> str:
         """Return why the rows cannot be those that were registered, or nothing; a look at files, not at rows."""
@@ -307,13 +303,6 @@ class Storage:
 
     def compute_gram(self, dataset_id: str, manifest: Manifest, design: Design, row_map: RowMap) -> IntArray:
         """Compute the exact Gram of (terms, targets): a block of the cached one, or a pass over rows.
-
-        Parameters
-        ----------
-        dataset_id : str
-        manifest : Manifest
-        design : Design
-        row_map : RowMap
 
         Returns
         -------

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
-from curator_service.db import InsertIfAbsent, Statement
+from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow, PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
 

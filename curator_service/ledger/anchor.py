@@ -11,13 +11,13 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic_core import from_json
 
 from curator_service import db
-from curator_service.files import sync
+from curator_service.files import identify, sync
 from curator_service.ledger.entries import Checkpoint, SignedCheckpoint, canonical
 
 
@@ -42,11 +42,8 @@ class Anchor:
         self._waiting: dict[str, SignedCheckpoint] = {}
         self.failed_at = float("-inf")
         self._guard, self._turn, self._reading = threading.Lock(), threading.Lock(), threading.Lock()
-
-    @property
-    def path(self) -> Path:
-        """The file of checkpoints."""
-        return self.folder / "checkpoints"
+        self.path = folder / "checkpoints"
+        self._file, self._lock = _KeptOpen(self.path), _KeptOpen(folder / ".lock")
 
     def floor(self, population: str) -> tuple[int, int]:
         """Return the order of the highest checkpoint that this process has seen: every later entry is above it."""
@@ -70,7 +67,7 @@ class Anchor:
         AnchorError
         """
         try:
-            if self.path.stat().st_size == self._read_up_to:
+            if os.stat(self._file.path).st_size == self._read_up_to:
                 return
             with self._reading, self.path.open("rb") as file:
                 file.seek(max(0, self._read_up_to - 1))
@@ -188,33 +185,65 @@ class Anchor:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            lock = self._lock.descriptor()
         except FileNotFoundError:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+            lock = self._lock.descriptor()
+        _lock_in_time(lock)
         try:
-            _lock_in_time(lock)
             yield
+        except OSError:
+            self._file.close()  # what a disk has failed on is opened anew
+            raise
         finally:
-            os.close(lock)
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
     def _append(self, batch: Mapping[str, SignedCheckpoint]) -> None:
         lines = _lines(batch)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            size = _whole_lines(descriptor)
+        descriptor = self._file.descriptor()
+        size, found = _whole_lines(descriptor)
+        if found > size:
             os.ftruncate(descriptor, size)
-            if os.pwrite(descriptor, lines, size) < len(lines):
-                os.ftruncate(descriptor, size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
+        if os.pwrite(descriptor, lines, size) < len(lines):
+            os.ftruncate(descriptor, size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fdatasync(descriptor)
         if size == 0:
             sync(self.folder)
         with self._reading:
             if self._read_up_to == size:  # nobody else wrote in between: there is nothing to read
                 self._read_up_to += len(lines)
+
+
+class _KeptOpen:
+    """A file that stays open for as long as its name stands for it; one thread at a time uses it.
+
+    A process that was forked opens its own: it would have its parent's locks with the descriptor.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = os.fspath(path)
+        self._opened: tuple[int, tuple[int, int], int] | None = None
+
+    def descriptor(self) -> int:
+        """Return a descriptor of the file that has the name now, which is made where there is none."""
+        if self._opened is not None:
+            descriptor, identity, process = self._opened
+            with suppress(FileNotFoundError):
+                if identify(os.stat(self.path)) == identity and process == os.getpid():
+                    return descriptor
+            self.close()
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._opened = descriptor, identify(os.fstat(descriptor)), os.getpid()
+        return descriptor
+
+    def close(self) -> None:
+        """Close it, until it is asked for again."""
+        if self._opened is not None:
+            (descriptor, *_), self._opened = self._opened, None
+            os.close(descriptor)
+
+    __del__ = close
 
 
 def _lock_in_time(descriptor: int) -> None:
@@ -235,13 +264,15 @@ def _lines(batch: Mapping[str, SignedCheckpoint]) -> bytes:
     return b"".join(canonical(signed.facts).encode() + b"\n" for signed in batch.values())
 
 
-def _whole_lines(descriptor: int) -> int:
-    """Return where the last whole line ends."""
-    size = os.fstat(descriptor).st_size
-    while size:
-        start = max(0, size - 4096)
-        end = os.pread(descriptor, size - start, start).rfind(b"\n")
-        if end >= 0:
-            return start + end + 1
-        size = start
-    return 0
+def _whole_lines(descriptor: int) -> tuple[int, int]:
+    """Return where the last whole line ends, and where the file does."""
+    end = size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) == b"\n":
+        return size, size
+    while end:
+        start = max(0, end - 4096)
+        last = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if last >= 0:
+            return start + last + 1, size
+        end = start
+    return 0, size

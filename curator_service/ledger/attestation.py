@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Connection
 
+from curator_service.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.entries import UNSIGNED_FORMAT, Receipt, StoredEntry, entry_hash
 

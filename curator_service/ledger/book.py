@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Connection
 
+from curator_service.db import Connection
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import Anchor
 from curator_service.ledger.attestation import Holds, list_attested
@@ -17,6 +17,7 @@ from curator_service.ledger.entries import (
     UNSIGNED_FORMAT,
     Checkpoint,
     Receipt,
+    SignedCheckpoint,
     StoredEntry,
     canonical,
     entry_hash,
@@ -188,10 +189,10 @@ class Ledger:
             head.pending,
             self.signer.key_id,
         )
-        signature = self.signer.sign(checkpoint)
-        entry = StoredEntry(head.sequence, payload, digest, signature)
+        signed = SignedCheckpoint(checkpoint, self.signer.sign(checkpoint))
+        entry = StoredEntry(head.sequence, payload, digest, signed.signature)
         repository.append_entry(self.connection, head.population, entry)
-        receipt = Receipt(payload, digest, signature)
+        receipt = Receipt.of(payload, signed)
         self.trust.heads[head.population] = receipt
         return receipt
 
@@ -234,27 +235,8 @@ class Ledger:
         return self.is_first and unsigned and self.trust.anchor.floor(population) == (0, 0)
 
     def check_registered(self, dataset: "Registration") -> None:
-        """Compare a dataset, as a request was planned with it, with what the ledger registered.
-
-        The rows of the tables say what it is, and whoever may change them could lower its noise, or let other people
-        pay, for a moment. Call it with the account locked.
-
-        Raises
-        ------
-        Contradiction
-            If no attested entry of the population's chain registered it so.
-        """
-        known = self.trust.registered.get(dataset.population, frozenset())
-        if not dataset.is_among(known):
-            known = self.trust.registered[dataset.population] = self._list_registrations(dataset.population)
-        if not dataset.is_among(known):
-            raise Contradiction(f"the dataset {dataset.name!r} is not one that {dataset.population!r} registered")
-
-    def _list_registrations(self, population: str) -> "frozenset[Registration]":
-        try:
-            return list_registrations(self.connection, population, self.trust.holds)
-        except (ValueError, KeyError, TypeError):
-            raise Contradiction(f"the registrations of {population!r} cannot be read") from None
+        """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
+        self.trust.check_registered(self.connection, dataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +294,27 @@ class Trust:
     holds: Holds
     heads: dict[str, Receipt] = field(default_factory=dict)
     registered: dict[str, frozenset[Registration]] = field(default_factory=dict)
+
+    def check_registered(self, connection: Connection, dataset: Registration) -> None:
+        """Compare a dataset, as a request was planned with it, with what the ledger registered.
+
+        The rows of the tables say what it is, and whoever may change them could lower its noise, let other people pay,
+        or read what was bought by others, for a moment.
+
+        Raises
+        ------
+        Contradiction
+            If no attested entry of the population's chain registered it so.
+        """
+        population = dataset.population
+        if dataset.is_among(self.registered.get(population, frozenset())):
+            return
+        try:
+            known = self.registered[population] = list_registrations(connection, population, self.holds)
+        except (ValueError, KeyError, TypeError):
+            raise Contradiction(f"the registrations of {population!r} cannot be read") from None
+        if not dataset.is_among(known):
+            raise Contradiction(f"the dataset {dataset.name!r} is not one that {population!r} registered")
 
 
 def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:

@@ -87,6 +87,7 @@ class Verification:
         return self.bad_sequence is None
 
 
+_NO_ENTRY = "the entry's text is not an entry"
 _UNSIGNED = "the signature is not one of this curator's on this entry"
 
 
@@ -95,6 +96,8 @@ class _Bad(Exception):
 
 
 SignatureCheck = Callable[[Checkpoint, str], bool]
+Watch = Callable[[StoredEntry, dict[str, Any]], None]
+"""Is shown each entry that holds, with what it says."""
 
 
 def verify_chain(
@@ -104,6 +107,7 @@ def verify_chain(
     holds: SignatureCheck,
     *,
     every_signature: bool = True,
+    watch: Watch = lambda _entry, _facts: None,
 ) -> Verification:
     """Check every entry's hash, link, place and meaning, its signature, and the account's rows against their sum.
 
@@ -118,6 +122,8 @@ def verify_chain(
         Whether a signature on a checkpoint is one of the curator's.
     every_signature : bool
         Otherwise the last one alone, which covers the hashes of all entries before.
+    watch : callable
+        Is shown each entry that holds, with what it says: so that its text is read once.
 
     Returns
     -------
@@ -128,7 +134,8 @@ def verify_chain(
         count += 1
         expected, before = state.sequence + 1, last
         try:
-            last = _apply(population, entry, state)
+            facts = _read(entry.payload)
+            last = _apply(population, entry, facts, state)
         except _Bad as bad:
             return Verification(count, expected, str(bad), state)
         if before is not None and last is None:
@@ -136,6 +143,7 @@ def verify_chain(
         if every_signature and last is not None and not holds(last, entry.signature):
             return Verification(count, expected, _UNSIGNED, state)
         signature = entry.signature
+        watch(entry, facts)
     if last is None:
         reason = "the last entry is not signed" if count else "there are no entries, not even the opening one"
         return Verification(count, max(state.sequence, 1), reason, state)
@@ -146,10 +154,19 @@ def verify_chain(
     return Verification(count, None, "", state)
 
 
-def _apply(population: str, entry: StoredEntry, state: AccountState) -> Checkpoint | None:
+def _read(payload: str) -> dict[str, Any]:
+    try:
+        facts = from_json(payload)
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict):
+        raise _Bad(_NO_ENTRY)
+    return facts
+
+
+def _apply(population: str, entry: StoredEntry, payload: dict[str, Any], state: AccountState) -> Checkpoint | None:
     """Add an entry to the state; return its checkpoint, or None where it is of the format without."""
     try:
-        payload = from_json(entry.payload)
         version = payload["format"]
         if entry_hash(entry.payload, version) != entry.entry_hash:
             raise _Bad("the hash does not match the entry's text")
@@ -173,7 +190,7 @@ def _apply(population: str, entry: StoredEntry, state: AccountState) -> Checkpoi
         )
         stated = payload["epoch"], payload["limit"], payload["posted"], payload["pending"]
     except (ValueError, KeyError, TypeError):
-        raise _Bad("the entry's text is not an entry") from None
+        raise _Bad(_NO_ENTRY) from None
     if stated != (state.epoch, str(state.limit), str(state.posted), str(state.pending)):
         raise _Bad("the entry states another account than the entries up to it add up to")
     return checkpoint

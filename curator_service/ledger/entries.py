@@ -4,15 +4,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 FORMAT = 2
 UNSIGNED_FORMAT = 1
 """Entries of the first schema: not signed themselves, but the first signed entry covers their hashes."""
 GENESIS = "0" * 64
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 EPOCH_FIRST = 1
 _ENTRY_DOMAIN = {version: f"curator-ledger-entry:{version}\n".encode() for version in (UNSIGNED_FORMAT, FORMAT)}
 _CHECKPOINT_DOMAIN = b"curator-checkpoint:1\n"
@@ -26,7 +27,7 @@ def canonical(payload: Mapping[str, Any]) -> str:
     >>> canonical({"b": "x", "a": 1})
     '{"a":1,"b":"x"}'
     """
-    return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(payload)
 
 
 def entry_hash(payload: str, version: int = FORMAT) -> str:
@@ -77,7 +78,7 @@ class Checkpoint:
     @property
     def statement(self) -> bytes:
         """The bytes that the signature covers."""
-        return _CHECKPOINT_DOMAIN + canonical(self.facts).encode()
+        return _CHECKPOINT_DOMAIN + to_json(self.facts)  # canonical: its members stand in their order
 
     @property
     def order(self) -> tuple[int, int]:
@@ -142,17 +143,27 @@ class Receipt:
     entry_hash: str
     signature: str
 
+    @classmethod
+    def of(cls, payload: str, signed: "SignedCheckpoint") -> "Receipt":
+        """Return the receipt of an entry that was just written, and need not be read again."""
+        receipt = cls(payload, signed.checkpoint.entry_hash, signed.signature)
+        receipt.__dict__["signed"] = signed
+        return receipt
+
     @cached_property
     def signed(self) -> "SignedCheckpoint":
         """The checkpoint of the entry, with its signature."""
-        return SignedCheckpoint(
-            Checkpoint.read(from_json(self.payload) | {"entry_hash": self.entry_hash}), self.signature
-        )
+        return _read_signed(self.payload, self.entry_hash, self.signature)
 
     @property
     def text(self) -> str:
         """The receipt as a JSON object."""
         return f'{self.payload[:-1]},"entry_hash":"{self.entry_hash}","signature":"{self.signature}"}}'
+
+
+@lru_cache(maxsize=1024)
+def _read_signed(payload: str, entry_hash: str, signature: str) -> SignedCheckpoint:
+    return SignedCheckpoint(Checkpoint.read(from_json(payload) | {"entry_hash": entry_hash}), signature)
 
 
 def _text(value: Any) -> str:

@@ -10,10 +10,9 @@ from http import HTTPStatus
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Connection
 
 from curator_service.clock import timestamp
-from curator_service.db import Database
+from curator_service.db import Connection, Database
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import Anchor, AnchorError
 from curator_service.ledger.attestation import Holds, is_attested, list_attested
@@ -372,10 +371,8 @@ def unverified() -> LedgerUnverified:
     )
 
 
-def verify_population(
-    connection: Connection, population: Population, signer: Verifier, *, every_signature: bool
-) -> Verification:
-    """Verify a chain against its account, within one consistent read."""
+def verify_population(connection: Connection, population: Population, signer: Verifier, **options: Any) -> Verification:
+    """Verify a chain against its account, within one consistent read; with options of `verify_chain`."""
     terms = (
         population.adjacency.value,
         population.accountant.name,
@@ -395,7 +392,7 @@ def verify_population(
         reservations={r.id: r.left for r in reservations.list_open(connection, population.name)},
     )
     entries = repository.iterate_entries(connection, population.name)
-    return verify_chain(population.name, entries, account, signer.holds, every_signature=every_signature)
+    return verify_chain(population.name, entries, account, signer.holds, **options)
 
 
 def is_written_off(connection: Connection, population: Population, seen: Checkpoint, holds: Holds) -> bool:

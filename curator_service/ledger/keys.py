@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, literal, or_, select, update
+from sqlalchemy import bindparam, literal, or_, select, update
 
-from curator_service.db import InsertIfAbsent, Statement
+from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.models import SEAL_ID, SealRow, SigningKeyRow
 
 

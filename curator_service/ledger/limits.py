@@ -9,10 +9,8 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
-from sqlalchemy import Connection
-
 from curator_service.clock import Clock, timestamp
-from curator_service.db import Database
+from curator_service.db import Connection, Database
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, find_principal
 from curator_service.ledger import proposals, repository

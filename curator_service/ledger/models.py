@@ -1,6 +1,6 @@
 """Tables of the ledger."""
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Integer, String, Text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.db import Base
@@ -90,7 +90,10 @@ class ReservationRow(Base):
     """
 
     __tablename__ = "reservations"
-    __table_args__ = (CheckConstraint("drawn_units >= 0 AND drawn_units <= units", name="drawn_within"),)
+    __table_args__ = (
+        CheckConstraint("drawn_units >= 0 AND drawn_units <= units", name="drawn_within"),
+        Index("ix_reservations_study_id", "study_id"),
+    )
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     population: Mapped[str] = mapped_column(ForeignKey("populations.name"))

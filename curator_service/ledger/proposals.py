@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
-from curator_service.db import Statement
+from curator_service.db import Connection, Statement
 from curator_service.ledger.models import ProposalRow
 
 OPEN, APPROVED, REJECTED, APPLIED, SUPERSEDED = "open", "approved", "rejected", "applied", "superseded"

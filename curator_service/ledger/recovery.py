@@ -7,9 +7,8 @@ spent after the backup is known to the unit; where it is lost, everything that w
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
-
 from curator_service.clock import timestamp
+from curator_service.db import Connection
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import Anchor
 from curator_service.ledger.attestation import Holds, list_attested

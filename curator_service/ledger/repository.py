@@ -8,7 +8,6 @@ from pydantic_core import from_json
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    Connection,
     Integer,
     bindparam,
     case,
@@ -21,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from curator_service.db import InsertIfAbsent, Statement
+from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain import Share
 from curator_service.ledger.entries import StoredEntry
 from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow

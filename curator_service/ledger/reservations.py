@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, bindparam, delete, insert, select, update
+from sqlalchemy import BigInteger, bindparam, delete, insert, select, update
 
-from curator_service.db import InsertIfAbsent, Statement
+from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.models import ReservationRow, WorkerRow
 
 JOB, STUDY = "job_", "res_"
@@ -112,7 +112,7 @@ _RUNNING = Statement(
     .where(
         _OPEN,
         ReservationRow.dataset_id == bindparam("dataset"),
-        ReservationRow.request_digest == bindparam("digest"),
+        ReservationRow.request_digest != "",
     )
     .order_by(ReservationRow.sequence)
 )
@@ -169,9 +169,9 @@ def find_reservation(connection: Connection, reservation_id: str) -> Reservation
     return None if row is None else Reservation(*row)
 
 
-def list_running(connection: Connection, dataset_id: str, request_digest: str) -> list[Reservation]:
-    """Return the jobs that work on the same request."""
-    return [Reservation(*row) for row in _RUNNING.all(connection, dataset=dataset_id, digest=request_digest)]
+def list_running(connection: Connection, dataset_id: str) -> list[Reservation]:
+    """Return the jobs of a dataset whose answers others may be served."""
+    return [Reservation(*row) for row in _RUNNING.all(connection, dataset=dataset_id)]
 
 
 def list_open(connection: Connection, population: str) -> list[Reservation]:

@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
-from sqlalchemy import Connection
-
 from curator_service.clock import Clock, timestamp, utc_now
-from curator_service.db import Database, DatabaseReplaced
+from curator_service.db import Connection, Database, DatabaseReplaced
 from curator_service.ledger import repository, reservations
 from curator_service.ledger.anchor import AnchorError
 from curator_service.ledger.book import Contradiction, Ledger, Payer, Refused
-from curator_service.ledger.chain import Verification
+from curator_service.ledger.chain import Verification, Watch
 from curator_service.ledger.entries import (
     EPOCH_FIRST,
     GENESIS,
@@ -258,14 +256,24 @@ class LedgerService:
         ]
 
     def verify(self, population: str) -> Verification:
-        """Verify a chain against its account, every signature included, in one consistent read."""
-        self.guard.keys.forget()
-        signer = self.guard.keys.verifier()
+        """Verify a chain against its account, every signature included, in one consistent read.
+
+        Raises
+        ------
+        NotFound
+        SigningError
+            If the public keys do not follow from each other.
+        """
         with self.database.snapshot() as connection:
-            row = repository.find_population(connection, population)
-            if row is None:
-                raise NotFound("There is no population of this name.")
-            return verify_population(connection, row, signer, every_signature=True)
+            return self.verify_within(connection, population)
+
+    def verify_within(self, connection: Connection, population: str, **watching: Watch) -> Verification:
+        """Verify a chain as `verify` does, within a consistent read; `watch` is shown each entry that holds."""
+        row = repository.find_population(connection, population)
+        if row is None:
+            raise NotFound("There is no population of this name.")
+        self.guard.keys.forget()  # after the read has begun: no entry in it is signed by a key that is newer
+        return verify_population(connection, row, self.guard.keys.verifier(), every_signature=True, **watching)
 
 
 def find_rooms(connection: Connection, population: Population, payer: Payer) -> list[Room]:

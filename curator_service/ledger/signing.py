@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -22,9 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
-from sqlalchemy import Connection
 
-from curator_service.db import Database
+from curator_service.db import Connection, Database
 from curator_service.files import sync
 from curator_service.ledger.entries import Checkpoint, canonical
 from curator_service.ledger.keys import PublicKey, insert_key, list_keys
@@ -56,14 +56,19 @@ def _endorsed_text(key: PublicKey) -> bytes:
     return _KEY_DOMAIN + canonical(facts).encode()
 
 
+@lru_cache(maxsize=1024)
 def verifies(public_key: str, signature: str, message: bytes) -> bool:
     """Tell whether a base64 signature is that of a base64 public key on a message."""
     try:
-        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(public_key, validate=True))
-        key.verify(base64.b64decode(signature, validate=True), message)
+        _read_public_key(public_key).verify(base64.b64decode(signature, validate=True), message)
     except (ValueError, InvalidSignature):
         return False
     return True
+
+
+@lru_cache(maxsize=64)
+def _read_public_key(text: str) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
 
 
 def check_keys(keys: list[PublicKey]) -> str:

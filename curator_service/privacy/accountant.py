@@ -348,14 +348,3 @@ def own_price(accountant: Accountant, units: int) -> float | None:
             if accountant.units_of(Price(**{accountant.notion: price})) == units:
                 return price
     return None
-
-
-def fits_within(cost: int, *, posted: int, pending: int, limit: int) -> bool:
-    """Tell whether a cost fits: the filter, on integers.
-
-    Examples
-    --------
-    >>> fits_within(1, posted=9, pending=0, limit=10), fits_within(2, posted=9, pending=0, limit=10)
-    (True, False)
-    """
-    return cost > 0 and posted + pending + cost <= limit

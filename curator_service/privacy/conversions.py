@@ -118,12 +118,6 @@ def units_of_epsilon_delta(curve: Curve, epsilon: Fraction, delta: Fraction) -> 
 def epsilon_of_units(curve: Curve, units: int, delta: Fraction) -> float:
     """Return the ε of an amount that was spent, at a given δ, rounded up in the ninth digit.
 
-    Parameters
-    ----------
-    curve : Curve
-    units : int
-    delta : Fraction
-
     Returns
     -------
     float

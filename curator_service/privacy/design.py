@@ -196,10 +196,6 @@ def make_design(features: tuple[Column, ...], targets: tuple[Column, ...], *, in
     intercept : bool
         Whether a constant term is added; then each category leaves out its first level.
 
-    Returns
-    -------
-    Design
-
     Raises
     ------
     ValueError

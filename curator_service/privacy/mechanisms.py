@@ -3,10 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 
+from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, IntArray
 from curator_service.privacy.parts import Part, Statistic
 from curator_service.privacy.planning import GramPlan
@@ -31,19 +33,13 @@ class NoisyStatistics:
 def draw_noise(plan: GramPlan, noise: NoiseSource) -> IntArray:
     """Draw the noise of one release. It needs no data, so it can be drawn before anything is locked.
 
-    Parameters
-    ----------
-    plan : GramPlan
-    noise : NoiseSource
-
     Returns
     -------
     ndarray of int64
         One draw for each released entry, in the order of `perturb`. For one release only.
     """
     distribution = plan.parts[0].distribution  # one for all parts: a plan has one mechanism
-    scales = [_scales(part, len(plan.design.terms), len(plan.design.targets)) for part in plan.parts]
-    return np.array(noise.sample(distribution, [scale for part in scales for scale in part]), dtype=np.int64)
+    return np.array(noise.sample(distribution, _scales(plan)), dtype=np.int64)
 
 
 def add_noise(sums: IntArray, draws: IntArray) -> list[int]:
@@ -112,6 +108,17 @@ def perturb(statistics: SufficientStatistics, plan: GramPlan, draws: IntArray) -
     )
 
 
+def value_counts(design: Design) -> dict[Statistic, int]:
+    """Return how many numbers each statistic of a design has."""
+    terms, targets = len(design.terms), len(design.targets)
+    return {
+        Statistic.XTX: terms * (terms + 1) // 2,
+        Statistic.XTY: terms * targets,
+        Statistic.YTY: targets,
+        Statistic.LAMBDA_MIN: 1,
+    }
+
+
 def noise_sd(distribution: Distribution, scale: int) -> float:
     """Return the standard deviation of noise in scaled units.
 
@@ -131,7 +138,7 @@ def _flatten(statistics: SufficientStatistics, part: Part, plan: GramPlan) -> In
     """Return the entries of a statistic that are released, each unordered pair of XᵀX once."""
     match part.statistic:
         case Statistic.XTX:
-            triangle: IntArray = statistics.xtx[np.triu_indices(len(statistics.xtx))]
+            triangle: IntArray = statistics.xtx.ravel()[_upper(len(statistics.xtx))]
             return triangle
         case Statistic.XTY:
             return statistics.xty.ravel()
@@ -141,15 +148,25 @@ def _flatten(statistics: SufficientStatistics, part: Part, plan: GramPlan) -> In
             return np.array([compute_lambda_min(statistics.xtx, plan.lambda_min_tolerance)], dtype=np.int64)
 
 
-def _scales(part: Part, terms: int, targets: int) -> list[int]:
+@lru_cache(maxsize=8)
+def _upper(terms: int) -> IntArray:
+    """Return the places of the upper triangle, by rows, in a square matrix that is written by rows."""
+    rows, columns = np.triu_indices(terms)
+    return rows * terms + columns
+
+
+def _scales(plan: GramPlan) -> IntArray:
     """Return the scale of each released entry, in the order of `_flatten`."""
-    diagonal, offdiagonal = part.scales
-    match part.statistic:
-        case Statistic.XTX:
-            return [diagonal if i == j else offdiagonal for i in range(terms) for j in range(i, terms)]
-        case Statistic.XTY:
-            return [diagonal] * (terms * targets)
-        case Statistic.YTY:
-            return [diagonal] * targets
-        case Statistic.LAMBDA_MIN:
-            return [diagonal]
+    sizes, terms = value_counts(plan.design), len(plan.design.terms)
+    scales = np.empty(sum(sizes[part.statistic] for part in plan.parts), dtype=np.int64)
+    start = 0
+    for part in plan.parts:
+        diagonal, offdiagonal = part.scales
+        of_part = scales[start : start + sizes[part.statistic]]
+        of_part[:] = offdiagonal
+        if part.statistic is Statistic.XTX:
+            of_part[_upper(terms) % (terms + 1) == 0] = diagonal
+        else:
+            of_part[:] = diagonal
+        start += len(of_part)
+    return scales

@@ -23,9 +23,8 @@ References
 .. [3] C. Karney, "Sampling exactly from the normal distribution", ACM TOMS 42 (2016).
 """
 
-import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -64,7 +63,7 @@ class Distribution(StrEnum):
 class NoiseSource(Protocol):
     """Where noise comes from: injected, so that tests can take its place; never configurable."""
 
-    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+    def sample(self, distribution: Distribution, scales: npt.ArrayLike) -> npt.ArrayLike:
         """Draw one integer for each scale, independently."""
         ...
 
@@ -72,18 +71,18 @@ class NoiseSource(Protocol):
 class SystemNoise:
     """Noise from the operating system's randomness; nothing to seed."""
 
-    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+    def sample(self, distribution: Distribution, scales: npt.ArrayLike) -> _Ints:
         """Draw one integer for each scale, independently.
 
         Parameters
         ----------
         distribution : Distribution
-        scales : sequence of int
+        scales : array of int, shape (k,)
             σ of the discrete Gaussian, t of the discrete Laplace; from 1 to `SCALE_MAX`.
 
         Returns
         -------
-        list of int
+        ndarray of int64, shape (k,)
 
         Raises
         ------
@@ -92,13 +91,18 @@ class SystemNoise:
         TypeError
             If it is not an integer.
         """
-        if not all(1 <= operator.index(scale) <= SCALE_MAX for scale in scales):
+        entries = np.asarray(scales)
+        if not entries.size:
+            return np.empty(0, dtype=np.int64)
+        if entries.dtype.kind not in "iu":
+            raise TypeError("a scale must be an integer from 1 to 2**53")
+        if not 1 <= entries.min() <= entries.max() <= SCALE_MAX:
             raise ValueError("a scale must be an integer from 1 to 2**53")
-        entries = np.array(scales, dtype=np.int64)
-        draws: list[int] = []
-        for start in range(0, len(entries), _CHUNK):
-            draws += _sample(distribution, entries[start : start + _CHUNK]).tolist()
-        return draws
+        entries = entries.astype(np.int64, copy=False)
+        if len(entries) <= _CHUNK:
+            return _sample(distribution, entries)
+        parts = range(0, len(entries), _CHUNK)
+        return np.concatenate([_sample(distribution, entries[start : start + _CHUNK]) for start in parts])
 
 
 def _random_words(count: int) -> _Words:
@@ -106,19 +110,23 @@ def _random_words(count: int) -> _Words:
 
 
 def _sample(distribution: Distribution, scales: _Ints) -> _Ints:
-    draws = np.zeros(len(scales), dtype=np.int64)
-    pending = np.arange(len(scales))
     # A trial succeeds in 19 of 20 cases; two at once spare a small release most second rounds.
     tries = 2 if len(scales) < 1000 else 1
+    draws, found = _try(distribution, scales, tries)
+    pending = np.flatnonzero(~found)
     while pending.size:
-        scale = np.repeat(scales[pending], tries) if tries > 1 else scales[pending]
-        value, kept = propose(distribution, scale, _random_words(2 * scale.size).reshape(2, -1))
-        value, kept = value.reshape(-1, tries), kept.reshape(-1, tries)
-        found = kept.any(axis=1)
-        first = kept.argmax(axis=1)
-        draws[pending[found]] = value[found, first[found]]
+        value, found = _try(distribution, scales[pending], tries)
+        draws[pending[found]] = value[found]
         pending = pending[~found]
     return draws
+
+
+def _try(distribution: Distribution, scales: _Ints, tries: int) -> tuple[_Ints, _Bools]:
+    """Make one or two trials for each entry; return the first that is kept, and whether one is."""
+    if tries == 1:
+        return propose(distribution, scales, _random_words(2 * len(scales)).reshape(2, -1))
+    value, kept = propose(distribution, np.repeat(scales, 2), _random_words(4 * len(scales)).reshape(2, -1))
+    return np.where(kept[::2], value[::2], value[1::2]), kept[::2] | kept[1::2]
 
 
 def propose(distribution: Distribution, scale: _Ints, words: _Words, *, exactly: bool = False) -> tuple[_Ints, _Bools]:
@@ -176,10 +184,10 @@ def _multiply(width: _Words, word: _Words) -> tuple[_Ints, _Bools]:
     cross_left, cross_right = a * d, b * c
     carry = (b * d >> half) + (cross_left & low_mask) + (cross_right & low_mask)
     high = a * c + (cross_left >> half) + (cross_right >> half) + (carry >> half)
-    with np.errstate(over="ignore"):
-        low = width * word
-        even = low >= width
-        few = np.flatnonzero(~even)  # a division for each would cost more than all the rest
+    low = width * word  # modulo 2⁶⁴
+    even = low >= width
+    few = np.flatnonzero(~even)  # a division for each would cost more than all the rest
+    if few.size:
         even[few] = low[few] >= (np.uint64(0) - width[few]) % width[few]
     return high.astype(np.int64), even
 

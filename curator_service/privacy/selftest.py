@@ -97,12 +97,12 @@ def _is_sampler_sound() -> bool:
     noise, scale, count = SystemNoise(), 2**40 + 1, 4000
     for distribution, variance in ((Distribution.DISCRETE_GAUSSIAN, 1.0), (Distribution.DISCRETE_LAPLACE, 2.0)):
         # At once, and in small batches, as most releases draw.
-        first = noise.sample(distribution, [scale] * count)
-        second = [draw for _ in range(count // 50) for draw in noise.sample(distribution, [scale] * 50)]
-        sizes = [float(np.mean((np.array(draws) / scale) ** 2)) / variance for draws in (first, second)]
-        if len(set(first + second)) < 2 * count - 2 or not all(0.7 < size < 1.5 for size in sizes):
+        first = np.asarray(noise.sample(distribution, [scale] * count))
+        second = np.concatenate([noise.sample(distribution, [scale] * 50) for _ in range(count // 50)])
+        sizes = [float(np.mean((draws / scale) ** 2)) / variance for draws in (first, second)]
+        if len(np.unique([*first, *second])) < 2 * count - 2 or not all(0.7 < size < 1.5 for size in sizes):
             return False
-        words = np.frombuffer(np.array(first, dtype=np.int64).tobytes(), dtype=np.uint64).reshape(2, -1)[:, :100]
+        words = first.view(np.uint64).reshape(2, -1)[:, :100]
         words = words * np.uint64(0x9E3779B97F4A7C15) & ~np.uint64(1 << 15)  # no tail: it draws further, other bits
         scales = np.full(100, scale)
         fast, exact = (propose(distribution, scales, words, exactly=choice)[1] for choice in (False, True))

@@ -131,16 +131,3 @@ def joint_cost(xtx: Fraction, xty: Fraction, yty: Fraction, curvature: Fraction)
 def xtx_box_curvature(group_count: int, wide_group_count: int) -> Fraction:
     """Return the curvature of `xtx_box_l2_squared` for `joint_cost`: L = q⁴(G² + h), k = 1, R² = G q²."""
     return Fraction(group_count**2 + wide_group_count, group_count**2)
-
-
-def marginals_l1(columns: int, levels: int, adjacency: Adjacency) -> int:
-    """Bound the counts of dyadic histograms: one cell per column and level moves by 1, two where a row is replaced.
-
-    It is the squared L2 sensitivity too, as every move is by 1.
-    """
-    return columns * levels * (2 if adjacency is _REPLACE else 1)
-
-
-def score_l2_squared(norm: int, adjacency: Adjacency) -> int:
-    """Bound a sum of vectors of norm at most C: C when a row is added or removed, 2C when it is replaced."""
-    return norm**2 * (4 if adjacency is _REPLACE else 1)

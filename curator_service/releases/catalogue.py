@@ -4,15 +4,16 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, reduce
+from operator import and_
+from typing import Any, NamedTuple
 
-from pydantic_core import to_json
-from sqlalchemy import BigInteger, BindParameter, Connection, Double, bindparam, insert, select, tuple_
+from pydantic_core import from_json, to_json
+from sqlalchemy import BigInteger, BindParameter, Double, bindparam, insert, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.datasets.repository import Dataset
-from curator_service.db import Statement
+from curator_service.db import Connection, Statement
 from curator_service.ledger.book import Contradiction
 from curator_service.releases.listings import (
     NOISE_NAMES,
@@ -21,9 +22,10 @@ from curator_service.releases.listings import (
     about_answer,
     collection_of,
     listing_of,
+    noise_row,
     statistic_of,
 )
-from curator_service.releases.models import CHUNK, AnswerSpaceRow, ColumnHoldersRow, ListingRow
+from curator_service.releases.models import CHUNK, AnswerSpaceRow, ColumnHoldersRow, ListingRow, ReleaseRow
 from curator_service.releases.repository import StoredRelease
 
 NAMED = 32
@@ -69,6 +71,17 @@ class Listed:
     listing: Listing
 
 
+class ListedRelease(NamedTuple):
+    """A stored release with the row of its listing: nothing but None where there is none."""
+
+    id: str
+    dataset_id: str
+    sequence: int
+    request_digest: str
+    answer: str
+    listing: tuple[Any, ...]
+
+
 _NOISE = tuple(getattr(ListingRow, name) for name in NOISE_NAMES)
 _LISTED = (ListingRow.release_id, ListingRow.sequence, ListingRow.shelf, ListingRow.summary, *_NOISE)
 _SEQUENCE, _SHELF, _XTX = 1, 2, 5
@@ -109,11 +122,22 @@ _SUMMARIES_OF_COLLECTION, _SUMMARIES_OF_DATASET = (
     )
     for which in (_OF_COLLECTION, ListingRow.dataset_id == bindparam("dataset"))
 )
-_FIND = Statement(
-    select(*(getattr(ListingRow, c.name) for c in ListingRow.__table__.columns)).where(
-        ListingRow.release_id == bindparam("release")
+_ROW = tuple(column.name for column in ListingRow.__table__.columns)
+_PAGE_OF_LISTED = Statement(
+    select(
+        ReleaseRow.id,
+        ReleaseRow.dataset_id,
+        ReleaseRow.sequence,
+        ReleaseRow.request_digest,
+        ReleaseRow.answer,
+        *ListingRow.__table__.columns,
     )
+    .join(ListingRow, ListingRow.release_id == ReleaseRow.id, isouter=True)
+    .where(ReleaseRow.population == bindparam("population"), ReleaseRow.sequence > bindparam("after"))
+    .order_by(ReleaseRow.sequence)
+    .limit(100)
 )
+_BEFORE_ALL = -(2**63)
 _INSERT = Statement(insert(ListingRow))
 _IN_COLLECTION = ColumnHoldersRow.collection == bindparam("collection")
 _HOLDERS = Statement(
@@ -124,6 +148,11 @@ _HOLDERS = Statement(
 _HOLDERS_OF_CHUNK = Statement(
     select(ColumnHoldersRow.name, ColumnHoldersRow.bits).where(
         _IN_COLLECTION, ColumnHoldersRow.name.in_(_MANY), ColumnHoldersRow.chunk == bindparam("chunk")
+    )
+)
+_HOLDERS_OF_ALL = Statement(
+    select(ColumnHoldersRow.name, ColumnHoldersRow.bits).where(
+        _IN_COLLECTION, ColumnHoldersRow.chunk == bindparam("chunk")
     )
 )
 _SPACE = Statement(
@@ -148,7 +177,7 @@ class _SetBits(Statement):
 
 
 class _AddSpace(Statement):
-    """Count the bytes of an answer."""
+    """Count the bytes of an answer, unless they would be more than an analyst may have."""
 
     def __init__(self) -> None:
         super().__init__(insert(AnswerSpaceRow))
@@ -158,6 +187,7 @@ class _AddSpace(Statement):
         return insertion.on_conflict_do_update(
             index_elements=[AnswerSpaceRow.population, AnswerSpaceRow.principal_id],
             set_={"bytes": AnswerSpaceRow.bytes + insertion.excluded.bytes},
+            where=AnswerSpaceRow.bytes + insertion.excluded.bytes <= bindparam("most", type_=BigInteger),
         )
 
 
@@ -276,57 +306,105 @@ def catalogue_values(dataset: Dataset, principal_id: str, release: StoredRelease
         If it is no answer about this dataset.
     """
     about = about_answer(release.answer)
-    listing, collection = listing_of(dataset, about), collection_of(dataset, principal_id)
-    return {
-        "release_id": release.id,
-        "dataset_id": dataset.id,
-        "collection": collection,
-        "sequence": release.sequence,
-        "shelf": listing.shelf(collection) if listing.derived_from is None else "",
-        "members": listing.members(collection),
-        **{name: listing.sd.get(name, 0.0) for name in NOISE_NAMES},
-        "loudness": listing.loudness,
-        "summary": to_json({name: about[name] for name in SUMMARY}).decode(),
-    }
+    summary = to_json({name: about[name] for name in SUMMARY}).decode()
+    return _values(dataset, principal_id, release, listing_of(dataset, about), summary)
 
 
-def is_listed(connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease) -> bool:
-    """Tell whether the catalogue has a release as its own answer states it; one that states no request has no place."""
-    row = _FIND.first(connection, release=release.id)
+def _values(
+    dataset: Dataset, principal_id: str, release: StoredRelease, listing: Listing, summary: str
+) -> dict[str, Any]:
+    collection = collection_of(dataset, principal_id)
+    row = (
+        release.id,
+        dataset.id,
+        collection,
+        release.sequence,
+        listing.shelf(collection) if listing.derived_from is None else "",
+        listing.members(collection),
+        *noise_row(listing.sd),
+        summary,
+    )
+    return dict(zip(_ROW, row, strict=True))
+
+
+def iterate_listed(connection: Connection, population: str) -> Iterator[ListedRelease]:
+    """Yield every release of a population, in order, in pages, with its listing as it is stored."""
+    after = _BEFORE_ALL
+    while rows := _PAGE_OF_LISTED.all(connection, population=population, after=after):
+        for release_id, dataset_id, sequence, digest, answer, *listing in rows:
+            yield ListedRelease(release_id, dataset_id, sequence, digest, answer, tuple(listing))
+            after = sequence
+
+
+class Shelves:
+    """Which releases hold each column, read a chunk at a time: releases that follow one another share it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._of_chunk = lru_cache(maxsize=64)(self._read_chunk)
+        self._holding = lru_cache(maxsize=256)(self._find_holding)
+
+    def hold(self, collection: str, sequence: int, columns: tuple[str, ...]) -> bool:
+        """Tell whether a release is found by each of its columns."""
+        chunk, place = divmod(sequence, CHUNK)
+        return bool(self._holding(collection, chunk, columns) >> place & 1)
+
+    def _find_holding(self, collection: str, chunk: int, columns: tuple[str, ...]) -> int:
+        try:
+            held = self._of_chunk(collection, chunk)
+        except Contradiction:
+            return 0
+        return reduce(and_, (held.get(name, 0) for name in columns), -1)
+
+    def _read_chunk(self, collection: str, chunk: int) -> dict[str, int]:
+        rows = _HOLDERS_OF_ALL.all(self._connection, collection=collection, chunk=chunk)
+        return {name: _bits(bits) for name, bits in rows}
+
+
+def is_listed(found: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
+    """Tell whether the row of a listing is what it must be; an earlier version may have written a summary otherwise."""
+    if found == own:
+        return True
+    *rest, summary = found
     try:
-        values = catalogue_values(dataset, principal_id, release)
-    except (ValueError, KeyError, TypeError):
-        return row is None
-    if row is None:
+        return rest == [*own[:-1]] and bool(from_json(summary) == from_json(own[-1]))
+    except (ValueError, TypeError):
         return False
-    found = dict(zip(ListingRow.__table__.columns.keys(), row, strict=True))
-    summary, own = json.loads(found.pop("summary")), json.loads(values.pop("summary"))
-    if (found, summary) != (values, own):
-        return False
-    chunk, place = divmod(release.sequence, CHUNK)
-    names = [*own["request"]["features"], *own["request"]["targets"]] if values["shelf"] else []
-    try:
-        held = _bits_of_chunk(connection, values["collection"], chunk, names)
-    except Contradiction:
-        return False
-    return all(held.get(name, 0) >> place & 1 for name in names)
 
 
-def insert_listing(connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease) -> None:
-    """Add a release to the catalogue, in the unit of work that publishes it: the account is locked."""
-    values = catalogue_values(dataset, principal_id, release)
+def insert_listing(
+    connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease, listing: Listing, summary: str
+) -> None:
+    """Add a release to the catalogue, in the unit of work that publishes it: the account is locked.
+
+    Parameters
+    ----------
+    connection : Connection
+    dataset : Dataset
+    principal_id : str
+        Who bought it.
+    release : StoredRelease
+    listing : Listing
+        What it is.
+    summary : str
+        What a list shows of it.
+    """
+    values = _values(dataset, principal_id, release, listing, summary)
     _INSERT.execute(connection, **values)
     if values["shelf"]:
-        request = json.loads(values["summary"])["request"]
-        _note_columns(connection, values["collection"], [*request["features"], *request["targets"]], release.sequence)
+        _note_columns(connection, values["collection"], listing.columns, release.sequence)
 
 
 def _note_columns(connection: Connection, collection: str, names: Sequence[str], sequence: int) -> None:
     chunk, place = divmod(sequence, CHUNK)
     held = _bits_of_chunk(connection, collection, chunk, names)
-    for name in names:
-        bits = held.get(name, 0) | 1 << place
-        _SET_BITS.execute(connection, collection=collection, name=name, chunk=chunk, bits=f"{bits:x}")
+    _SET_BITS.execute_each(
+        connection,
+        (
+            {"collection": collection, "name": name, "chunk": chunk, "bits": f"{held.get(name, 0) | 1 << place:x}"}
+            for name in names
+        ),
+    )
 
 
 def _bits_of_chunk(connection: Connection, collection: str, chunk: int, names: Sequence[str]) -> dict[str, int]:
@@ -344,9 +422,12 @@ def find_space(connection: Connection, population: str, principal_id: str) -> in
     return 0 if row is None else row[0]
 
 
-def add_space(connection: Connection, population: str, principal_id: str, size: int) -> None:
-    """Count an answer that is being stored."""
-    _ADD_SPACE.execute(connection, population=population, principal_id=principal_id, bytes=size)
+def add_space(connection: Connection, population: str, principal_id: str, size: int, most: int) -> bool:
+    """Count an answer that is being stored; False if there is no space for it."""
+    if size > most:
+        return False
+    added = _ADD_SPACE.changed(connection, population=population, principal_id=principal_id, bytes=size, most=most)
+    return added == 1
 
 
 def _listed(dataset: Dataset, row: Iterable[Any]) -> Listed:

@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 
 from curator_service.clock import Clock, timestamp
 from curator_service.db import DATABASE_ERRORS, Database
-from curator_service.http import log_without_data
 from curator_service.ledger import reservations
 from curator_service.ledger.book import new_id
 from curator_service.ledger.service import LedgerService
 from curator_service.limiter import ConcurrencyLimiter
+from curator_service.logs import log_without_data
 from curator_service.problems import Problem, Unavailable
 from curator_service.releases.presence import Presence
 
@@ -173,6 +173,7 @@ class Workshop:
         """Show that this worker lives from now on, and look for those who do not: at once for those of this machine."""
         if not self.presence.announce(self.worker_id):
             log.warning("this worker holds no lock: if it is killed, its jobs are given up when its lease is over")
+        self.presence.sweep()
         with self.database.begin() as connection:
             reservations.register_worker(connection, self.worker_id)
         with suppress(Problem):  # then the watcher tries again
@@ -182,19 +183,26 @@ class Workshop:
     def stop(self) -> None:
         """Give this worker's jobs up, and take leave: nobody has to wait for its lease."""
         self._stopping.set()
+        left = True
         try:
             with self.database.read() as connection:
                 own = [job for job, owner, _beat in reservations.list_jobs(connection) if owner == self.worker_id]
-            for job_id in [] if self.ledger.guard.reason() else own:
-                try:
-                    self.ledger.end(job_id, reservations.VOIDED, actor="curator")
-                except (Problem, *DATABASE_ERRORS):
-                    log.warning("a job could not be given up at shut-down: it is when the lease is over")
+            left = bool([job_id for job_id in own if not self._give_up(job_id)])
             with self.database.begin() as connection:
                 reservations.retire_worker(connection, self.worker_id)
-            self.presence.leave(self.worker_id)
         except DATABASE_ERRORS:
-            log.warning("the database did not answer at shut-down; jobs are given up when the lease is over")
+            log.warning("the database did not answer at shut-down: another process gives the jobs up")
+        self.presence.leave(self.worker_id, forget=not left and not self._attended)
+
+    def _give_up(self, job_id: str) -> bool:
+        if self.ledger.guard.reason():
+            return False
+        try:
+            self.ledger.end(job_id, reservations.VOIDED, actor="curator")
+        except (Problem, *DATABASE_ERRORS):
+            log.warning("a job could not be given up at shut-down: another process does it")
+            return False
+        return True
 
     def _watch(self) -> None:
         while not self._stopping.wait(self.lease_s / 4):

@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
-from sqlalchemy import Connection
-
-from curator_service.datasets.repository import Dataset
+from curator_service.db import Connection
 from curator_service.privacy.design import Term
 from curator_service.privacy.parts import Statistic
 from curator_service.releases import catalogue
@@ -27,7 +25,6 @@ from curator_service.releases.listings import (
     collection_of,
     listing_of,
     listing_of_answer,
-    listing_of_request,
     members_of,
 )
 from curator_service.releases.preparation import Prepared
@@ -63,7 +60,7 @@ class Search:
         self.dataset = prepared.dataset
         self.prepared = prepared
         self.collection = collection_of(prepared.dataset, principal_id)
-        self.asked = listing_of_request(prepared)
+        self.asked = prepared.listing
         self.shelf = self.asked.shelf(self.collection)
         self._holders: Holders | None = None
 
@@ -148,33 +145,38 @@ def answers(prepared: Prepared, principal_id: str, answer: str, *, exactly: bool
         stored = listing_of_answer(prepared.dataset, answer)
     except (ValueError, KeyError, TypeError):
         return False
-    asked, collection = listing_of_request(prepared), collection_of(prepared.dataset, principal_id)
+    asked, collection = prepared.listing, collection_of(prepared.dataset, principal_id)
     if exactly:
         return stored.members(collection) == asked.members(collection) and _is_quiet_enough(stored.sd, asked)
     return stored.shelf(collection) == asked.shelf(collection) and _is_source(stored, asked)
 
 
-def is_block(dataset: Dataset, block: Mapping[str, Any], reader: str, source: Mapping[str, Any], buyer: str) -> bool:
-    """Tell whether an answer is cut out of another one: values, standard deviations and distribution, exactly.
+def will_answer(prepared: Prepared, job: Mapping[str, Any]) -> bool:
+    """Tell whether the answer of a job of the same dataset, by its details, will be one to a request as it stands."""
+    if "noise" not in job:  # an earlier version began it
+        return bool(json.loads(job["request"]) == prepared.canonical)
+    asked, collection = prepared.listing, prepared.dataset.id
+    stored = listing_of(prepared.dataset, {name: json.loads(job[name]) for name in ("request", "noise")})
+    return stored.members(collection) == asked.members(collection) and _is_quiet_enough(stored.sd, asked)
+
+
+def is_block(asked: Listing, block: Mapping[str, Any], stored: Listing, source: Mapping[str, Any]) -> bool:
+    """Tell whether an answer is cut out of another one of its shelf: values, standard deviations and distribution.
 
     Parameters
     ----------
-    dataset : Dataset
+    asked : Listing
+        What the answer states of itself; its columns stand in whatever order it states.
     block : mapping
-        The answer, read; its columns stand in whatever order it states.
-    reader : str
-        The principal who was given the block.
+        Its statistics.
+    stored : Listing
     source : mapping
-        The answer that it says that it is cut out of, read.
-    buyer : str
-        The principal who bought the source.
+        Statistics of the answer that it says that it is cut out of.
     """
-    asked, stored = listing_of(dataset, block), listing_of(dataset, source)
-    same_rows = asked.shelf(collection_of(dataset, reader)) == stored.shelf(collection_of(dataset, buyer))
-    if not (same_rows and _is_source(stored, asked)):
+    if not _is_source(stored, asked):
         return False
-    held = {name: part["values"] for name, part in block["statistics"].items()}
-    return _cut(asked, stored, source["statistics"]) == (held, asked.sd, asked.distribution)
+    held = {name: part["values"] for name, part in block.items()}
+    return _cut(asked, stored, source) == (held, asked.sd, asked.distribution)
 
 
 def _is_source(stored: Listing, asked: Listing) -> bool:
@@ -193,7 +195,7 @@ def derive_statistics(
         Values by statistic, standard deviations, and the distribution of the noise.
     """
     answer = json.loads(source.answer)
-    return _cut(listing_of_request(prepared), listing_of(prepared.dataset, answer), answer["statistics"])
+    return _cut(prepared.listing, listing_of(prepared.dataset, answer), answer["statistics"])
 
 
 def _cut(

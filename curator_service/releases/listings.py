@@ -10,7 +10,6 @@ from typing import Any
 from curator_service.datasets.repository import Dataset
 from curator_service.privacy.design import Column, ColumnType, Design, make_design, omits_rows
 from curator_service.privacy.parts import Statistic
-from curator_service.releases.preparation import Prepared
 
 NOISE_NAMES = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
 """The standard deviations that an answer states, in their fixed order."""
@@ -40,6 +39,7 @@ class Listing:
     distribution: str
     sd: Mapping[str, float]
     derived_from: str | None = None
+    _shelves: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def features(self) -> frozenset[str]:
@@ -105,13 +105,20 @@ class Listing:
         return (*self.request["features"], *self.request["targets"])
 
     @property
+    def noise(self) -> dict[str, Any]:
+        """What an answer states of its noise, as `listing_of` reads it."""
+        return {"distribution": self.distribution, "sd": dict(self.sd)}
+
+    @property
     def loudness(self) -> float:
         """The sum of its standard deviations."""
         return loudness_of(self.sd)
 
     def shelf(self, collection: str) -> str:
         """Return what is equal for two releases exactly when their rows and weights are; see `shelf_of`."""
-        return shelf_of(collection, self.request, self.distribution, self.omitting)
+        if collection not in self._shelves:
+            self._shelves[collection] = shelf_of(collection, self.request, self.distribution, self.omitting)
+        return self._shelves[collection]
 
     def members(self, collection: str) -> str:
         """Return what is equal for two releases exactly when they hold the same entries; see `members_of`."""
@@ -152,14 +159,13 @@ def loudness_of(sd: Mapping[str, float]) -> float:
     return sum(sd.get(name, 0.0) for name in NOISE_NAMES)
 
 
+def noise_row(sd: Mapping[str, float]) -> tuple[float, ...]:
+    """Return the standard deviations by `NOISE_NAMES`, 0 where one is not stated, and their sum."""
+    return (*(sd.get(name, 0.0) for name in NOISE_NAMES), loudness_of(sd))
+
+
 def _hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def listing_of_request(prepared: Prepared) -> Listing:
-    """Return what a request asks for."""
-    declared, part = prepared.dataset.manifest.by_name, prepared.plan.parts[0]
-    return Listing(prepared.canonical, declared, part.distribution.value, prepared.noise_sd)
 
 
 def listing_of_answer(dataset: Dataset, answer: str) -> Listing:

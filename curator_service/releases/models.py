@@ -67,14 +67,13 @@ class ListingRow(Base):
 
 
 class ColumnHoldersRow(Base):
-    """Which releases of a collection hold a column: a bit for each sequence of a chunk, as hexadecimal digits."""
+    """Which releases of a collection hold a column: a bit for each sequence of a chunk, as hexadecimal digits.
+
+    That they are digits PostgreSQL tells, and whoever reads them.
+    """
 
     __tablename__ = "column_holders"
-    __table_args__ = (
-        CheckConstraint(
-            f"length(bits) BETWEEN 1 AND {CHUNK // 4} AND ltrim(bits, '0123456789abcdef') = ''", name="digits"
-        ),
-    )
+    __table_args__ = (CheckConstraint(f"length(bits) BETWEEN 1 AND {CHUNK // 4}", name="digits"),)
 
     collection: Mapped[str] = mapped_column(String(80), primary_key=True)
     name: Mapped[str] = mapped_column(String(63), primary_key=True)
@@ -100,6 +99,7 @@ class IdempotencyKeyRow(Base):
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (
+        Index("ix_idempotency_keys_release_id", "release_id"),
         Index("ix_idempotency_keys_reservation_id", "reservation_id"),
         {"sqlite_with_rowid": False},
     )

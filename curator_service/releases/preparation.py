@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from curator_service.datasets.repository import Dataset
@@ -11,12 +12,13 @@ from curator_service.datasets.storage import needs_pass
 from curator_service.privacy.accountant import Price, own_price
 from curator_service.privacy.calibration import Calibration, Mechanism, PlanError
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
-from curator_service.privacy.mechanisms import noise_sd
+from curator_service.privacy.mechanisms import noise_sd, value_counts
 from curator_service.privacy.parts import Part, Statistic
 from curator_service.privacy.planning import Bound, GramPlan, derive_bounds, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.problems import RequestInvalid
 from curator_service.releases.defaults import choose_row_map, default_row_maps
+from curator_service.releases.listings import Listing
 from curator_service.releases.pace import public_duration_s
 from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
 
@@ -33,7 +35,7 @@ _ANSWER_BYTES, _ENTRY_BYTES = 4096, 25
 _UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """A request that was checked against public declarations, and planned. Nothing here has read a row.
 
@@ -48,6 +50,10 @@ class Prepared:
         What an idempotency key stands for: the request as the caller stated it, and whether a fresh draw was asked for.
     other_default_rows : tuple of dict
         The other default row maps, where the request names none.
+
+    Notes
+    -----
+    Equal to itself alone: what follows from it is kept beside it.
     """
 
     dataset: Dataset
@@ -59,12 +65,12 @@ class Prepared:
     fingerprint: str
     other_default_rows: tuple[dict[str, Any], ...]
 
-    @property
+    @cached_property
     def is_immediate(self) -> bool:
         """Whether it takes no time worth naming, and none that depends on rows: decided by declarations."""
         return self.duration_s == 0 and self.entry_count <= IMMEDIATE_ENTRIES_MAX
 
-    @property
+    @cached_property
     def entry_count(self) -> int:
         """How many numbers XᵀX and Xᵀy have."""
         terms, targets = len(self.plan.design.terms), len(self.plan.design.targets)
@@ -75,32 +81,27 @@ class Prepared:
         """How long the request takes about, in seconds: what decides whether it runs as a job is public."""
         return 0.0 if self.is_immediate else self.duration_s + self.entry_count * ENTRY_S
 
-    @property
+    @cached_property
     def answer_bytes(self) -> int:
         """How much space an answer is counted for: by declarations, and somewhat more than its text needs."""
         sizes = value_counts(self.plan.design)
         return _ANSWER_BYTES + _ENTRY_BYTES * sum(sizes[part.statistic] for part in self.plan.parts)
 
-    @property
+    @cached_property
     def duration_s(self) -> float:
         """How long the computation is made to take, in seconds."""
         return public_duration_s(self.plan, self.dataset.manifest.row_capacity)
 
-    @property
+    @cached_property
     def noise_sd(self) -> dict[str, float]:
         """Standard deviations of the noise in scaled units, as quotes and answers state them."""
         return stated_noise(self.plan.parts)
 
-
-def value_counts(design: Design) -> dict[Statistic, int]:
-    """Return how many numbers each statistic of a design has."""
-    terms, targets = len(design.terms), len(design.targets)
-    return {
-        Statistic.XTX: terms * (terms + 1) // 2,
-        Statistic.XTY: terms * targets,
-        Statistic.YTY: targets,
-        Statistic.LAMBDA_MIN: 1,
-    }
+    @cached_property
+    def listing(self) -> Listing:
+        """What is asked for."""
+        distribution = self.plan.parts[0].distribution.value
+        return Listing(self.canonical, self.dataset.manifest.by_name, distribution, self.noise_sd)
 
 
 def prepare(dataset: Dataset, request: ReleaseRequest) -> Prepared:

@@ -1,13 +1,15 @@
 """Which processes of this machine live: each keeps a file locked, and the kernel lets go of it at their end."""
 
-import fcntl
 import os
 import re
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from curator_service.files import is_named, lock
+
 WORKER_ID = re.compile(r"wrk_[0-9a-f]+")
+_BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _IDENTITY_MAX = 100
 _ATTEMPTS, _PAUSE_S = 100, 0.01
@@ -47,12 +49,15 @@ class Presence:
             return False
         path = folder / worker_id
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for _ in range(_ATTEMPTS):
-                held = _lock(path, os.O_CREAT)
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                try:
+                    held = lock(path, os.O_CREAT)
+                except FileNotFoundError:  # somebody swept the folder, on another machine that shares it
+                    continue
                 if held is None:  # somebody looks at it in this instant
                     time.sleep(_PAUSE_S)
-                elif _is_named(held, path):
+                elif is_named(held, path):
                     self._held = held
                     os.write(held, _identify(held))
                     return True
@@ -62,15 +67,25 @@ class Presence:
             pass
         return False
 
-    def leave(self, worker_id: str) -> None:
-        """Let go of the own lock."""
+    def leave(self, worker_id: str, *, forget: bool) -> None:
+        """Let go of the own lock, and remove its file if nothing is left of this process: else the next one asks it."""
         if self._held is not None:
             held, self._held = self._held, None
             folder = self.folder
-            if folder is not None:
-                with suppress(OSError):  # it tells that the process has ended
+            if forget and folder is not None:
+                with suppress(OSError):
                     (folder / worker_id).unlink()
             os.close(held)
+
+    def sweep(self) -> None:
+        """Remove what processes of other boots left: files that nobody holds, and folders that are empty then."""
+        own = self.folder
+        if own is None:
+            return
+        with suppress(OSError):
+            for folder in self._parent.iterdir():
+                if _BOOT.fullmatch(folder.name) and folder != own:
+                    _sweep(folder)
 
     def is_dead(self, worker_id: str, *, forget: bool = False) -> bool:
         """Tell whether a process that held its lock has ended; False where that is not known.
@@ -86,13 +101,13 @@ class Presence:
             return False
         path = folder / worker_id
         try:
-            held = _lock(path)
+            held = lock(path)
         except OSError:
             return False
         if held is None:
             return False
         try:
-            dead = _is_named(held, path) and os.read(held, _IDENTITY_MAX) == _identify(held)
+            dead = is_named(held, path) and os.read(held, _IDENTITY_MAX) == _identify(held)
             if dead and forget:
                 path.unlink()
         except OSError:
@@ -110,30 +125,18 @@ class Presence:
             return []
 
 
-def _lock(path: Path, flags: int = 0) -> int | None:
-    """Open a file and lock it; None if somebody has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
+def _sweep(folder: Path) -> None:
+    for path in list(folder.iterdir()):
+        held = lock(path) if WORKER_ID.fullmatch(path.name) else None
+        if held is not None:
+            if is_named(held, path):  # else somebody else swept it, and another process may have the name by now
+                path.unlink()
+            os.close(held)
+    with suppress(OSError):  # something is held, or is not of a process
+        folder.rmdir()
 
 
 def _identify(descriptor: int) -> bytes:
     """Return what a file says of itself, and a copy of it does not say truly."""
     status = os.fstat(descriptor)
     return f"{status.st_dev} {status.st_ino}\n".encode()
-
-
-def _is_named(descriptor: int, path: Path) -> bool:
-    """Tell whether a file still has its name."""
-    try:
-        named = path.stat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(named, os.fstat(descriptor))

@@ -1,5 +1,6 @@
 """What a purchase is, and how one is refused before anything is charged."""
 
+import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,6 +11,7 @@ from curator_service.identity.repository import Principal
 from curator_service.ledger.book import Payer
 from curator_service.ledger.reservations import Reservation
 from curator_service.problems import NotFound, Problem
+from curator_service.releases.library import will_answer
 from curator_service.releases.preparation import Prepared
 
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -38,7 +40,7 @@ class ReleaseInProgress(Problem):
 
     slug = "release-in-progress"
     status = HTTPStatus.CONFLICT
-    title = "The same request is being worked on"
+    title = "The answer is being worked on"
     default_headers: ClassVar = {"Retry-After": "1"}
 
 
@@ -93,15 +95,16 @@ class Purchase:
     payer: Payer
 
     def joins(self, job: Reservation) -> bool:
-        """Tell whether the answer of a job that works on the same request will serve this one."""
-        return self.prepared.dataset.manifest.library == "shared" or job.principal_id == self.analyst.id
+        """Tell whether the answer of a job will serve this request as it stands."""
+        is_readable = self.prepared.dataset.manifest.library == "shared" or job.principal_id == self.analyst.id
+        return is_readable and will_answer(self.prepared, json.loads(job.details))
 
 
 def in_progress(job: Reservation) -> ReleaseInProgress:
     """Build the refusal of a request that is being worked on."""
     return ReleaseInProgress(
-        f"The same request is being worked on as {job.id!r}. Its answer will cost nothing: ask again later with the "
-        f"same Idempotency-Key, or follow /v1/jobs/{job.id}.",
+        f"This request, or the same with less noise, is being worked on as {job.id!r}. Its answer will cost nothing: "
+        f"ask again later with the same Idempotency-Key, or follow /v1/jobs/{job.id}.",
         job=job.id,
     )
 

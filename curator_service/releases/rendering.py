@@ -1,50 +1,57 @@
 """A release, a quote and a charge as text: what leaves, and what the ledger keeps of it."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from types import NoneType
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from curator_service.datasets.schemas import render_column
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.design import Column, Design, Term, TermKind
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics
+from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, value_counts
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
 from curator_service.privacy.planning import Bound
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.listings import SUMMARY, Listing
-from curator_service.releases.preparation import Prepared, stated_noise, value_counts
+from curator_service.releases.answers import Answer, read_member
+from curator_service.releases.listings import Listing
+from curator_service.releases.preparation import Prepared, stated_noise
 from curator_service.releases.repository import StoredRelease
 
-_MEMBERS = {*SUMMARY, "features", "terms", "targets", "statistics", "noise"}
-"""Of an answer; one that is cut out of another names that beside."""
+_COST = {"units", "mu", "rho", "epsilon", "delta", "share_of_budget"}
+_NUMBER = {float, int, NoneType}
 
 
 def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
     """Return what is known of a release before its noise is drawn: terms, noise and cost."""
-    cost = render_amount(population.accountant.spent(prepared.plan.cost, _view_delta(prepared, population)))
-    if prepared.plan.pure_epsilon is not None:
-        cost["pure_epsilon"] = float(prepared.plan.pure_epsilon)
     return {
         "kind": "gram",
         "request": prepared.canonical,
-        "features": [render_column(column) for column in prepared.features],
-        **_render_terms(prepared.plan.design, prepared.features),
+        **_describe_columns(prepared),
         "noise": _render_noise(prepared.plan.parts),
-        "cost": cost | {"share_of_budget": prepared.plan.cost / population.limit},
+        "cost": _describe_cost(prepared, population.limit, population.delta),
     }
 
 
-def _view_delta(prepared: Prepared, population: Population) -> float:
+def _describe_columns(prepared: Prepared) -> dict[str, Any]:
+    return {
+        "features": [render_column(column) for column in prepared.features],
+        **_render_terms(prepared.plan.design, prepared.features),
+    }
+
+
+def _describe_cost(prepared: Prepared, limit: int, delta: float) -> dict[str, Any]:
     stated = prepared.request.price.delta
-    return population.delta if stated is None else stated
+    cost = render_amount(prepared.dataset.accountant.spent(prepared.plan.cost, delta if stated is None else stated))
+    if prepared.plan.pure_epsilon is not None:
+        cost["pure_epsilon"] = float(prepared.plan.pure_epsilon)
+    return cost | {"share_of_budget": prepared.plan.cost / limit}
 
 
 def _render_terms(design: Design, features: tuple[Column, ...]) -> dict[str, Any]:
@@ -69,34 +76,71 @@ def _render_noise(parts: tuple[Part, ...]) -> dict[str, Any]:
     return {"distribution": parts[0].distribution, "sd": stated_noise(parts)}
 
 
-def render_answer(
-    release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics, moment: str
-) -> str:
-    """Return the answer as the text that is stored and sent, its receipt aside."""
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What an answer states beside its values, as members of a JSON object, without braces.
+
+    Every answer to one request states the same, but for its id and its moment: an outline is rendered once.
+    """
+
+    identity: str
+    request: str
+    columns: str
+    noise: str
+    cost: str
+
+    @classmethod
+    def of(cls, prepared: Prepared, noise: Mapping[str, Any], cost: Mapping[str, Any]) -> "Outline":
+        """Render what answers to a request state, with their noise and their cost."""
+        return cls(
+            identity=_members({"dataset": prepared.dataset.name, "kind": "gram"}),
+            request=_members({"request": prepared.canonical}),
+            columns=_members(_describe_columns(prepared)),
+            noise=_members({"noise": noise}),
+            cost=_members({"cost": cost}),
+        )
+
+    def answer(self, release_id: str, moment: str, statistics: Mapping[str, Any], **more: str) -> str:
+        """Return an answer as the text that is stored and sent, its receipt aside."""
+        values = _members({"statistics": statistics})
+        rest = [_members(more)] if more else []
+        return _join(self._begin(release_id, moment), self.request, self.columns, values, self.noise, self.cost, *rest)
+
+    def summary(self, release_id: str, moment: str) -> str:
+        """Return what a list of releases shows of an answer."""
+        return _join(self._begin(release_id, moment), self.request, self.cost)
+
+    def _begin(self, release_id: str, moment: str) -> str:
+        return f'"id":"{release_id}",{self.identity},"created_at":"{moment}"'
+
+
+def _members(content: Mapping[str, Any]) -> str:
+    return to_json(content).decode()[1:-1]
+
+
+def _join(*members: str) -> str:
+    return f"{{{','.join(members)}}}"
+
+
+def outline_of(prepared: Prepared, population: Population) -> Outline:
+    """Return the outline of answers that are charged for."""
+    return _outline(prepared, population.limit, population.delta)
+
+
+@lru_cache(maxsize=64)
+def _outline(prepared: Prepared, limit: int, delta: float) -> Outline:
+    return Outline.of(prepared, _render_noise(prepared.plan.parts), _describe_cost(prepared, limit, delta))
+
+
+def render_answer(release_id: str, prepared: Prepared, outline: Outline, noisy: NoisyStatistics, moment: str) -> str:
+    """Return an answer as the text that is stored and sent, its receipt aside."""
     values = {statistic.value: noisy.scaled(statistic) for statistic in noisy.values}
-    return _render(release_id, prepared, describe(prepared, population), values, moment, {})
+    return outline.answer(release_id, moment, _frame(prepared, values))
 
 
-def _render(
-    release_id: str,
-    prepared: Prepared,
-    description: dict[str, Any],
-    values: Mapping[str, list[float]],
-    moment: str,
-    more: Mapping[str, str],
-) -> str:
+def _frame(prepared: Prepared, values: Mapping[str, list[float]]) -> dict[str, Any]:
     frames = _render_frames(prepared.plan.design)
-    answer = {
-        "id": release_id,
-        "dataset": prepared.dataset.name,
-        "kind": description.pop("kind"),
-        "created_at": moment,
-        **{name: description[name] for name in ("request", "features", "terms", "targets")},
-        "statistics": {name: frames[name] | {"values": entries} for name, entries in values.items()},
-        **{name: description[name] for name in ("noise", "cost")},
-        **more,
-    }
-    return to_json(answer).decode()
+    return {name: frames[name] | {"values": entries} for name, entries in values.items()}
 
 
 def _render_frames(design: Design) -> dict[str, dict[str, Any]]:
@@ -114,29 +158,42 @@ def _render_frames(design: Design) -> dict[str, dict[str, Any]]:
     }
 
 
-def holds_what_is_asked(answer: Mapping[str, Any], listing: Listing) -> bool:
-    """Tell whether an answer has the terms and the numbers of the request that it states, and nothing else.
+class Form:
+    """What every answer to a request holds, whatever was paid for it, and drawn.
 
     Parameters
     ----------
-    answer : mapping
-        Read.
     listing : Listing
-        What it states of itself. Its columns stand in the order of its own request, which was not always the
-        manifest's.
+        What the request asks for. Its columns stand in its own order, which was not always the manifest's.
     """
-    frames, counts = _render_frames(listing.design), value_counts(listing.design)
-    held = answer["statistics"]
-    return (
-        answer.keys() - {"derived_from"} == _MEMBERS
-        and {name: answer[name] for name in ("terms", "targets")}
-        == _render_terms(listing.design, listing.declared_features)
-        and [column["name"] for column in answer["features"]] == [c.name for c in listing.declared_features]
-        and held.keys() == listing.statistics
-        and all(part == frames[name] | {"values": part["values"]} for name, part in held.items())
-        and all(len(part["values"]) == counts[Statistic(name)] for name, part in held.items())
-        and all(set(map(type, part["values"])) <= {float} for part in held.values())
-    )
+
+    def __init__(self, listing: Listing) -> None:
+        design, counts = listing.design, value_counts(listing.design)
+        frames = _render_frames(design)
+        features = [render_column(column) for column in listing.declared_features]
+        terms = _render_terms(design, listing.declared_features)
+        self._declared = to_json({"features": features, **terms}).decode()[len('{"features":') : -1]
+        self._frames = {name: (frames[name], counts[name]) for name in listing.statistics}
+        empty = {name: frame | {"values": []} for name, (frame, _) in self._frames.items()}
+        self._marks = to_json(empty).count(b'"')
+
+    def fits(self, answer: Answer) -> bool:
+        """Tell whether an answer has the terms and the numbers of the request, and nothing else.
+
+        The name of a member has two quotation marks: with as many as there must be, none stands twice.
+        """
+        held = from_json(answer.statistics, allow_inf_nan=False)
+        return (
+            answer.declared == self._declared
+            and answer.statistics.count('"') == self._marks
+            and held.keys() == self._frames.keys()
+            and all(_has_frame(held[name], frame, count) for name, (frame, count) in self._frames.items())
+        )
+
+
+def _has_frame(part: Mapping[str, Any], frame: Mapping[str, Any], count: int) -> bool:
+    values = part["values"]
+    return part == {**frame, "values": values} and len(values) == count and set(map(type, values)) <= {float}
 
 
 def answer_digest(answer: str) -> str:
@@ -144,21 +201,28 @@ def answer_digest(answer: str) -> str:
     return hashlib.sha256(answer.encode()).hexdigest()
 
 
+def outline_of_derived(
+    prepared: Prepared, population: Population, sd: Mapping[str, float], distribution: str
+) -> Outline:
+    """Return the outline of an answer that is cut out of a stored one: it costs nothing."""
+    return Outline.of(prepared, {"distribution": distribution, "sd": dict(sd)}, render_free(population))
+
+
 def render_derived(
     release_id: str,
     prepared: Prepared,
-    population: Population,
+    outline: Outline,
     source_id: str,
     values: Mapping[str, list[float]],
-    sd: Mapping[str, float],
-    distribution: str,
     moment: str,
 ) -> str:
-    """Return an answer that was cut out of a stored one, as text, its receipt aside: it costs nothing."""
-    description = describe(prepared, population)
-    description["noise"] = {"distribution": distribution, "sd": dict(sd)}
-    description["cost"] = render_amount(population.view(0)) | {"share_of_budget": 0.0}
-    return _render(release_id, prepared, description, values, moment, {"derived_from": source_id})
+    """Return an answer that was cut out of a stored one, as text, its receipt aside."""
+    return outline.answer(release_id, moment, _frame(prepared, values), derived_from=source_id)
+
+
+def render_free(population: Population) -> dict[str, Any]:
+    """Return the cost that an answer states which was cut out of another one."""
+    return render_amount(population.view(0)) | {"share_of_budget": 0.0}
 
 
 def derive_facts(
@@ -216,22 +280,37 @@ def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
     ValueError, KeyError, TypeError
         If the entry states no mechanism, or one that the accountant does not sell.
     """
-    return _account(accountant, _stated_parts(facts), _stated_curvature(facts))
+    return _account(accountant, to_json(facts["mechanism"]), facts.get("curvature"))
 
 
 @lru_cache(maxsize=1024)
-def _account(accountant: Accountant, parts: tuple[Part, ...], curvature: Fraction | None) -> int:
-    return accountant.cost(parts, curvature)
+def _account(accountant: Accountant, mechanism: bytes, curvature: str | None) -> int:
+    return accountant.cost(_read_parts(mechanism), None if curvature is None else Fraction(curvature))
 
 
-def agrees_with_charge(answer: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+def agrees_with_charge(answer: Answer, facts: Mapping[str, Any]) -> bool:
     """Tell whether an answer states the cost and the noise of the entry that charged it."""
     try:
-        return bool(
-            answer["cost"]["units"] == facts["units"] and answer["noise"] == _render_noise(_stated_parts(facts))
+        return _units_of(answer.cost) == facts["units"] and answer.noise == _render_stated_noise(
+            to_json(facts["mechanism"])
         )
     except (ValueError, KeyError, TypeError, ZeroDivisionError):
         return False
+
+
+@lru_cache(maxsize=4096)
+def _units_of(cost: str) -> str:
+    """Read the units of a cost. Raise `ValueError` where it has more than one number for each view beside them."""
+    stated = read_member(cost)
+    is_cost = stated.keys() - {"pure_epsilon"} == _COST
+    if not is_cost or not all(type(stated[name]) in _NUMBER for name in stated if name != "units"):
+        raise ValueError("a cost has other members")
+    return str(stated["units"])
+
+
+@lru_cache(maxsize=1024)
+def _render_stated_noise(mechanism: bytes) -> str:
+    return to_json(_render_noise(_read_parts(mechanism))).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +325,10 @@ class Stated:
     def of(cls, bounds: Sequence[Bound], curvature: Fraction | None) -> "Stated":
         """Return what it says where they are these."""
         return cls(
-            [_sensitivity_facts(b.statistic, b.distribution, b.sensitivity, b.copies) for b in bounds],
+            [
+                {**_sensitivity_facts(b.statistic, b.distribution, b.sensitivity, b.copies), "scales": None}
+                for b in bounds
+            ],
             [bound.has_pairs for bound in bounds],
             None if curvature is None else str(curvature),
         )
@@ -259,7 +341,7 @@ class Stated:
         mechanism = facts["mechanism"]
         return (
             facts.get("curvature") == self.curvature
-            and [{name: part[name] for name in part if name != "scales"} for part in mechanism] == self.parts
+            and [{**part, "scales": None} for part in mechanism] == self.parts
             and all(
                 has_pairs or len(set(part["scales"])) == 1
                 for part, has_pairs in zip(mechanism, self.has_pairs, strict=True)
@@ -267,19 +349,11 @@ class Stated:
         )
 
 
-def _stated_curvature(facts: Mapping[str, Any]) -> Fraction | None:
-    return Fraction(facts["curvature"]) if "curvature" in facts else None
-
-
-def _stated_parts(facts: Mapping[str, Any]) -> tuple[Part, ...]:
-    return _read_parts(json.dumps(facts["mechanism"]))
-
-
 @lru_cache(maxsize=1024)
-def _read_parts(mechanism: str) -> tuple[Part, ...]:
+def _read_parts(mechanism: bytes) -> tuple[Part, ...]:
     parts: list[Part] = []
-    for stated in json.loads(mechanism):
-        statistic, bound = Statistic(stated["statistic"]), Fraction(stated["sensitivity"])
+    for stated in from_json(mechanism):
+        statistic, bound = Statistic(stated["statistic"]), _read_bound(stated["sensitivity"])
         diagonal, offdiagonal = (int(scale) for scale in stated["scales"])
         copies = int(stated["copies"])
         if Distribution(stated["distribution"]) is Distribution.DISCRETE_GAUSSIAN:
@@ -291,3 +365,6 @@ def _read_parts(mechanism: str) -> tuple[Part, ...]:
     if not parts:
         raise ValueError("the entry states no mechanism")
     return tuple(parts)
+
+
+_read_bound = lru_cache(maxsize=1024)(Fraction)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, exists, insert, literal_column, select, update
+from sqlalchemy import ColumnElement, bindparam, exists, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from curator_service.db import Statement
+from curator_service.db import Connection, Statement
 from curator_service.ledger.entries import Receipt, StoredEntry
 from curator_service.ledger.models import LedgerEntryRow, ReservationRow
 from curator_service.ledger.reservations import ENDED, JOB
@@ -25,6 +25,11 @@ class StoredRelease:
     request_digest: str
     answer: str = field(repr=False)
     receipt: Receipt
+
+    @property
+    def etag(self) -> str:
+        """The entity tag of its body: the hash of its entry, which has that of the answer."""
+        return f'"{self.receipt.entry_hash}"'
 
     @property
     def entry(self) -> StoredEntry:

@@ -1,5 +1,7 @@
 """Routes of releases and quotes."""
 
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -7,11 +9,13 @@ from fastapi import APIRouter, Response
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetNotFound
 from curator_service.doors import Visit, door, page_parameters, request_body
-from curator_service.http import json_response
+from curator_service.http import json_response, parse_json
 from curator_service.identity.policy import Action, Role
+from curator_service.ledger.book import Registration
 from curator_service.ledger.proposals import OPEN
 from curator_service.ledger.reservations import Reservation
 from curator_service.problems import PROBLEM_RESPONSES
+from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.purchases import AnswerKind, check_key, release_not_found
 from curator_service.releases.schemas import REQUEST_EXAMPLE, STUDY_EXAMPLE, ReleaseRequest, StudyRequest
 from curator_service.releases.studies import job_not_found
@@ -48,6 +52,34 @@ _CHECKPOINT = {
 _KEY_PARAMETER["parameters"].append(_CHECKPOINT)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a caller asks of a dataset, as it was sent: what it means follows from that and the declarations alone.
+
+    Nobody is told by how long it takes what others have asked: it is one caller's own.
+    """
+
+    registration: Registration
+    principal_id: str
+    text: bytes
+    dataset: Dataset = field(compare=False)
+
+
+@lru_cache(maxsize=64)
+def _prepare_again(asked: _Asked) -> Prepared:
+    return prepare(asked.dataset, parse_json(asked.text, ReleaseRequest))
+
+
+def _prepare(visit: Visit, dataset: Dataset) -> Prepared:
+    """Check and plan the request that a call has as its body.
+
+    Raises
+    ------
+    MediaTypeUnsupported, BodyMalformed, RequestInvalid
+    """
+    return _prepare_again(_Asked(dataset.registration, visit.principal.id, visit.call.json, dataset))
+
+
 @router.post(
     "/datasets/{name}/quotes", summary="The price and the noise of a request, free", openapi_extra=_REQUEST_BODY
 )
@@ -57,9 +89,8 @@ def create_quote(
     name: str,
 ) -> Response:
     """Return what a request would cost and how noisy it would be; reads no rows."""
-    dataset = visit.dataset(name)
-    releases = visit.curator.releases
-    return json_response(releases.quote(releases.prepare(dataset, visit.call.parse(ReleaseRequest)), visit.principal))
+    prepared = _prepare(visit, visit.dataset(name))
+    return json_response(visit.curator.releases.quote(prepared, visit.principal))
 
 
 @router.post(
@@ -80,8 +111,7 @@ def create_release(
     """Charge a request to the population's budget and return its noisy statistics; charged once per key."""
     dataset = visit.dataset(name)
     key = check_key(visit.call.idempotency_key)
-    releases = visit.curator.releases
-    prepared = releases.prepare(dataset, visit.call.parse(ReleaseRequest))
+    releases, prepared = visit.curator.releases, _prepare(visit, dataset)
     as_job = visit.call.prefers_async or prepared.expected_s > releases.synchronous_s
     answer = (releases.submit if as_job else releases.release)(prepared, visit.principal, key)
     if isinstance(answer, Reservation):
@@ -112,7 +142,11 @@ def list_releases(
     return Response(page, media_type="application/json")
 
 
-@router.get("/releases/{release_id}", summary="One release, byte for byte as it was first sent")
+@router.get(
+    "/releases/{release_id}",
+    summary="One release, byte for byte as it was first sent",
+    responses={304: {"description": "It is what the caller has: its entity tag is among those of `If-None-Match`"}},
+)
 @door(Action.READ_RELEASE)
 def get_release(
     visit: Visit,
@@ -125,7 +159,11 @@ def get_release(
     except DatasetNotFound:
         raise release_not_found() from None
     visit.curator.releases.check_reader(release, dataset, visit.principal)
-    return Response(release.body, media_type="application/json")
+    # Whoever may read it may keep it, and asks each time whether he still may.
+    headers = {"ETag": release.etag, "Cache-Control": "private, no-cache"}
+    if visit.call.holds(release.etag):
+        return Response(status_code=304, headers=headers)
+    return Response(release.body, media_type="application/json", headers=headers)
 
 
 @router.get("/jobs/{job_id}", summary="How a job stands")

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection
-
 from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
-from curator_service.db import Database
+from curator_service.db import Connection, Database
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger import reservations
@@ -60,8 +58,6 @@ class ReleaseService:
     till : Till
     synchronous_s : float
         What takes longer, by public numbers, runs as a job.
-    answer_bytes_max : int
-        Bytes of answers that are stored for one analyst of one population.
     now : callable
         The clock.
     """
@@ -73,14 +69,12 @@ class ReleaseService:
         till: Till,
         *,
         synchronous_s: float,
-        answer_bytes_max: int,
         now: Clock = utc_now,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.till = till
         self.synchronous_s = synchronous_s
-        self.answer_bytes_max = answer_bytes_max
         self.now = now
 
     def prepare(self, dataset: Dataset, request: ReleaseRequest) -> Prepared:
@@ -153,7 +147,9 @@ class ReleaseService:
                 population = find_population(connection, prepared.dataset.population)
                 assert population is not None
                 found = self._find_answer(connection, purchase)
-                space_left = self._space_left(connection, purchase)
+                # What takes no time finds out as it is stored; where something else is too much, both are told.
+                in_full = attempt > 0 or not prepared.is_immediate or prepared.plan.cost > population.remaining
+                space_left = self._space_left(connection, purchase) if in_full else prepared.answer_bytes
             fits = prepared.answer_bytes <= space_left
             if found is not None and (found[1] is not AnswerKind.DERIVED or (fits and not population.sealed)):
                 served = self._serve(purchase, *found)
@@ -164,7 +160,7 @@ class ReleaseService:
                 raise unverified()
             self.till.datasets.check_available(prepared.dataset)
             if not fits:
-                raise answer_space_exceeded(prepared.answer_bytes, space_left, self.answer_bytes_max)
+                raise answer_space_exceeded(prepared.answer_bytes, space_left, self.till.answer_bytes_max)
             self._check_room(purchase, population, in_full=attempt > 0)
             if as_job:
                 job = self.till.start_job(purchase, population)
@@ -193,9 +189,9 @@ class ReleaseService:
         return Purchase(prepared, analyst, key, Payer(analyst.id, study.project, study.id))
 
     def _space_left(self, connection: Connection, purchase: Purchase) -> int:
-        """Return how many bytes of answers may still be stored for an analyst; a few at once may pass it together."""
+        """Return how many bytes of answers may still be stored for an analyst; jobs at once may pass it together."""
         used = catalogue.find_space(connection, purchase.prepared.dataset.population, purchase.analyst.id)
-        return max(0, self.answer_bytes_max - used)
+        return max(0, self.till.answer_bytes_max - used)
 
     def _check_room(self, purchase: Purchase, population: Population, *, in_full: bool) -> None:
         """Refuse what does not fit. A first look spares the work; where the database said no, `in_full` finds why."""
@@ -240,11 +236,7 @@ class ReleaseService:
         if prepared.request.fresh:
             return None
         # First who works on it, then what is stored: whoever ended in between has stored it.
-        running = (
-            []
-            if prepared.is_immediate
-            else reservations.list_running(connection, prepared.dataset.id, prepared.request_digest)
-        )
+        running = [] if prepared.is_immediate else reservations.list_running(connection, prepared.dataset.id)
         found = self._find_stored(connection, purchase)
         for job in running if found is None else []:
             if purchase.joins(job):
@@ -262,6 +254,8 @@ class ReleaseService:
         release = repository.find_release(connection, found)
         if release is None:
             raise self._contradiction(f"the catalogue lists {found}, which is not stored")
+        with self._sealing():  # its declarations say whose answers may be served
+            self.ledger.guard.trust.check_registered(connection, purchase.prepared.dataset.registration)
         return release, kind
 
     def _serve(
@@ -313,7 +307,7 @@ class ReleaseService:
 
     @contextmanager
     def _sealing(self) -> Iterator[None]:
-        """Seal the curator where the catalogue is not one that it wrote."""
+        """Seal the curator where the catalogue, or a dataset, is not one that it wrote."""
         try:
             yield
         except Contradiction as found:

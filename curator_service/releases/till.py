@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from curator_service.clock import Clock, timestamp
 from curator_service.datasets.service import DatasetService
@@ -23,11 +23,21 @@ from curator_service.problems import Problem, Unavailable
 from curator_service.releases import catalogue, repository
 from curator_service.releases.jobs import Workshop
 from curator_service.releases.library import Search, derive_statistics
+from curator_service.releases.listings import Listing
 from curator_service.releases.pace import Pace
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.purchases import ATTEMPTS, JobEnded, Purchase
-from curator_service.releases.rendering import charge_facts, derive_facts, render_answer, render_derived
+from curator_service.releases.rendering import (
+    charge_facts,
+    derive_facts,
+    outline_of,
+    outline_of_derived,
+    render_answer,
+    render_derived,
+)
 from curator_service.releases.repository import StoredRelease
+
+_UNBOUNDED = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,8 @@ class _Draft:
     release_id: str
     moment: str
     answer: str
+    summary: str
+    listing: Listing
 
 
 class Till:
@@ -57,6 +69,8 @@ class Till:
         Of what takes time while its caller waits: each holds a thread and the memory of a pass over rows.
     pace : Pace
         Makes answers show at public times.
+    answer_bytes_max : int
+        Bytes of answers that are stored for one analyst of one population.
     now : callable
         The clock.
     """
@@ -71,6 +85,7 @@ class Till:
         *,
         passes: ConcurrencyLimiter,
         pace: Pace,
+        answer_bytes_max: int,
         now: Clock,
     ) -> None:
         self.database = database
@@ -80,6 +95,7 @@ class Till:
         self.workshop = workshop
         self.passes = passes
         self.pace = pace
+        self.answer_bytes_max = answer_bytes_max
         self.now = now
 
     # --- What takes no time: the charge and the answer in one unit of work
@@ -142,7 +158,7 @@ class Till:
         if Search(ledger.connection, prepared, purchase.analyst.id).find_exact() is not None:
             raise Refused
         if but_for:
-            running = reservations.list_running(ledger.connection, prepared.dataset.id, prepared.request_digest)
+            running = reservations.list_running(ledger.connection, prepared.dataset.id)
             if any(job.id != but_for and purchase.joins(job) for job in running):
                 raise Refused
 
@@ -151,8 +167,9 @@ class Till:
         return perturb(statistics, prepared.plan, draws)
 
     def _draft(self, release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics) -> _Draft:
-        moment = timestamp(self.now())
-        return _Draft(release_id, moment, render_answer(release_id, prepared, population, noisy, moment))
+        moment, outline = timestamp(self.now()), outline_of(prepared, population)
+        answer = render_answer(release_id, prepared, outline, noisy, moment)
+        return _Draft(release_id, moment, answer, outline.summary(release_id, moment), prepared.listing)
 
     def _publish(
         self, ledger: Ledger, purchase: Purchase, draft: _Draft, head: Head, reservation: Reservation | None = None
@@ -173,15 +190,19 @@ class Till:
             answer=draft.answer,
             receipt=receipt,
         )
-        self._store(ledger, purchase, release)
+        self._store(ledger, purchase, draft, release, is_job=reservation is not None)
         return release
 
-    @staticmethod
-    def _store(ledger: Ledger, purchase: Purchase, release: StoredRelease) -> None:
-        prepared, analyst = purchase.prepared, purchase.analyst.id
-        repository.insert_release(ledger.connection, release)
-        catalogue.insert_listing(ledger.connection, prepared.dataset, analyst, release)
-        catalogue.add_space(ledger.connection, release.population, analyst, prepared.answer_bytes)
+    def _store(
+        self, ledger: Ledger, purchase: Purchase, draft: _Draft, release: StoredRelease, *, is_job: bool = False
+    ) -> None:
+        """Store an answer where it is found again. What a job has worked for has its space, whoever took some since."""
+        prepared, analyst, connection = purchase.prepared, purchase.analyst.id, ledger.connection
+        most = _UNBOUNDED if is_job else self.answer_bytes_max
+        repository.insert_release(connection, release)
+        catalogue.insert_listing(connection, prepared.dataset, analyst, release, draft.listing, draft.summary)
+        if not catalogue.add_space(connection, release.population, analyst, prepared.answer_bytes, most):
+            raise Refused
 
     def derive(self, purchase: Purchase, source: StoredRelease) -> StoredRelease | None:
         """Cut an answer out of a stored one, and publish it: it costs nothing, and has its own entry and receipt."""
@@ -190,7 +211,10 @@ class Till:
             population = find_population(connection, prepared.dataset.population)
         assert population is not None
         values, sd, distribution = derive_statistics(prepared, source)
-        answer = render_derived(release_id, prepared, population, source.id, values, sd, distribution, moment)
+        outline = outline_of_derived(prepared, population, sd, distribution)
+        answer = render_derived(release_id, prepared, outline, source.id, values, moment)
+        listing = replace(prepared.listing, distribution=distribution, sd=sd, derived_from=source.id)
+        draft = _Draft(release_id, moment, answer, outline.summary(release_id, moment), listing)
 
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, purchase, release_id=release_id)
@@ -207,7 +231,7 @@ class Till:
                 answer=answer,
                 receipt=receipt,
             )
-            self._store(ledger, purchase, release)
+            self._store(ledger, purchase, draft, release)
             return release
 
         return self._decide(work, purchase)
@@ -216,6 +240,11 @@ class Till:
 
     def _new_job(self, purchase: Purchase, population: Population) -> Reservation:
         prepared, payer = purchase.prepared, purchase.payer
+        details = {
+            "request": json.dumps(prepared.canonical),
+            "noise": json.dumps(prepared.listing.noise),
+            "duration_ms": self._duration_ms(prepared),
+        }
         return Reservation(
             id=new_id(reservations.JOB),
             population=population.name,
@@ -228,7 +257,7 @@ class Till:
             state=reservations.OPEN,
             outcome=reservations.RUNNING,
             request_digest="" if prepared.request.fresh else prepared.request_digest,
-            details=canonical({"request": json.dumps(prepared.canonical), "duration_ms": self._duration_ms(prepared)}),
+            details=canonical(details),
             owner=self.workshop.worker_id,
             created_at=timestamp(self.now()),
             expires_at="",

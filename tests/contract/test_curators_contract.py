@@ -217,11 +217,7 @@ def test_a_curator_that_takes_no_reservations_is_bought_from_all_the_same(
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        {"dataset": {"west": "cohort"}},
-        {"dataset": "cohort", "each": {"west": {"epsilon": 0.1}}},
-        {"dataset": {}},
-    ],
+    [{"dataset": {"west": "cohort"}}, {"dataset": "cohort", "each": {"west": {"epsilon": 0.1}}}, {"dataset": {}}],
 )
 def test_an_unknown_curator_is_refused_before_anything_is_sent(
     towns: tuple[Curators, dict[str, Wire]], wrong: dict[str, Any]

@@ -43,16 +43,10 @@ class Books:
 
     @property
     def charges(self) -> list[dict[str, Any]]:
-        """The entries that charge."""
         return self.of_kind("charge")
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """Return the entries of a kind."""
         return [entry for entry in self.entries if entry["kind"] == kind]
-
-    def charges_of(self, release_id: str) -> list[dict[str, Any]]:
-        """Return the entries that charge for a release."""
-        return [entry for entry in self.charges if entry["release"] == release_id]
 
     def check(self, *, settled: bool) -> None:
         """Check that charges, answers, keys, reservations and the account are one story.
@@ -78,7 +72,6 @@ class Books:
 
 
 def read_books(url: str, population: str) -> Books:
-    """Read the books of a population at one instant."""
     with _snapshot(url) as read:
         ((limit, posted, pending),) = read(
             "SELECT limit_units, posted_units, pending_units FROM populations WHERE name = %s", [population]

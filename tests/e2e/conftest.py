@@ -51,14 +51,12 @@ def town(place: World, nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
 
 @pytest.fixture
 def embedded_town(embedded_place: World, nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
-    """Return a town on the embedded database."""
     with open_town(embedded_place, nursery, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def postgres_town(postgres_place: World, nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
-    """Return a town on PostgreSQL."""
     with open_town(postgres_place, nursery, tmp_path) as made:
         yield made
 

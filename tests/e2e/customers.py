@@ -63,5 +63,4 @@ def _write(file: Any, path: str, content: dict[str, Any], key: str, answer: http
 
 
 def read_record(file: Path) -> list[Purchase]:
-    """Return what a customer recorded."""
     return [Purchase(*json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]

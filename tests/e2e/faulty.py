@@ -41,14 +41,13 @@ import mutants
 import psycopg
 import uvicorn
 from patience import pause, scaled
-from sqlalchemy import Connection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from curator_service import app as product
 from curator_service import connections, db
 from curator_service.cli import main
 from curator_service.clock import utc_now
-from curator_service.db import Database, Statement
+from curator_service.db import Connection, Database, Statement
 from curator_service.ledger import anchor
 from curator_service.privacy.samplers import Distribution, SystemNoise
 from curator_service.releases.jobs import Place, Workshop
@@ -220,15 +219,17 @@ def _replace(owner: type, name: str) -> Callable[[Callable[..., Any]], None]:
 
 @cache
 def _install() -> None:
-    @_replace(Statement, "execute")
-    def execute(original: Any, self: Statement, connection: Connection, /, **values: object) -> Any:
+    def execute(original: Any, self: Statement, connection: Connection, /, *rows: object, **values: object) -> Any:
         if _order.get() is None:
-            return original(self, connection, **values)
+            return original(self, connection, *rows, **values)
         name = _name(self, connection)
         step(f"before {name}", connection)
-        cursor = original(self, connection, **values)
+        cursor = original(self, connection, *rows, **values)
         step(f"after {name}", connection)
         return cursor
+
+    for method in ("execute", "execute_each"):
+        _replace(Statement, method)(execute)
 
     begin = Database.begin
 
@@ -282,7 +283,6 @@ class _FollowedWrites:
         return getattr(os, name)
 
     def pwrite(self, descriptor: int, line: bytes, at: int) -> int:
-        """Write."""
         step("before anchor")
         order = _order.get()
         if order is not None and order.action in {"kill", "cut"} and order.is_next("within anchor"):
@@ -303,7 +303,6 @@ class _FollowedNoise:
         self._source = SystemNoise()
 
     def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
-        """Draw."""
         step("before draw")
         drawn = self._source.sample(distribution, scales)
         step("after draw")
@@ -323,7 +322,6 @@ class Followed:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
         sent = dict(scope.get("headers", ())).get(HEADER.encode())
         if sent is None:
             await self.app(scope, receive, send)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import bindparam, select, update
 
 from curator_service.clock import timestamp
-from curator_service.db import InsertIfAbsent, Statement
+from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger import repository as ledger_repository
 from curator_service.ledger import reservations
 from curator_service.ledger.book import Ledger
@@ -71,10 +71,7 @@ def _read_check_write() -> None:
         else:
             posted_now, pending_now = seen.posted, seen.pending
         row = write.first(
-            connection,
-            population=population,
-            posted=posted_now + posted,
-            pending=max(0, pending_now + pending),
+            connection, population=population, posted=posted_now + posted, pending=max(0, pending_now + pending)
         )
         return None if row is None else Head(population, *row)
 
@@ -129,7 +126,6 @@ def _void_after_charge() -> None:
     def end(self: LedgerService, reservation_id: str, outcome: str, *, actor: str) -> bool:
         with self.unit() as ledger:
             found = reservations.find_reservation(ledger.connection, reservation_id)
-            assert found is not None
             facts = {"reservation": found.id, "actor": actor, "holder": found.principal_id, "outcome": outcome}
             posted, pending = (-found.units, 0) if found.state == reservations.ENDED else (0, -found.units)
             head = ledger_repository.move(ledger.connection, found.population, posted=posted, pending=pending)

@@ -74,8 +74,6 @@ class Nursery:
 
     def close(self) -> None:
         """End every child, and the parent."""
-        assert self._parent.stdin is not None
-        assert self._parent.stdout is not None
         self._parent.stdin.close()
         self._parent.wait(scaled(30))
         self._parent.stdout.close()
@@ -91,7 +89,6 @@ class Child:
     code: int | None = None
 
     def poll(self) -> int | None:
-        """Return how it ended, or None."""
         if self.code is None:
             self.code = self.nursery.poll(self.pid)
         return self.code

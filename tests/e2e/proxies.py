@@ -6,12 +6,35 @@ import threading
 import time
 from contextlib import suppress
 from types import TracebackType
+from typing import Self
 
 from patience import scaled
 from sqlalchemy import make_url
 
 
-class LosingProxy:
+class Proxy:
+    """A listener on loopback whose connections are served by a thread while it is open."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(scaled(10))
+
+
+class LosingProxy(Proxy):
     """Forwards one request for each connection, and closes without a word where the answer is to be lost.
 
     The server has sent the whole answer by then, and so has committed.
@@ -31,20 +54,8 @@ class LosingProxy:
         self._path = path.encode()
         self.lost: list[bytes] = []
         self._port = port
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        super().__init__()
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> "LosingProxy":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join(scaled(10))
 
     def _run(self) -> None:
         while True:
@@ -91,7 +102,7 @@ NEVER_SENT, LATE, UNANSWERED = "never sent", "late", "unanswered"
 _LATE_S = scaled(0.15)
 
 
-class DatabaseProxy:
+class DatabaseProxy(Proxy):
     """Forwards connections to PostgreSQL, and cuts one off at the commit of a unit of work that is about a key.
 
     Parameters
@@ -103,23 +114,11 @@ class DatabaseProxy:
     def __init__(self, url: str) -> None:
         real = make_url(url)
         self._place = (real.host or "127.0.0.1", real.port or 5432)
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        super().__init__()
         here = real.set(host="127.0.0.1", port=self._listener.getsockname()[1], query={"sslmode": "disable"})
         self.url = here.render_as_string(hide_password=False)
         self._turn = threading.Lock()
         self._fate, self._passing = "", 0
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> "DatabaseProxy":
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join(scaled(10))
 
     def cut(self, fate: str, commit: int = 1) -> None:
         """Cut the connection off at the commit of this number from now.

@@ -14,12 +14,7 @@ YEAR = 366
 
 
 class Shifted:
-    """A curator whose clock is wrong by whole days, and an analyst whose token outlives that.
-
-    Parameters
-    ----------
-    town : Town
-    """
+    """A curator whose clock is wrong by whole days, and an analyst whose token outlives that."""
 
     def __init__(self, town: Town) -> None:
         self._file: Path = town.folder / "days"

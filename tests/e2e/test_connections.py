@@ -32,7 +32,6 @@ def serve(town: Town, connections_max: int = 400, **limits: float) -> Server:
 
 @contextmanager
 def connect(server: Server, **options: int) -> Iterator[socket.socket]:
-    """Open a connection."""
     with socket.socket() as connection:
         for name, value in options.items():
             connection.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
@@ -66,7 +65,6 @@ def refusal(answer: bytes) -> tuple[int, str]:
 
 
 def is_served(server: Server) -> bool:
-    """Tell whether a newcomer is answered."""
     with connect(server) as connection:
         connection.sendall(GET + b"Connection: close\r\n\r\n")
         return read(connection).startswith(b"HTTP/1.1 200 ")
@@ -93,7 +91,6 @@ def header(size: int) -> bytes:
 
 
 def release_request(town: Town, path: str, content: bytes) -> bytes:
-    """Return a request for a release, by `the-key`."""
     lines = [
         f"POST {path}/releases HTTP/1.1",
         "Host: x",
@@ -349,6 +346,18 @@ def test_whoever_sends_an_address_that_cannot_be_read_is_told_so(embedded_town: 
     with connect(server) as connection:
         connection.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: x\r\n\r\n")
         assert refusal(read(connection))[0] == 400
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: x\r\n", b"Host: x y\r\n"], ids=["none", "two", "malformed"])
+def test_a_request_for_no_host_or_two_is_refused_and_those_before_it_are_answered(
+    embedded_town: Town, hosts: bytes
+) -> None:
+    server = serve(embedded_town)
+    with connect(server) as connection:
+        connection.sendall(GET + b"\r\nGET /healthz HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
+        first, second = read(connection).split(b"HTTP/1.1 ")[1:]
+        assert first.startswith(b"200 ")
+        assert refusal(b"HTTP/1.1 " + second) == (400, "body-malformed")
 
 
 def test_a_body_that_cannot_be_read_leaves_no_traceback_in_the_log(embedded_town: Town) -> None:

@@ -36,7 +36,6 @@ class Held:
         return {"at": "before draw", "action": "meet", "trace": str(trace), **meeting}
 
     def send(self, act: Callable[[dict[str, Any]], httpx.Response]) -> Future[httpx.Response]:
-        """Send a request in the background."""
         self.sent.append(self.pool.submit(act, self.order))
         return self.sent[-1]
 
@@ -45,7 +44,6 @@ class Held:
         return len(list(self.place.iterdir())) if self.place.is_dir() else 0
 
     def let_go(self) -> None:
-        """Let all of them go on."""
         for i in range(GUESTS):
             (self.place / f"guest-{i}").touch()
 

@@ -17,13 +17,12 @@ import pytest
 from nursery import ROOT, Nursery
 from patience import scaled
 from proxies import LosingProxy
-from support import World
+from support import World, open_population
 from towns import ANALYSTS, Server, Town, open_town
 
 from analyst_client import OLS, Release, Ridge
 from analyst_client.estimators.base import LinearFit
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 pytestmark = pytest.mark.slow
 
@@ -73,14 +72,7 @@ def clinic(embedded_place: World, nursery: Nursery, tmp_path_factory: pytest.Tem
     folder = tmp_path_factory.mktemp("clinic")
     with open_town(embedded_place, nursery, folder) as town:
         curator, population = embedded_place.curator, town.full(POPULATION)
-        curator.ledger.create_population(
-            population,
-            adjacency=Adjacency.ADD_REMOVE,
-            accountant="gdp",
-            limit=Price(mu=2.0),
-            delta=1e-6,
-            actor="operator:test",
-        )
+        open_population(curator, population, Price(mu=2.0))
         manifest = folder / "manifest.toml"
         text = (FLCHAIN / "manifest.toml").read_text(encoding="utf-8")
         manifest.write_text(text.replace('"olmsted"', f'"{population}"'), encoding="utf-8")
@@ -99,14 +91,12 @@ def need(*commands: str) -> None:
 
 @pytest.fixture(scope="module")
 def with_curl() -> tuple[str, ...]:
-    """Return the command of the example with curl."""
     need("bash", "curl", "jq")
     return CURL
 
 
 @pytest.fixture(scope="module")
 def with_r() -> tuple[str, ...]:
-    """Return the command of the example in R."""
     need("Rscript")
     for package in ("httr2", "jsonlite"):
         found = subprocess.run(["Rscript", "--vanilla", "-e", f"library({package})"], capture_output=True, check=False)
@@ -117,7 +107,6 @@ def with_r() -> tuple[str, ...]:
 
 @pytest.fixture(params=["curl", "r"])
 def example(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """Return the command of each example."""
     command: tuple[str, ...] = request.getfixturevalue(f"with_{request.param}")
     return command
 

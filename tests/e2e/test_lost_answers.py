@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from proxies import LosingProxy
-from towns import ANALYSTS, Caller, Town, ball, box, slug
+from towns import ANALYSTS, Caller, Town, ball, box
 
 from analyst_client import CuratorClient
 
@@ -50,28 +50,3 @@ def test_a_lost_reservation_is_held_once(town: Town) -> None:
     assert [lost.partition(b"\r\n\r\n")[2] for lost in proxy.lost] == [answer.content] * LOSSES
     books = town.audit("lost", settled=False)
     assert [row[0] for row in books.reservations] == [answer.json()["id"]]
-
-
-def test_a_key_belongs_to_one_request_of_one_route_and_one_principal(town: Town) -> None:
-    path = town.open_account("keys")
-    releases, studies = f"{path}/releases", f"{path}/reservations"
-    with town.call(town.serve()) as caller, town.call(town.servers[0], ANALYSTS[1]) as other:
-        bought = caller.insist(releases, box(), "bought")
-        held = caller.insist(studies, STUDY, "held")
-        refusals = [
-            caller.insist(releases, box(price={"mu": 0.02}), "bought"),
-            caller.insist(releases, box(fresh=False), "bought"),
-            caller.insist(releases, box(project="another"), "bought"),
-            caller.insist(studies, STUDY, "bought"),
-            caller.insist(releases, box(), "held"),
-            caller.insist(studies, {**STUDY, "expires_in_s": 7200}, "held"),
-        ]
-        assert [(refusal.status_code, slug(refusal)) for refusal in refusals] == [(422, "idempotency-key-reused")] * 6
-        assert caller.insist(releases, box(), "bought").content == bought.content
-        assert caller.insist(studies, STUDY, "held").content == held.content
-        of_other = other.insist(releases, box(), "bought")
-        assert of_other.status_code == 201
-        assert of_other.json()["id"] != bought.json()["id"]
-    books = town.audit("keys", settled=False)
-    assert len(books.charges) == 2
-    assert len(books.reservations) == 1

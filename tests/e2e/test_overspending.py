@@ -5,8 +5,6 @@ served, in place of two servers that start faster; 20 is the full claim.
 """
 
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,9 +16,9 @@ import mutants
 import pytest
 from customers import read_record
 from faulty import MUTANT_VARIABLE
-from nursery import ROOT, clean_environment
+from nursery import ROOT
 from patience import scaled
-from towns import ANALYSTS, READY_S, Town, ball, box, free_port
+from towns import ANALYSTS, Town, ball, box, two_workers
 
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -34,39 +32,14 @@ CALM = {"CURATOR_LEASE_S": "15"}
 
 
 @contextmanager
-def two_workers(town: Town) -> Iterator[list[str]]:
+def served(town: Town) -> Iterator[list[str]]:
     """Serve a town from two workers; yield the addresses to ask."""
     if not ROUNDS:
         yield [town.serve(**CALM).url for _ in range(2)]
         return
-    port = free_port()
-    command = [sys.executable, "-m", "uvicorn", "faulty:create_app", "--factory", "--workers", "2"]
-    command += ["--host", "127.0.0.1", "--port", str(port), "--log-level", "warning"]
     places = os.pathsep.join(str(place) for place in (ROOT / "tests" / "e2e", ROOT / "tests", ROOT))
-    environment = clean_environment() | town.service_environment | {"PYTHONPATH": places} | CALM
-    process = subprocess.Popen(command, cwd=ROOT, env=environment)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        end = time.monotonic() + READY_S
-        while not _answers(url):
-            assert process.poll() is None, "the server ended"
-            assert time.monotonic() < end, "the server did not get ready"
-            time.sleep(0.05)
+    with two_workers("faulty:create_app", town.service_environment | {"PYTHONPATH": places} | CALM) as url:
         yield [url]
-    finally:
-        process.terminate()
-        try:
-            process.wait(scaled(20))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(scaled(5))
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/readyz", timeout=scaled(1)).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def price_of(town: Town, url: str, path: str, content: dict[str, Any]) -> int:
@@ -108,7 +81,7 @@ def test_of_four_hundred_requests_for_a_hundred_exactly_a_hundred_are_granted(
         "at_once": (box(), max(1, ROUNDS), GRANTED),
         "reserved_first": (ball(), max(1, ROUNDS // 4), GRANTED if ROUNDS else GRANTED // 5),
     }
-    with two_workers(town) as urls:
+    with served(town) as urls:
         for kind, (content, count, granted) in rounds.items():
             cost = price_of(town, urls[0], town.open_account(f"priced_{kind}"), content)
             for i in range(count):

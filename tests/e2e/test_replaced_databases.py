@@ -56,6 +56,11 @@ def without_its_index(file: Path, copy: Path) -> None:
     file.with_name(file.name + "-shm").unlink()
 
 
+def without_its_pages(file: Path, copy: Path) -> None:
+    """As `rm curator.sqlite3-wal` does: whoever opens the database next begins a log of his own."""
+    file.with_name(file.name + "-wal").unlink()
+
+
 def overwritten(file: Path, copy: Path) -> None:
     """As `cp backup.sqlite3 curator.sqlite3` does, and `rm curator.sqlite3-*`: the file is the same one."""
     shutil.copy(file, copy)
@@ -70,6 +75,7 @@ WAYS = [
     without_its_log,
     with_another_log,
     without_its_index,
+    without_its_pages,
     overwritten,
 ]
 
@@ -160,6 +166,17 @@ def test_a_log_that_is_removed_within_a_unit_of_work_gets_no_answer_out(world: W
         without_its_log(world.settings.data_dir / "curator.sqlite3", world.folder / "copy")
 
 
+def test_no_new_connection_is_opened_on_another_file(world: World) -> None:
+    """Whoever only reads looks at no file before: a connection that is new would read another database."""
+    database = world.curator.database
+    with database.read():
+        pass
+    moved_over(world.settings.data_dir / "curator.sqlite3", world.folder / "copy.sqlite3")
+    database.engine.dispose()  # every connection of the pool is closed
+    with pytest.raises(DatabaseReplaced), database.read():
+        pytest.fail("it reads on")
+
+
 def test_a_log_that_comes_and_goes_with_its_connections_is_no_replacement(world: World) -> None:
     """Checkpoints empty it; whoever else opens and closes the database leaves it; a restart begins another."""
     file = world.settings.data_dir / "curator.sqlite3"
@@ -167,7 +184,7 @@ def test_a_log_that_comes_and_goes_with_its_connections_is_no_replacement(world:
     for _ in range(3):
         for each in (database, other):
             with each.begin() as connection:
-                connection.exec_driver_sql("UPDATE workers SET beat = beat")
+                connection.run("UPDATE workers SET beat = beat")
             each.forget_deleted()
             each.engine.dispose()  # every connection of the pool is closed
             each.check_file()

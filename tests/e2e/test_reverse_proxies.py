@@ -42,14 +42,12 @@ class Proxy:
     log: Path
 
     def connect(self) -> ssl.SSLSocket:
-        """Open a connection."""
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         raw = socket.create_connection(("127.0.0.1", self.port), timeout=scaled(30))
         return context.wrap_socket(raw, server_hostname="localhost")
 
     def answers(self) -> bool:
-        """Tell whether it serves."""
         try:
             self.connect().close()
         except OSError:
@@ -149,7 +147,6 @@ def run(
 
 @pytest.fixture(params=[nginx, caddy], ids=lambda make: make.__name__)
 def proxied(request: pytest.FixtureRequest, embedded_town: Town) -> Iterator[tuple[Town, Server, Proxy]]:
-    """Return a curator and the proxy in front of it."""
     server = embedded_town.serve()
     with run(request.param, embedded_town, server) as proxy:
         yield embedded_town, server, proxy

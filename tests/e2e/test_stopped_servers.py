@@ -52,11 +52,7 @@ def test_a_server_that_posts_without_looking_at_its_reservation_is_seen(doomed_t
 
 @pytest.mark.parametrize(
     ("content", "at"),
-    [
-        (box(), HOLDS_ITS_KEY),
-        (box(), "before commit"),
-        (ball(), "before commit 2"),
-    ],
+    [(box(), HOLDS_ITS_KEY), (box(), "before commit"), (ball(), "before commit 2")],
     ids=["at_once_with_its_key", "at_once_charged", "posted"],
 )
 def test_a_server_that_stops_in_a_unit_of_work_holds_others_up_for_a_session_at_most(
@@ -110,7 +106,6 @@ def test_a_server_that_stops_in_a_unit_of_work_of_the_embedded_database_holds_ot
         if ending == "continued":
             first.process.signal(signal.SIGCONT)
             woken = asleep.result(scaled(30))
-            assert woken is not None
             assert woken.status_code == 201, describe(woken)
             assert awake.insist(path, content, "the-key").content == woken.content
         else:
@@ -146,7 +141,6 @@ def test_a_server_that_stops_while_it_writes_the_anchor_does_not_hold_others_up_
             first.process.signal(signal.SIGCONT)
         assert slug(held_up) == "busy", describe(held_up)
         woken = asleep.result(scaled(30))
-        assert woken is not None
         assert woken.status_code == 201
         assert awake.insist(path, box(), "another-key").status_code == 201
     assert len(town.audit("stopped").charges) == 2
@@ -202,7 +196,7 @@ def test_a_job_that_waits_when_its_server_is_asked_to_end_is_given_back_at_once(
 
 
 def test_a_server_ends_in_order_where_its_anchor_cannot_be_read(doomed_town: Town) -> None:
-    """Its job is left to the lease, and it takes leave all the same."""
+    """Its job is left to the next process that looks, and it takes leave all the same."""
     town = doomed_town
     path = f"{town.open_account('stopped', row_capacity=20_000_000)}/releases"
     server, anchor = town.serve(CURATOR_LEASE_S="3600"), town.world.settings.anchor_folder
@@ -213,4 +207,4 @@ def test_a_server_ends_in_order_where_its_anchor_cannot_be_read(doomed_town: Tow
     (anchor / "checkpoints").mkdir()
     server.terminate()
     assert "Traceback" not in server.process.text
-    assert list((anchor / "workers").glob("*/wrk_*")) == []
+    assert len(list((anchor / "workers").glob("*/wrk_*"))) == 1  # which tells that it has ended

@@ -2,53 +2,26 @@
 
 import asyncio
 import itertools
-import os
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from patience import scaled
-from support import World, body, make_rows, open_world, service_url
+from support import World, body, make_rows, open_population, open_world, service_url
+from towns import two_workers
 
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[2]
 Answers = list[httpx.Response]
 ANALYSTS = tuple(f"analyst-{i}" for i in range(10))
 SCENARIOS = ("one_analyst", "ten_analysts", "one_key", "same_request")
 ROWS = ("box", "ball")  # a charge at once, and a reservation that is posted after a pass over rows
 PATHS = pytest.mark.parametrize("rows", ROWS, ids=["at once", "pass"])
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_until_ready(url: str, process: "subprocess.Popen[bytes]") -> None:
-    """Wait, for at most 30 seconds, until the server answers."""
-    for _ in range(int(scaled(300))):
-        assert process.poll() is None, "the server ended"
-        try:
-            if httpx.get(f"{url}/readyz", timeout=scaled(1)).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    pytest.fail("the server did not get ready")
 
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -58,47 +31,16 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with open_world(tmp_path_factory.mktemp("served"), url=url, analysts=ANALYSTS, moment=datetime.now(UTC)) as world:
         for seed, (scenario, rows) in enumerate(itertools.product(SCENARIOS, ROWS), start=100):
             name = f"{scenario}_{rows}"
-            world.curator.ledger.create_population(
-                name,
-                adjacency=Adjacency.ADD_REMOVE,
-                accountant="gdp",
-                limit=Price(rho=0.5),  # ten requests of rho = 0.05
-                delta=1e-6,
-                actor="operator:test",
-            )
+            open_population(world.curator, name, Price(rho=0.5))  # ten requests of rho = 0.05
             dataset = world.register(f"of_{name}", name, make_rows(40, seed=seed))
             for analyst in ANALYSTS:
                 world.curator.identity.add_grant(analyst, dataset)
-        port = free_port()
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("CURATOR_")},
-            "CURATOR_DATA_DIR": str(world.settings.data_dir),
-            "OPENBLAS_NUM_THREADS": "1",
-        }
+        environment = {"CURATOR_DATA_DIR": str(world.settings.data_dir)}
         if url is not None:
             environment["CURATOR_DATABASE_URL"] = service_url(url)
-        command = [sys.executable, "-m", "uvicorn", "curator_service.app:create_app", "--factory", "--workers", "2"]
-        command += [
-            "--http",
-            "curator_service.connections:GuardedProtocol",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-            "--log-level",
-            "warning",
-        ]
-        process = subprocess.Popen(command, cwd=ROOT, env=environment)
-        try:
-            wait_until_ready(f"http://127.0.0.1:{port}", process)
-            yield world, f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            try:
-                process.wait(scaled(20))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(scaled(5))
+        app, guarded = "curator_service.app:create_app", "curator_service.connections:GuardedProtocol"
+        with two_workers(app, environment, "--http", guarded) as address:
+            yield world, address
 
 
 async def ask(client: httpx.AsyncClient, dataset: str, token: str, key: str, request: dict[str, Any]) -> Answers:

@@ -5,6 +5,7 @@ import secrets
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -20,14 +21,13 @@ from typing import Any
 import faulty
 import httpx
 from books import Books, read_books
-from nursery import Child, Nursery
+from nursery import ROOT, Child, Nursery, clean_environment
 from patience import scaled, wait_for
-from support import World, body, make_rows, open_world, service_url
+from support import World, body, make_rows, open_population, open_world, service_url
 
 from curator_service.cli import main
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 LEASE_S = scaled(0.4)
 READY_S, ANSWER_S = scaled(30.0), scaled(30.0)
@@ -135,7 +135,6 @@ class Caller:
         self.close()
 
     def close(self) -> None:
-        """End the connection."""
         self._http.close()
 
     def get(self, path: str, *, order: Mapping[str, Any] | None = None) -> httpx.Response:
@@ -158,7 +157,6 @@ class Caller:
         return self._http.post(path, json=dict(content), headers=sent)
 
     def delete(self, path: str) -> httpx.Response:
-        """DELETE."""
         return self._http.delete(path)
 
     def insist(
@@ -225,7 +223,6 @@ def is_retried(answer: httpx.Response) -> bool:
 
 
 def describe(answer: httpx.Response | None) -> str:
-    """Return an answer for a message."""
     return "none" if answer is None else f"{answer.status_code} {answer.text[:400]}"
 
 
@@ -255,7 +252,6 @@ class Town:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether the database is the embedded one."""
         return self.url is None
 
     @property
@@ -270,7 +266,6 @@ class Town:
         return self.environment | ({} if self.url is None else {"CURATOR_DATABASE_URL": service_url(self.url)})
 
     def serve(self, **changes: str) -> Server:
-        """Start a curator."""
         return self.serve_to(self.folder / f"server-{len(self.servers)}.log", "warning", **changes)
 
     def serve_to(self, log: Path, level: str, **changes: str) -> Server:
@@ -300,14 +295,7 @@ class Town:
 
     def open_account(self, name: str, limit: Price = AMPLE, *, row_capacity: int = 1000) -> str:
         """Create a population with a budget and one dataset, which all analysts may use; return its path."""
-        self.world.curator.ledger.create_population(
-            self.full(name),
-            adjacency=Adjacency.ADD_REMOVE,
-            accountant="gdp",
-            limit=limit,
-            delta=1e-6,
-            actor="operator:test",
-        )
+        open_population(self.world.curator, self.full(name), limit)
         dataset, rows = f"{self.full(name)}_data", make_rows(40, seed=secrets.randbits(32))
         registered = self.world.register(dataset, self.full(name), rows, row_capacity=row_capacity)
         for analyst in ANALYSTS:
@@ -352,7 +340,6 @@ class Town:
         return self.folder / f"trace-{secrets.token_hex(6)}"
 
     def close(self) -> None:
-        """End its servers."""
         for server in self.servers:
             server.close()
 
@@ -373,7 +360,6 @@ def open_place(folder: Path, url: str | None) -> Iterator[World]:
 
 @contextmanager
 def open_town(world: World, nursery: Nursery, folder: Path) -> Iterator[Town]:
-    """Open a town in a world, with analysts of its own."""
     town = Town(world, nursery, folder, f"t{secrets.token_hex(4)}_", {AUDITOR: world.tokens["audra"]})
     for analyst in ANALYSTS:
         town.tokens[analyst] = world.add_token(town.full(analyst), Role.ANALYST)
@@ -394,3 +380,32 @@ def at_once(*actions: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(actions)) as pool:
         return list(pool.map(act, actions))
+
+
+@contextmanager
+def two_workers(app: str, environment: Mapping[str, str], *options: str) -> Iterator[str]:
+    """Serve an application from two workers of one uvicorn; yield its address."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "uvicorn", app, "--factory", "--workers", "2", "--log-level", "warning", *options]
+    process = subprocess.Popen(
+        [*command, "--host", "127.0.0.1", "--port", str(port)], cwd=ROOT, env=clean_environment() | dict(environment)
+    )
+    try:
+        wait_for(lambda: process.poll() is not None or _is_ready(url), "the server is ready", 30)
+        assert process.poll() is None, "the server ended"
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(scaled(20))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(scaled(5))
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", timeout=scaled(1)).status_code == 200
+    except httpx.TransportError:
+        return False

@@ -101,7 +101,6 @@ def in_background(act: Callable[[], httpx.Response]) -> Callable[[], httpx.Respo
 
 
 def await_job(api: Api, job_id: str) -> dict[str, Any]:
-    """Follow a job to its end."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         job: dict[str, Any] = api.get(f"/v1/jobs/{job_id}").json()
@@ -121,7 +120,6 @@ _MEMBERS = ("entry_hash", "epoch", "key_id", "limit", "pending", "population", "
 
 
 def checkpoint_of(receipt: dict[str, Any]) -> dict[str, Any]:
-    """Return the checkpoint that a receipt holds."""
     return {name: receipt[name] for name in _MEMBERS}
 
 

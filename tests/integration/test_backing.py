@@ -1,7 +1,9 @@
 """`curator ledger verify` finds an answer that holds more, or other numbers, than its entry pays for."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,14 @@ import pytest
 from scenes import RELEASES, box, register_private
 from support import World, open_world
 
+from curator_service.datasets.repository import list_datasets
+from curator_service.ledger.book import Ledger, Trust
+from curator_service.ledger.entries import Receipt
 from curator_service.privacy.accountant import Price
-from curator_service.releases import preparation, till
+from curator_service.releases import backing, preparation, till
+from curator_service.releases.backing import Unbacked, verify
+from curator_service.releases.listings import NOISE_NAMES
+from curator_service.releases.rendering import answer_digest
 
 WIDE = box(features=["age", "sex", "weight", "ward"], targets=["kappa", "dose"], price={"mu": 0.2})
 NARROW = WIDE | {"features": ["weight", "age"], "targets": ["dose"], "price": {"mu": 0.01}}
@@ -112,6 +120,14 @@ def test_a_block_that_names_no_release_that_it_is_cut_out_of_is_found(
     assert world.unbacked() == [f"the source of {block['id']}"]
 
 
+def test_a_block_that_names_another_source_than_its_entry_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite(monkeypatch, "render_derived", lambda answer: answer.update(derived_from="rel_" + "0" * 24))
+    found = derive(world)["id"]
+    assert world.unbacked() == [f"the source of {found}"]
+
+
 def test_a_block_of_what_another_one_bought_for_himself_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     address = register_private(world, "ada", "ben")
     at = f"{address}/releases"
@@ -145,6 +161,22 @@ MORE: dict[str, Callable[[dict[str, Any]], object]] = {
     "a member": lambda answer: answer.update(exact=[1.0]),
     "a member of a statistic": lambda answer: answer["statistics"]["xtx"].update(exact=[1.0]),
     "a member of a term": lambda answer: answer["terms"][0].update(exact=1.0),
+    "a member of a feature": lambda answer: answer["features"][0].update(exact=1.0),
+    "a member of the request": lambda answer: answer["request"].update(exact=[1.0]),
+    "a member of its rows": lambda answer: answer["request"]["rows"].update(exact=1.0),
+    "a member of its price": lambda answer: answer["request"]["price"].update(exact=1.0),
+    "a list for its price": lambda answer: answer["request"]["price"].update(mu=[1.0]),
+    "a member of its shares": lambda answer: answer["request"]["shares"].update(exact=1.0),
+    "a list for fresh": lambda answer: answer["request"].update(fresh=[1.0]),
+    "rows that are not stated": lambda answer: answer["request"].update(rows={"map": "ball"}),
+    "a member of the noise": lambda answer: answer["noise"].update(exact=1.0),
+    "a member of the cost": lambda answer: answer["cost"].update(exact=1.0),
+    "a list for a view of the cost": lambda answer: answer["cost"].update(mu=[1.0]),
+    "another cost": lambda answer: answer["cost"].update(units="5"),
+    "another kind": lambda answer: answer.update(kind="exact"),
+    "another dataset": lambda answer: answer.update(dataset="hidden"),
+    "another moment": lambda answer: answer.update(created_at="1970-01-01T00:00:01.000000Z"),
+    "another id": lambda answer: answer.update(id="rel_" + "0" * 24),
 }
 
 
@@ -156,16 +188,197 @@ def test_an_answer_that_holds_more_than_its_request_is_found(
     """Sensitivities are derived from the request that the answer states: it must hold no more numbers than that."""
     if kind == "charge":
         rewrite(monkeypatch, "render_answer", MORE[more])
-        found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
+        answer = world.api().post(RELEASES, json=NARROW, key="k").json()
     else:
         rewrite(monkeypatch, "render_derived", MORE[more])
-        found = derive(world)["id"]
+        answer = derive(world)
+    assert world.unbacked() == [answer["receipt"]["release"]]
+
+
+def test_a_derived_answer_that_states_what_it_never_cost_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewrite(monkeypatch, "render_derived", lambda answer: answer["cost"].update(mu=0.1))
+    assert world.unbacked() == []
+    found = derive(world)["id"]
     assert world.unbacked() == [found]
 
 
-def test_an_answer_with_a_member_twice_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_derived_answer_that_was_charged_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is cut out of a release was paid for with it."""
+    note = Ledger.note
+
+    def charged(self: Ledger, population: str, kind: str, facts: dict[str, Any]) -> Receipt:
+        return (
+            self.record(self.next(population), kind, 5, facts)
+            if kind == "derive"
+            else note(self, population, kind, facts)
+        )
+
+    monkeypatch.setattr(Ledger, "note", charged)
+    place = derive(world)["receipt"]["sequence"]
+    chain, _ = verify(world.curator.ledger, world.curator.datasets, "town")
+    assert (chain.bad_sequence, chain.reason) == (place, "an entry of kind 'derive' with 5 units does not belong here")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("nowhere", "at the end"),
+        ('"price":{', '"price":{"mu":1.0,'),
+        ('"xty":{', '"xty":{"values":[1.0],'),
+        ('"sd":{', '"sd":{"xty":1.0,'),
+        ('"cost":{', '"cost":{"units":"1",'),
+        ('"name":"age"', '"name":"sex","name":"age"'),
+        ('"kind":"gram"', '"kind":"exact","kind":"gram"'),
+    ],
+)
+def test_an_answer_with_a_member_twice_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch, before: str, after: str
+) -> None:
     """Whoever reads it may see the first, or the last."""
     honest = till.render_answer
-    monkeypatch.setattr(till, "render_answer", lambda *given: honest(*given)[:-1] + ',"kind":"gram"}')
+
+    def doubled(*given: Any) -> str:
+        text = honest(*given)
+        return text.replace(before, after, 1) if before in text else f'{text[:-1]},"kind":"gram"}}'
+
+    monkeypatch.setattr(till, "render_answer", doubled)
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
     assert world.unbacked() == [found]
+
+
+@pytest.mark.parametrize("end", ["]", "}}", ',"derived_from":}', ',"derived_from":"rel_000000000000000000000000"}'])
+def test_an_answer_that_ends_otherwise_is_found(world: World, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
+    ((text,),) = world.sql("SELECT answer FROM releases")
+    assert world.unbacked() == []
+    change(world, f"UPDATE releases SET answer = '{text[:-1] + end}'")
+    monkeypatch.setattr(backing, "answer_digest", lambda _text: answer_digest(text))
+    assert world.unbacked() == [found]
+
+
+def test_a_block_that_does_not_end_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last member is a text, so that what stands before the last brace is whole without it."""
+    found = derive(world)["id"]
+    ((text,),) = world.sql(f"SELECT answer FROM releases WHERE id = '{found}'")
+    change(world, f"UPDATE releases SET answer = '{text[:-1]}' WHERE id = '{found}'")
+    monkeypatch.setattr(backing, "answer_digest", lambda held: answer_digest(text if held == text[:-1] else held))
+    assert world.unbacked() == [found]
+
+
+def test_answers_as_earlier_versions_wrote_them_are_backed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python writes 1e-06 where the answers of today say 1e-6."""
+    rewrite(monkeypatch, "render_answer", lambda answer: None)
+    rewrite(monkeypatch, "render_derived", lambda answer: None)
+    derive(world)
+    texts = [text for (text,) in world.sql("SELECT answer FROM releases")]
+    assert len(texts) == 2
+    assert all("e-0" in text for text in texts)
+    assert world.unbacked() == []
+
+
+def change(world: World, *acts: str) -> None:
+    """Change what is append-only, as the owner of the database can."""
+    triggers = [name for (name,) in world.sql("SELECT name FROM sqlite_master WHERE type = 'trigger'")]
+    world.sql(*(f"DROP TRIGGER {name}" for name in triggers), *acts)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        *(f"UPDATE release_listings SET {column} = 'x'" for column in ("dataset_id", "collection", "shelf", "members")),
+        *(f"UPDATE release_listings SET {noise} = 0.5" for noise in (*NOISE_NAMES, "loudness")),
+        "UPDATE release_listings SET sequence = 1",
+        "UPDATE release_listings SET summary = replace(summary, 'dose', 'kappa')",
+        "UPDATE release_listings SET summary = 'none'",
+        "DELETE FROM release_listings",
+        "UPDATE column_holders SET bits = '0' WHERE name = 'age'",
+        "UPDATE column_holders SET chunk = 7 WHERE name = 'dose'",
+        "DELETE FROM column_holders WHERE name = 'age'",
+    ],
+)
+def test_a_release_that_the_library_would_not_find_is_found(world: World, act: str) -> None:
+    found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
+    assert world.unbacked() == []
+    change(world, act)
+    assert world.unbacked() == [f"the listing of {found}"]
+
+
+def test_a_listing_whose_numbers_an_earlier_version_wrote_is_as_it_must_be(world: World) -> None:
+    assert world.api().post(RELEASES, json=NARROW, key="k").status_code == 201
+    ((summary,),) = world.sql("SELECT summary FROM release_listings")
+    change(world, f"UPDATE release_listings SET summary = '{json.dumps(json.loads(summary))}'")
+    assert world.unbacked() == []
+
+
+@pytest.mark.parametrize("place", [1, 99])
+def test_a_release_of_an_entry_that_sells_none_is_found(world: World, place: int) -> None:
+    """Of another kind, or of none at all."""
+    assert world.api().post(RELEASES, json=NARROW, key="k").status_code == 201
+    names = "dataset_id, population, request_digest, answer"
+    path = world.curator.database.url.database or ""
+    with closing(sqlite3.connect(path)) as connection, connection:  # foreign keys are not looked at here
+        connection.execute(
+            f"INSERT INTO releases (id, sequence, {names}) SELECT 'rel_x', {place}, {names} FROM releases"
+        )
+    assert world.unbacked() == ["rel_x"]
+
+
+def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sells answers of rows that nobody has registered may register them afterwards."""
+    honest, kept = Ledger.note, []
+
+    def note(self: Ledger, population: str, kind: str, facts: dict[str, Any]) -> Receipt:
+        if kind == "dataset":
+            kept.append(facts)
+            facts = facts | {"snapshot": "0" * 64}
+        return honest(self, population, kind, facts)
+
+    with monkeypatch.context() as forging:
+        forging.setattr(Ledger, "note", note)
+        forging.setattr(Trust, "check_registered", lambda *_: None)
+        sold = world.api().post(f"{register_private(world, 'ada')}/releases", json=NARROW, key="k").json()
+    assert f"the dataset of sequence {sold['receipt']['sequence']}" in world.unbacked()
+    with world.curator.ledger.unit() as ledger:
+        ledger.note("town", "dataset", kept[0])
+    assert world.unbacked() == [f"the dataset of sequence {sold['receipt']['sequence']}"]
+
+
+def test_an_answer_of_another_dataset_than_its_entry_s_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    register_private(world, "ada")
+    with world.curator.database.read() as connection:
+        other = next(d for d in list_datasets(connection, granted_to=None) if d.name == "private")
+    honest = till.charge_facts
+    named = {"dataset": other.name, "snapshot": other.commitment}
+    monkeypatch.setattr(till, "charge_facts", lambda *given: honest(*given) | named)
+    found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
+    assert world.unbacked() == [found]
+
+
+@pytest.mark.parametrize("noise", [{"sd": {"xtx_diagonal": 1e-6}}, {"distribution": "discrete_laplace"}])
+def test_an_answer_that_states_other_noise_than_was_charged_is_found(
+    world: World, monkeypatch: pytest.MonkeyPatch, noise: dict[str, Any]
+) -> None:
+    """Whoever reads it would take its numbers for surer than they are."""
+    rewrite(monkeypatch, "render_answer", lambda answer: answer["noise"].update(noise))
+    found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
+    assert world.unbacked() == [found]
+
+
+def test_a_request_digest_that_is_not_the_entry_s_is_found(world: World) -> None:
+    found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
+    change(world, f"UPDATE releases SET request_digest = '{'0' * 64}'")
+    assert world.unbacked() == [found]
+    assert verify(world.curator.ledger, world.curator.datasets, "town")[1] == [Unbacked(found, 4)]
+
+
+def test_a_number_that_was_changed_in_a_stored_answer_is_found(world: World) -> None:
+    """Only the digest of its entry tells: it has as many numbers as before."""
+    found = world.api().post(RELEASES, json=NARROW, key="k").json()
+    value = found["statistics"]["yty"]["values"][0]
+    ((text,),) = world.sql("SELECT answer FROM releases")
+    changed = text.replace(f"[{value}]", f"[{value + 1}]")
+    assert changed != text
+    change(world, f"UPDATE releases SET answer = '{changed}'")
+    assert world.unbacked() == [found["id"]]

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from support import World
 
-from curator_service.db import DATABASE_ERRORS, Database
+from curator_service.db import DATABASE_ERRORS, Database, Statement
 from curator_service.ledger import repository
 
 
@@ -27,12 +27,12 @@ def test_a_writer_that_waits_holds_no_reader(both: World) -> None:
     with database.sitting():
         with database.read() as connection:
             assert repository.find_population(connection, "town") is not None
-        assert database._reader.pool.checkedout() == 1
+        assert database._read_by.pool.checkedout() == 1
         with database.begin():
-            assert database._reader.pool.checkedout() == 0
+            assert sum(engine.pool.checkedout() for engine in {database._writer, database._read_by}) == 1
         with database.read() as connection:
             assert repository.find_population(connection, "town") is not None
-    assert database._reader.pool.checkedout() == 0
+    assert database._read_by.pool.checkedout() == 0
 
 
 def test_a_sitting_sees_what_others_commit_in_the_meantime(both: World) -> None:
@@ -50,9 +50,20 @@ def test_a_sitting_sees_what_others_commit_in_the_meantime(both: World) -> None:
         thread.join()
         with database.read() as connection:
             after = repository.find_population(connection, "town")
-    assert before is not None
-    assert after is not None
     assert after.posted == before.posted + 1
+
+
+def test_what_ends_a_snapshot_is_told_and_its_connection_is_as_others_are(both: World) -> None:
+    """A disk's failure ends the transaction too: there is nothing to undo then, and nothing else to tell."""
+    database = both.curator.database
+    reading = database.snapshot()
+    reading.__enter__().run("ROLLBACK")
+    failure = ValueError("of a disk")
+    assert not reading.__exit__(ValueError, failure, None)
+    with database.snapshot() as connection:
+        assert repository.find_population(connection, "town") is not None
+    with database.begin() as connection:
+        assert repository.move(connection, "town", posted=1, pending=0) is not None
 
 
 @pytest.mark.postgres
@@ -69,7 +80,7 @@ def test_a_connection_that_the_system_refuses_is_an_error_of_the_database(
         with pytest.raises(DATABASE_ERRORS), getattr(database, way)():
             pass
     with getattr(database, way)() as connection:
-        assert connection.execute(text("SELECT 1")).scalar_one() == 1
+        assert Statement(text("SELECT 1")).first(connection) == (1,)
     database.dispose()
 
 
@@ -78,11 +89,11 @@ def test_the_defaults_of_the_server_cannot_weaken_a_commit(postgres_url: str) ->
     admin = Database(postgres_url)
     name = admin.url.database
     with admin.begin() as connection:
-        connection.execute(text(f'ALTER DATABASE "{name}" SET synchronous_commit = off'))
-        connection.execute(text(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'"))
+        connection.run(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+        connection.run(f"ALTER DATABASE \"{name}\" SET default_transaction_isolation = 'serializable'")
     admin.dispose()
     database = Database(postgres_url)
     with database.begin() as connection:
-        assert connection.execute(text("SHOW synchronous_commit")).scalar_one() == "on"
-        assert connection.execute(text("SHOW transaction_isolation")).scalar_one() == "read committed"
+        assert Statement(text("SHOW synchronous_commit")).first(connection) == ("on",)
+        assert Statement(text("SHOW transaction_isolation")).first(connection) == ("read committed",)
     database.dispose()

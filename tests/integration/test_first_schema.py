@@ -80,7 +80,7 @@ def old(tmp_path: Path, database_url: str | None) -> Iterator[tuple[Curator, Set
     token = curator.identity.create_token("ada", Role.ANALYST)
     actor = curator.identity.list_principals()[0].id
     chain = first_schema_chain(actor)
-    with curator.database.begin() as connection:
+    with curator.database.engine.begin() as connection:
 
         def insert(table: str, **values: Any) -> None:
             names = ", ".join(f'"{name}"' for name in values)
@@ -154,7 +154,7 @@ def test_an_unsigned_ledger_is_taken_over_and_signed(old: tuple[Curator, Setting
 
 def test_an_unsigned_entry_that_was_changed_before_it_was_taken_over_seals(old: tuple[Curator, Settings, str]) -> None:
     curator, _settings, _token = old
-    with curator.database.begin() as connection:
+    with curator.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE populations SET posted_units = 1")
     curator.database.upgrade()
     assert "town" in curator.ledger.guard.start()
@@ -166,7 +166,7 @@ def test_a_signed_ledger_cannot_pass_for_an_unsigned_one(old: tuple[Curator, Set
     curator, settings, _token = old
     curator.database.upgrade()
     assert curator.ledger.guard.start() == ""
-    with curator.database.begin() as connection:
+    with curator.database.engine.begin() as connection:
         for trigger in ("signing_keys_no_delete", "signing_keys_append_only"):
             if curator.database.is_sqlite == trigger.endswith("delete"):
                 table = "" if curator.database.is_sqlite else " ON signing_keys"
@@ -182,7 +182,7 @@ def test_the_new_schema_goes_back_and_forth_with_what_it_holds(old: tuple[Curato
     curator.database.upgrade()
     assert curator.ledger.guard.start() == ""
     curator.database.downgrade("0001")
-    with curator.database.begin() as connection:
+    with curator.database.engine.begin() as connection:
         assert connection.execute(text("SELECT count(*) FROM ledger_entries")).scalar() == 4
         assert connection.execute(text("SELECT key, release_id FROM idempotency_keys")).all() == [
             ("old", "rel_000000000000000000000001")
@@ -190,5 +190,5 @@ def test_the_new_schema_goes_back_and_forth_with_what_it_holds(old: tuple[Curato
         with pytest.raises(Exception, match="append-only"):
             connection.exec_driver_sql("DELETE FROM idempotency_keys")
     curator.database.upgrade()
-    with curator.database.read() as connection:
+    with curator.database.engine.connect() as connection:
         assert connection.execute(text("SELECT key FROM idempotency_keys")).all() == [("old",)]

@@ -716,7 +716,6 @@ def price_by_hand(entry: dict[str, Any]) -> int:
 
 
 def run(server: str | None, *, examples: int, steps: int, phases: Sequence[Phase] = tuple(Phase)) -> None:
-    """Run the machine."""
     chosen = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -777,13 +776,7 @@ def leave_the_anchor(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "mutant",
-    [
-        ask_no_share,
-        give_back_what_was_charged,
-        post_what_was_given_up,
-        claim_no_key,
-        leave_the_anchor,
-    ],
+    [ask_no_share, give_back_what_was_charged, post_what_was_given_up, claim_no_key, leave_the_anchor],
     ids=lambda mutant: mutant.__name__,
 )
 def test_the_machine_finds_a_ledger_that_would(

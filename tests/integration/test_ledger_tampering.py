@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from support import World, body, open_world
@@ -16,7 +17,8 @@ from curator_service.ledger.entries import Checkpoint, canonical, entry_hash
 from curator_service.ledger.signing import SigningError
 from curator_service.privacy import planning, sensitivity
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import backing, rendering, till
+from curator_service.problems import RequestInvalid
+from curator_service.releases import backing, rendering, routes, till
 
 RELEASES = "/v1/datasets/cohort/releases"
 STUDIES = "/v1/datasets/cohort/reservations"
@@ -73,7 +75,6 @@ def test_verification_reads_postgresql_the_same_way(tmp_path: Path, postgres_url
 
 
 def bad_sequence(world: World) -> int | None:
-    """Return the first bad sequence of the chain."""
     return world.curator.ledger.verify("town").bad_sequence
 
 
@@ -210,6 +211,12 @@ HALVED: dict[str, tuple[str, dict[str, Any], Adjacency]] = {
 }
 
 
+def forget_plans() -> None:
+    """Forget what was planned before a function was changed."""
+    planning._plan.cache_clear()
+    routes._prepare_again.cache_clear()
+
+
 @pytest.mark.parametrize("what", list(HALVED))
 def test_a_charge_for_half_of_its_sensitivity_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
@@ -224,11 +231,11 @@ def test_a_charge_for_half_of_its_sensitivity_is_found(
         assert world.api().post(RELEASES, json=right, key="right").status_code == 201
         assert world.unbacked() == []
         monkeypatch.setattr(sensitivity, name, lambda *arguments: true(*arguments) / 2)
-        planning._plan.cache_clear()
+        forget_plans()
         assert world.api().post(RELEASES, json=right, key="wrong").status_code == 201
         assert world.unbacked() != []  # the other one is wrong by what is taken for true now
         monkeypatch.setattr(sensitivity, name, true)
-        planning._plan.cache_clear()
+        forget_plans()
         assert world.curator.ledger.verify("town").ok
         place = world.entries()[-1]["sequence"]
         assert world.unbacked() == [f"the sensitivities of sequence {place}"]
@@ -264,9 +271,8 @@ def test_a_charge_that_states_another_mechanism_than_was_asked_is_found(
     monkeypatch.setattr(till, "charge_facts", misstate)
     monkeypatch.setattr(backing, "_is_charged_right", lambda *_: True)
     monkeypatch.setattr(backing, "agrees_with_charge", lambda *_: True)
-    if change == "request":
-        asked = backing._DECIDES_SENSITIVITY
-        monkeypatch.setattr(backing, "_DECIDES_SENSITIVITY", (*asked, "what no request has"))
+    if change == "request":  # one from which no sensitivity follows
+        monkeypatch.setattr(backing, "derive_stated", Mock(side_effect=RequestInvalid.at("/rows", "not today")))
     request = body(rows={"map": "box"}, targets=["kappa", "dose"])
     assert world.api().post(RELEASES, json=request, key="k").status_code == 201
     assert world.unbacked() == [f"the sensitivities of sequence {world.entries()[-1]['sequence']}"]
@@ -286,10 +292,7 @@ def test_sensitivities_are_derived_once_for_requests_that_differ_in_price(
 
 
 def test_a_changed_hash_is_found(tampered: World) -> None:
-    tamper(
-        tampered,
-        f"UPDATE ledger_entries SET entry_hash = '{'0' * 64}' WHERE population = 'town' AND sequence = 3",
-    )
+    tamper(tampered, f"UPDATE ledger_entries SET entry_hash = '{'0' * 64}' WHERE population = 'town' AND sequence = 3")
     assert bad_sequence(tampered) == 3
 
 

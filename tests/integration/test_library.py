@@ -197,6 +197,7 @@ def test_a_block_costs_nothing_and_has_its_own_entry_and_receipt(rich: World) ->
     receipt, entry = derived["receipt"], world.entries()[-1]
     assert receipt == entry
     assert (entry["kind"], entry["units"], entry["source"]) == ("derive", "0", source["id"])
+    assert list(derived)[-2:] == ["derived_from", "receipt"]
     assert (entry["release"], entry["project"]) == (derived["id"], "kidney")
     assert entry["posted"] == source["receipt"]["posted"]
     assert api.get(answer.headers["location"]).content == answer.content
@@ -422,11 +423,7 @@ ALONE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"statistics": ["xtx", "xty", "yty", "lambda_min"]},
         "it also holds lambda_min; its noise is larger",
     ),
-    "a statistic less": (
-        {},
-        {"statistics": ["xtx", "xty"]},
-        "it holds no yty; its noise is smaller in xtx and xty",
-    ),
+    "a statistic less": ({}, {"statistics": ["xtx", "xty"]}, "it holds no yty; its noise is smaller in xtx and xty"),
     "a constant": (
         {"intercept": False},
         {"intercept": True},

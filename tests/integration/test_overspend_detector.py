@@ -8,9 +8,10 @@ from pathlib import Path
 import psycopg
 import pytest
 from patience import scaled
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 from support import World, body, open_world
 
+from curator_service.db import Connection, Statement
 from curator_service.identity.policy import Role
 from curator_service.ledger import repository
 from curator_service.ledger.book import Ledger
@@ -26,6 +27,12 @@ pytestmark = pytest.mark.postgres
 Move = Callable[..., Head | None]
 MOVE = repository.move
 PATHS = pytest.mark.parametrize("rows", ["box", "ball"], ids=["at once", "pass"])
+SET_FROM_MEMORY = Statement(
+    text(
+        "UPDATE populations SET posted_units = :posted, pending_units = :pending, head_sequence = head_sequence + 1 "
+        "WHERE name = :name RETURNING head_sequence, head_hash, epoch, limit_units, posted_units, pending_units"
+    )
+)
 
 
 def compete(world: World, rows: str) -> list[str]:
@@ -79,14 +86,9 @@ def naive_move() -> Move:
         if posted + pending > account.remaining:
             return None
         barrier.wait()
-        row = connection.execute(
-            text(
-                "UPDATE populations SET posted_units = :posted, pending_units = :pending, "
-                "head_sequence = head_sequence + 1 WHERE name = :name "
-                "RETURNING head_sequence, head_hash, epoch, limit_units, posted_units, pending_units"
-            ),
-            {"posted": account.posted + posted, "pending": account.pending + pending, "name": population},
-        ).one()
+        posted, pending = account.posted + posted, account.pending + pending
+        row = SET_FROM_MEMORY.first(connection, posted=posted, pending=pending, name=population)
+        assert row is not None
         return Head(population, *row)
 
     return move

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import World, open_world
+from support import World, open_population, open_world
 
 from analyst_client import OLS, Assumptions, Quote, Release, dummy_twin, epsilon_for, expected_accuracy, rehearse
 from analyst_client._examples import QUOTE
 from analyst_client._wire import Fields
 from analyst_client.values import Dataset
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import SystemNoise
 
 DEMO = Path(__file__).parents[2] / "examples" / "flchain"
@@ -28,14 +27,7 @@ def quote(world: World, dataset: str, **request: Any) -> Quote:
 def flchain(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a world with the demo's dataset, sold with true noise."""
     with open_world(tmp_path_factory.mktemp("planning"), noise=SystemNoise()) as world:
-        world.curator.ledger.create_population(
-            "olmsted",
-            adjacency=Adjacency.ADD_REMOVE,
-            accountant="gdp",
-            limit=Price(epsilon=3.0, delta=1e-6),
-            delta=1e-6,
-            actor="operator:test",
-        )
+        open_population(world.curator, "olmsted", Price(epsilon=3.0, delta=1e-6))
         dataset = world.curator.datasets.register(DEMO / "manifest.toml", DEMO / "flchain.csv", actor="operator:test")
         world.curator.identity.add_grant("ada", dataset.id)
         yield world

@@ -14,13 +14,12 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression
-from support import Api, World, ZeroNoise, body, open_world, problem
+from support import Api, World, ZeroNoise, body, open_population, open_world, problem
 
 import analyst_client
 from analyst_client import OLS, AdaSSP, CuratorClient, EmpiricalBayes, Release
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 
 ROOT = Path(__file__).resolve().parents[2]
 FLCHAIN = ROOT / "examples" / "flchain"
@@ -52,7 +51,6 @@ class Wire(httpx.BaseTransport):
         self.api = api
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request."""
         headers = {name: value for name, value in request.headers.items() if name != "host"}
         path = request.url.raw_path.decode()
         answer = self.api.request(request.method, path, token=None, headers=headers, content=request.read())
@@ -63,14 +61,7 @@ class Wire(httpx.BaseTransport):
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A curator without noise that holds flchain, and what the page declares."""
     with open_world(tmp_path_factory.mktemp("recipes"), noise=ZeroNoise()) as made:
-        made.curator.ledger.create_population(
-            "olmsted",
-            adjacency=Adjacency.ADD_REMOVE,
-            accountant="gdp",
-            limit=Price(mu=10.0),
-            delta=1e-6,
-            actor="operator:test",
-        )
+        open_population(made.curator, "olmsted", Price(mu=10.0))
         made.add_token("eve", Role.ANALYST)
         register(made, (FLCHAIN / "manifest.toml").read_text(encoding="utf-8"))
         for kind, text in (block for blocks in BLOCKS.values() for block in blocks):
@@ -89,7 +80,6 @@ def register(world: World, manifest: str) -> None:
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    """The rows that miss nothing."""
     frame = pd.read_csv(FLCHAIN / "flchain.csv")[[*FEATURES, "kappa"]]
     return frame.dropna().astype(np.float64)
 
@@ -210,7 +200,6 @@ class Prepared:
         return np.asarray(fit.coef_, dtype=np.float64)
 
     def predict(self, theta: Floats) -> Floats:
-        """Predict in raw units."""
         return np.asarray(self.center + self.scale * (self.Z @ theta), dtype=np.float64)
 
 
@@ -318,12 +307,10 @@ def test_published_noise_is_that_of_the_formulas(runs: dict[str, Run]) -> None:
     noise, cost = runs["Algorithms 2 and 3"].release.noise, runs["Algorithms 2 and 3"].release.cost
     classical = np.sqrt(2 * np.log(3.75 / 1e-6)) / (1 / 3)
     assert (noise.xtx_diagonal, noise.xty, noise.lambda_min) == pytest.approx((classical,) * 3, rel=1e-6)
-    assert cost is not None
     assert cost.epsilon == pytest.approx(0.42, abs=0.005)
     laplace = runs["Nieminen's projection"].release
     scales = np.array([4 * 5 / 0.35, 2 * 4 / 0.6, 1 / 0.05]) * np.sqrt(2)
     assert (laplace.noise.xtx_diagonal, laplace.noise.xty, laplace.noise.yty) == pytest.approx(tuple(scales), rel=1e-6)
-    assert laplace.cost is not None
     assert laplace.cost.pure_epsilon == pytest.approx(0.525)
 
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import event
 from support import BrokenNoise, World, body, open_world, problem
 
-from curator_service.db import Database, Statement
+from curator_service.db import Connection, Database, Statement
 from curator_service.ledger.repository import Population
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -144,21 +143,20 @@ def test_a_database_error_at_any_statement_is_undone(
 
 
 @contextmanager
-def failing_commits(world: World, *numbers: int, error: Exception) -> Iterator[None]:
-    """Fail these commits of the last application, counted from 1."""
-    engine, count = world.apps[-1].state.curator.database.engine, 0
+def failing_commits(*numbers: int, error: Exception) -> Iterator[None]:
+    """Fail these commits, counted from 1."""
+    honest, count = Connection.commit, 0
 
-    def fail(_connection: object) -> None:
+    def commit(self: Connection) -> None:
         nonlocal count
         count += 1
         if count in numbers:
             raise error
+        honest(self)
 
-    event.listen(engine, "commit", fail)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connection, "commit", commit)
         yield
-    finally:
-        event.remove(engine, "commit", fail)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +166,7 @@ def test_a_failed_commit_is_undone(
     both: World, caplog: pytest.LogCaptureFixture, rows: dict[str, str], number: int, entries: int
 ) -> None:
     api, before, request = both.api(), Before(both), body(rows=rows)
-    with failing_commits(both, number, error=RuntimeError(MARKER)):
+    with failing_commits(number, error=RuntimeError(MARKER)):
         answer = api.post(RELEASES, json=request, key="k")
     assert_told_nothing(answer, caplog)
     before.assert_given_back()
@@ -228,7 +226,7 @@ def test_what_could_not_be_given_back_at_once_is_given_back_later(
     """The database failed at the posting, and again at the return."""
     error = (sqlite3 if both.curator.database.is_sqlite else psycopg).OperationalError(MARKER)
     api, before, request = both.api(), Before(both), body(rows=BALL)
-    with failing_commits(both, 2, 3, error=error):
+    with failing_commits(2, 3, error=error):
         answer = api.post(RELEASES, json=request, key="k")
     assert_told_nothing(answer, caplog, "busy")
     assert_swept(both, before)
@@ -313,8 +311,7 @@ TWICE = (  # in the unit of work that reserves, and in the one that posts
 
 
 @pytest.mark.parametrize(
-    ("place", "call", "rows"),
-    steps(BOX, *AT_ONCE) + steps(BALL, *AT_ONCE, *OF_A_PASS) + steps(BALL, *TWICE, call=2),
+    ("place", "call", "rows"), steps(BOX, *AT_ONCE) + steps(BALL, *AT_ONCE, *OF_A_PASS) + steps(BALL, *TWICE, call=2)
 )
 @pytest.mark.parametrize("kind", [RuntimeError, ValueError, MemoryError])
 def test_a_failure_at_any_step_is_undone(

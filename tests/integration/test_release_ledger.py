@@ -2,11 +2,13 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scenes import ASYNC, PATIENCE_S, Gate, Interrupted
 from support import CountingNoise, World, body, open_world, problem
 
+from curator_service.db import Statement
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.releases import catalogue, repository
@@ -125,6 +127,7 @@ def test_a_key_is_replayed_when_the_budget_is_spent(world: World, rows: dict[str
         {"rows": {"map": "box"}},
         {"targets": ["dose"]},
         {"intercept": False},
+        {"project": "another"},
     ],
     ids=lambda change: next(iter(change)),
 )
@@ -145,7 +148,6 @@ def test_a_key_that_is_worked_on_is_taken_over_by_nobody(both: World) -> None:
     def take_over() -> None:
         with both.curator.database.begin() as connection:
             known = repository.find_key(connection, ada.id, "k")
-            assert known is not None
             assert known.release_id is None
             claim = repository.claim_key(
                 connection, ada.id, "k", known.fingerprint, reservation_id=known.reservation_id
@@ -334,3 +336,24 @@ def test_a_refused_request_does_not_hide_an_answer_that_is_posted_in_this_instan
             problem(answer, "release-in-progress", 409)
             answer = world.api().post(RELEASES, json=request, key="ada-key")
         assert (answer.status_code, answer.headers.get("curator-answer")) == (200, "stored"), answer.text
+
+
+def test_a_purchase_asks_the_database_as_often_however_much_was_sold(
+    both: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four look-ups and eleven statements of the unit of work; each is an exchange with PostgreSQL's server."""
+    asked: list[str] = []
+    for name in ("execute", "execute_each"):
+        honest = getattr(Statement, name)
+
+        def count(self: Statement, *given: Any, honest: Any = honest, **values: Any) -> Any:
+            asked.append(type(self).__name__)
+            return honest(self, *given, **values)
+
+        monkeypatch.setattr(Statement, name, count)
+    api, counts = both.api(), []
+    for i in range(6):
+        asked.clear()
+        assert api.post(RELEASES, json=body(rows={"map": "box"}, fresh=True), key=f"k{i}").status_code == 201
+        counts.append(len(asked))
+    assert counts[2:] == [15] * 4  # the first ones also read what a process learns once

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import CountingNoise, World, body, make_rows, open_world, problem
+from support import CountingNoise, World, body, make_rows, open_population, open_world, problem
 
 from curator_service.privacy.accountant import ACCOUNTANTS, Price
 from curator_service.privacy.adjacency import Adjacency
@@ -33,14 +33,7 @@ def hospital(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Return a world with one population, one dataset and one grant for each accountant."""
     with open_world(tmp_path_factory.mktemp("hospital"), noise=CountingNoise()) as world:
         for seed, (name, limit) in enumerate(LIMITS.items()):
-            world.curator.ledger.create_population(
-                f"people-{name}",
-                adjacency=request.param,
-                accountant=name,
-                limit=limit,
-                delta=1e-6,
-                actor="operator:test",
-            )
+            open_population(world.curator, f"people-{name}", limit, adjacency=request.param, accountant=name)
             world.curator.identity.add_grant("ada", world.register(name, f"people-{name}", make_rows(seed=100 + seed)))
         yield world
 

@@ -1,6 +1,7 @@
 """A ledger that does not hold, or that was wound back, releases nothing until what was spent is accounted for."""
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from scenes import (
@@ -39,11 +41,13 @@ from support import (
     fresh_database,
     make_rows,
     manifest_text,
+    open_population,
     open_world,
     problem,
 )
 from typer.testing import CliRunner
 
+from curator_service import backup
 from curator_service.backup import BackupError, read_backup, write_backup
 from curator_service.cli.main import app as cli
 from curator_service.clock import timestamp
@@ -54,7 +58,6 @@ from curator_service.ledger.entries import SignedCheckpoint
 from curator_service.ledger.guard import LedgerUnverified
 from curator_service.ledger.recovery import Reconciliation, ReconciliationError, reconcile
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
 from curator_service.settings import Settings
 
 
@@ -83,7 +86,6 @@ def _end_other_lives() -> Iterator[None]:
 
 
 def buy(api: Api, key: str, **changes: Any) -> dict[str, Any]:
-    """Buy a fresh release, and return it."""
     answer = api.post(RELEASES, json=box(**{"fresh": True, "price": {"mu": 0.05}, **changes}), key=key)
     assert answer.status_code == 201, answer.text
     release: dict[str, Any] = answer.json()
@@ -183,18 +185,19 @@ def serve(world: World, who: str = "ada") -> Api:
     return api
 
 
-def assert_sealed(world: World, secret: str, *, changed: int = 0) -> None:
+def assert_sealed(world: World, secret: str, *, changed: int = 0, registered: bool = True) -> None:
     """Assert that the curator is sealed for good and for all, and that the operator is told why."""
-    assert_closed(world, secret, changed=changed)
+    assert_closed(world, secret, changed=changed, registered=registered)
     shown = CliRunner().invoke(cli, ["ledger", "status", "--json"], env=environment(world))
     assert (shown.exit_code, json.loads(shown.stdout)["sealed"]) == (1, True)
     assert secret in json.loads(shown.stdout)["reason"]
 
 
-def assert_closed(world: World, secret: str, *, changed: int = 0) -> None:
+def assert_closed(world: World, secret: str, *, changed: int = 0, registered: bool = True) -> None:
     """Assert that nothing new leaves or grows, that what is stored can be read, and that no caller learns why.
 
-    A release whose own entry was `changed` is nobody's answer any more.
+    A release whose own entry was `changed` is nobody's answer any more. Of a dataset that is not as it was `registered`
+    nobody is given an answer that was not his.
     """
     api, admin, before = serve(world), serve(world, "root"), world.entries()
     world.curator.ledger.guard.start()
@@ -218,9 +221,7 @@ def assert_closed(world: World, secret: str, *, changed: int = 0) -> None:
     with pytest.raises(LedgerUnverified):
         world.register("late", "town", make_rows(20, seed=33))
     with pytest.raises(LedgerUnverified):
-        world.curator.ledger.create_population(
-            "city", adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=Price(mu=1), delta=1e-6, actor="operator"
-        )
+        open_population(world.curator, "city", Price(mu=1))
     assert world.entries() == before
     assert api.get("/healthz", token=None).status_code == 200
     ready = api.get("/readyz", token=None)
@@ -235,9 +236,11 @@ def assert_closed(world: World, secret: str, *, changed: int = 0) -> None:
     reader = serve(world, "ben").post(RELEASES, json=stored, key="n6")
     if changed == 3:
         problem(replayed, "ledger-unverified", 503)
-        problem(reader, "ledger-unverified", 503)
     else:
         assert replayed.headers["curator-answer"] == "replayed"
+    if changed == 3 or not registered:  # whose answers these are is not known
+        problem(reader, "ledger-unverified", 503)
+    else:
         assert reader.headers["curator-answer"] == "stored"
     assert secret in world.curator.ledger.guard.reason()
 
@@ -345,7 +348,8 @@ DAMAGES: list[tuple[Callable[[World], None], str]] = [
 def test_a_start_seals_a_ledger_with(used: World, damage: Callable[[World], None], reason: str) -> None:
     damage(used)
     assert reason in start(used)
-    assert_sealed(used, reason, changed={change_entry: 3, change_signature: 4}.get(damage, 0))
+    place = {change_entry: 3, change_signature: 4}.get(damage, 0)
+    assert_sealed(used, reason, changed=place, registered=damage is not widen_a_bound)
     assert reason in start(used)  # nothing but a reconciliation lifts it
 
 
@@ -421,9 +425,7 @@ def test_an_empty_ledger_beside_what_is_stored_is_sealed(used: World, beside: st
     fresh.database.upgrade()
     assert fresh.ledger.guard.start() != ""
     with pytest.raises(LedgerUnverified):
-        fresh.ledger.create_population(
-            "town", adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=Price(mu=1), delta=1e-6, actor="operator"
-        )
+        open_population(fresh, "town", Price(mu=1))
     fresh.database.dispose()
 
 
@@ -537,6 +539,7 @@ GARBLED: list[dict[str, Any]] = [
     {"posted": "0"},
     {"epoch": 2},
     {"limit": "1"},
+    {"limit": "1" * 5000},
     {"signature": ""},
     {"signature": base64.b64encode(b"x" * 64).decode()},
     {"signature": "é"},
@@ -570,12 +573,6 @@ def test_a_checkpoint_that_the_curator_never_signed_is_refused_and_seals_nothing
     ):
         problem(answer, "checkpoint-invalid", 400)
     assert (used.curator.ledger.guard.reason(), used.entries()) == ("", before)
-
-
-@pytest.mark.parametrize("text", ["", "%%%", "e30", "W10", "bnVsbA", "IiI", "MQ", "A" * 3000, "eyJh", "Ww" * 2000])
-def test_text_that_is_no_checkpoint_is_refused_and_seals_nothing(used: World, text: str) -> None:
-    problem(used.api().get(BUDGET_OF, headers={"Curator-Checkpoint": text}), "checkpoint-invalid", 400)
-    assert used.curator.ledger.guard.reason() == ""
 
 
 def test_checkpoints_of_another_curator_or_of_other_people_seal_nothing(used: World, tmp_path: Path) -> None:
@@ -1144,6 +1141,85 @@ def test_a_backup_holds_no_secret_of_the_machine_and_never_replaces_a_file(used:
         write_backup(used.curator, file)
     assert file.read_bytes() == before
     assert sorted(path.name for path in used.folder.glob("*backup*")) == ["backup.tar"]
+
+
+def test_what_a_killed_backup_left_is_in_no_later_ones_way_and_is_read_by_nobody_else(used: World) -> None:
+    """Whoever opened what was left has not opened what comes."""
+    file, part = used.folder / "backup.tar", used.folder / ".backup.tar.part"
+    part.write_bytes(b"rows of patients")
+    part.chmod(0o644)
+    with part.open("rb") as left:
+        write_backup(used.curator, file)
+        assert left.read() == b"rows of patients"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in used.folder.glob("*backup*")) == ["backup.tar"]
+
+
+def test_a_backup_is_readable_by_nobody_else_from_its_first_instant(
+    used: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modes: list[int] = []
+    umask, opened = os.umask(0), tarfile.open
+
+    def look(*args: Any, **options: Any) -> Any:
+        modes.extend(file.stat().st_mode & 0o777 for file in used.folder.glob(".backup.tar.part"))
+        return opened(*args, **options)
+
+    monkeypatch.setattr(tarfile, "open", look)
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)  # it must be so before anything could be changed
+    try:
+        write_backup(used.curator, used.folder / "backup.tar")
+    finally:
+        os.umask(umask)
+    assert modes == [0o600]
+
+
+def test_two_backups_of_one_name_are_not_written_at_once(used: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, opened = used.folder / "backup.tar", tarfile.open
+    tried: list[str] = []
+
+    def write_another(*args: Any, **options: Any) -> Any:
+        if not tried:
+            tried.append("begun")
+            with pytest.raises(BackupError, match="being written") as refused:
+                write_backup(used.curator, file)
+            tried.append(str(refused.value))
+        return opened(*args, **options)
+
+    monkeypatch.setattr(tarfile, "open", write_another)
+    write_backup(used.curator, file)
+    assert len(tried) == 2
+    with tarfile.open(file) as archive:
+        assert "backup.json" in archive.getnames()
+
+
+def test_of_two_backups_that_begin_at_the_same_instant_one_is_refused(
+    used: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the making of a file and its lock it looks like one that was left."""
+    file, part, lock = used.folder / "backup.tar", used.folder / ".backup.tar.part", fcntl.flock
+    met = []
+
+    def take_over(descriptor: int, how: int) -> None:
+        if not met and part.exists() and os.path.samestat(os.fstat(descriptor), part.stat()):
+            met.append(part)
+            part.unlink()
+            part.write_bytes(b"of the other one")
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", take_over)
+    with pytest.raises(BackupError, match="being written"):
+        write_backup(used.curator, file)
+    assert met
+    assert part.read_bytes() == b"of the other one"
+    assert not file.exists()
+
+
+def test_a_backup_that_fails_leaves_nothing(used: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backup, "_write_tables", mock.Mock(side_effect=BackupError("the disk is full")))
+    with pytest.raises(BackupError, match="full"):
+        write_backup(used.curator, used.folder / "backup.tar")
+    assert not list(used.folder.glob("*backup*"))
 
 
 def places_in(file: Path) -> dict[str, int]:

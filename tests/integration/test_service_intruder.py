@@ -7,24 +7,36 @@ unless `curator ledger verify` or the next start names it.
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from scenes import ASYNC, QUOTES, RELEASES, Gate, another_worker, await_job, box
-from support import World, body, csv_text, fresh_database, make_rows, manifest_text, open_world, problem, service_url
+from scenes import ASYNC, QUOTES, RELEASES, Gate, another_worker, await_job, box, register_private
+from support import (
+    World,
+    body,
+    csv_text,
+    find_unbacked,
+    fresh_database,
+    make_rows,
+    manifest_text,
+    open_world,
+    problem,
+    service_url,
+)
 from typer.testing import CliRunner
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.cli.main import app
 from curator_service.curator import make_curator
+from curator_service.datasets import repository as datasets
 from curator_service.ledger.entries import GENESIS, canonical, entry_hash
 from curator_service.ledger.recovery import reconcile
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases.backing import find_unbacked
+from curator_service.releases import catalogue
+from curator_service.releases import repository as releases
 from curator_service.settings import Settings
 
 pytestmark = pytest.mark.postgres
@@ -52,7 +64,7 @@ def is_detected(world: World) -> bool:
         for population in worker.ledger.list_populations():
             if not worker.ledger.verify(population.name).ok:
                 return True
-            if find_unbacked(worker.database, worker.datasets, population.name):
+            if find_unbacked(worker, population.name):
                 return True
         return bool(worker.ledger.guard.find_contradiction() or worker.ledger.guard.start())
     finally:
@@ -64,13 +76,6 @@ def unsigned(population: str, sequence: int, previous: str, kind: str, units: in
     place = {"population": population, "sequence": sequence, "previous_hash": previous, "units": str(units)}
     text = canonical({"format": 1, "kind": kind, "actor": "operator:test", "time": WHEN, **place, **facts})
     return text, entry_hash(text, 1)
-
-
-@pytest.fixture
-def town(tmp_path: Path, postgres_url: str) -> Iterator[World]:
-    """Return a world on PostgreSQL."""
-    with open_world(tmp_path, url=postgres_url) as made:
-        yield made
 
 
 COLUMNS_OF_LISTINGS = (
@@ -155,6 +160,25 @@ def test_a_true_answer_is_not_served_for_what_it_is_not(
         on,
     )
     problem(ben.post(RELEASES, json=box(**asked), key="his"), "ledger-unverified", 503)
+    assert is_detected(town)
+
+
+def test_a_dataset_that_changes_for_a_moment_serves_nobody_elses_answer(town: World) -> None:
+    """Whose answers may be served stands in the declarations, and these in the chain."""
+    at = f"{register_private(town, 'ada', 'ben')}/releases"
+    bought = town.api().post(at, json=box(), key="hers").json()
+    intrude(town, """UPDATE datasets SET manifest = replace(manifest, '"library":"own"', '"library":"shared"')""")
+    with town.curator.database.read() as connection:
+        dataset = datasets.find_dataset(connection, "private", granted_to=None)
+        release = releases.find_release(connection, bought["id"])
+    assert dataset is not None
+    assert release is not None
+    listed = catalogue.catalogue_values(dataset, "ada", release)
+    # As the owner: the service itself can neither change a listing nor add a second one.
+    off, on = (f"ALTER TABLE release_listings {act} TRIGGER USER" for act in ("DISABLE", "ENABLE"))
+    places = ", ".join(f"{name} = '{listed[name]}'" for name in ("collection", "shelf", "members"))
+    town.sql(off, f"UPDATE release_listings SET {places} WHERE release_id = '{release.id}'", on)
+    problem(town.api("ben").post(at, json=box(), key="his"), "ledger-unverified", 503)
     assert is_detected(town)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scenes import ASYNC, RELEASES, await_job, box
 from sqlalchemy import Engine, create_engine, text
 from sqlalchemy.exc import ProgrammingError
-from support import World, body, open_world, service_url
+from support import World, body, service_url
 from typer.testing import CliRunner
 
 from curator_service.cli.main import app
@@ -27,17 +27,7 @@ EMPTIED = {"unkeyed"}
 
 
 @pytest.fixture
-def town(tmp_path: Path, postgres_url: str) -> Iterator[World]:
-    """Return a world on PostgreSQL."""
-    with open_world(tmp_path, url=postgres_url) as made:
-        yield made
-
-
-@pytest.fixture
 def service(town: World) -> Iterator[Engine]:
-    """Return an engine with the service's rights."""
-    assert town.served is not None
-    assert town.served.database_url is not None
     engine = create_engine(town.served.database_url.replace("postgresql:", "postgresql+psycopg:"))
     yield engine
     engine.dispose()

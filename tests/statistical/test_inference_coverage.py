@@ -94,7 +94,6 @@ def test_without_the_noise_of_the_matrix_intervals_would_not_cover() -> None:
 
     def without(release: Release) -> np.ndarray:
         (equations,) = pool(release)
-        assert release.noise.xty is not None
         flawed = equations.sampling_covariance(equations.scale.variances) + release.noise.xty**2 * np.eye(4)
         inverse = np.linalg.inv(equations.xtx)
         half = 1.96 * np.sqrt(np.diag(inverse @ flawed @ inverse))

@@ -1,6 +1,7 @@
 """The bound on connections, where those that make room would not go by themselves."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import uvicorn
 import uvloop
+from patience import scaled
 from uvicorn.server import ServerState
 
 from curator_service.connections import GuardedProtocol
@@ -31,9 +33,11 @@ async def large(scope: Any, receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def serve(app: Any) -> AsyncIterator[tuple[ServerState, Callable[[], Any], list[GuardedProtocol]]]:
+async def serve(
+    app: Any, log_level: str = "critical"
+) -> AsyncIterator[tuple[ServerState, Callable[[], Any], list[GuardedProtocol]]]:
     """Give the state of a server, how to connect to it, and every connection that it ever had."""
-    config = uvicorn.Config(app, ws="none", limit_concurrency=MOST, log_level="critical")
+    config = uvicorn.Config(app, ws="none", limit_concurrency=MOST, log_level=log_level)
     config.load()
     state, loop = ServerState(), asyncio.get_running_loop()
     guests: list[socket.socket] = []
@@ -120,3 +124,41 @@ def test_nobody_who_has_gone_is_asked_to_make_room(new_loop: NewLoop) -> None:
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         assert runner.run(highest()) == MOST
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GET http://x:99999/ HTTP/1.1\r\n\r\n",
+        GET[:-2] + b"Transfer-Encoding: chunked\r\n\r\nz\r\n",
+        GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=["not http", "address", "chunk", "upgrade", "tunnel"],
+)
+def test_strangers_fill_no_log(monkeypatch: Any, caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
+    """One line in a while counts what was refused, and says why."""
+    monkeypatch.setattr("curator_service.connections.SWEEP_S", 0.05)
+
+    async def empty(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def visit() -> None:
+        loop = asyncio.get_running_loop()
+        async with serve(empty, "info") as (_, connect, _):
+            logging.getLogger("uvicorn.error").addHandler(caplog.handler)  # its configuration took others away
+            for _ in range(GUESTS):
+                guest = await connect()
+                await loop.sock_sendall(guest, sent)
+                while await loop.sock_recv(guest, 65536):  # to the end, which the server makes
+                    pass
+            await asyncio.sleep(0.2)
+
+    try:
+        asyncio.run(asyncio.wait_for(visit(), scaled(20.0)))
+    finally:
+        logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+    assert [record.name for record in caplog.records if record.name != "asyncio"] == ["curator_service"], caplog.text
+    assert "closed connections: " in caplog.text

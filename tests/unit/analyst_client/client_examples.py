@@ -4,6 +4,7 @@ import base64
 import copy
 import hashlib
 import json
+import math
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from analyst_client import Column, CuratorClient, Noise, Release
+from analyst_client.inference.noise import NoiseLaw
 
 TOKEN = "token-with-a-secret-in-it"
 URL = "https://curator.example"
@@ -63,6 +65,8 @@ QUOTE = {
     "affordable": True,
     "pass_over_rows": False,
     "duration_s": 0.0,
+    "answer_bytes": 4621,
+    "answer_bytes_left": 1_073_741_824,
     "stored_release": None,
     "derivable_from": None,
     "offers": [],
@@ -189,14 +193,12 @@ class Ledger:
 
     @property
     def checkpoint(self) -> dict[str, Any]:
-        """The head, as on the wire."""
         receipt = self.receipt or self.post()
         names = ("entry_hash", "epoch", "key_id", "limit", "pending", "population", "posted", "sequence", "signature")
         return {name: receipt[name] for name in names}
 
     @property
     def budget(self) -> httpx.Response:
-        """The answer of a budget."""
         members = {"dataset": "flchain", "population": self.population, "accountant": "gdp", "delta": 1e-6}
         amounts = dict.fromkeys(("limit", "posted", "pending", "remaining"), AMOUNT)
         rest = {"adjacency": "add_remove", "share_spent": 0.25, "checkpoint": self.checkpoint}
@@ -271,7 +273,6 @@ class Curator:
 
 
 def ask(client: CuratorClient, **changes: Any) -> Release:
-    """Ask for a release that is well formed."""
     arguments: dict[str, Any] = {"target": "kappa", "epsilon": 1.0, "delta": 1e-6} | changes
     return client.release("flchain", ["age", "sex"], **arguments)
 
@@ -295,4 +296,19 @@ def release_of_rows(
     gram = (gram + gram.T) / 2
     return Release.from_arrays(
         gram, design.T @ Y, squares, features=features, targets=targets, constant=constant, noise=noise
+    )
+
+
+def noised(exact: Release, noise: Noise, generator: np.random.Generator, **declared: Any) -> Release:
+    """Return exact statistics with noise of the stated law, of the same features unless others are declared."""
+    law, count = NoiseLaw.of(noise, len(exact.terms)), len(exact.targets)
+    xtx, xty = law.draw(generator, count)
+    laplace, sd = law.excess_kurtosis != 0.0, math.sqrt(law.yty or 0.0)
+    yty = generator.laplace(0.0, sd * math.sqrt(0.5), count) if laplace else generator.normal(0.0, sd, count)
+    return Release.from_arrays(
+        exact.xtx + xtx[0],
+        exact.xty + xty.T,
+        exact.yty + yty,
+        noise=noise,
+        **{"features": list(exact.features), "constant": exact.terms[0].kind == "constant"} | declared,
     )

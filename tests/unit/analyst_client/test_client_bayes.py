@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from client_examples import release_of_rows
+from client_examples import noised, release_of_rows
 from sklearn.base import clone
 
 from analyst_client import (
@@ -19,7 +19,6 @@ from analyst_client import (
     Release,
     RobustPrivateRegression,
 )
-from analyst_client.inference.noise import NoiseLaw
 
 pytestmark = pytest.mark.filterwarnings("ignore:the chains have not mixed")  # tests draw few
 NOISE = Noise(8.0, 6.0, 5.0, 4.0, distribution="discrete_gaussian")
@@ -30,20 +29,9 @@ def release(noise: Noise = NOISE, targets: int = 1) -> Release:
     generator = np.random.default_rng(8)
     X = generator.uniform(-1.0, 1.0, (2000, 2))
     y = np.column_stack([0.2 + X @ [0.4, -0.2] + generator.normal(0.0, 0.2, 2000) for _ in range(targets)])
-    names = ["y", "z"][:targets]
-    exact = release_of_rows(X, y)
-    law = NoiseLaw.of(noise, 3)
-    xtx, xty = law.draw(generator, targets)
-    assert exact.xtx is not None
-    assert exact.xty is not None
-    return Release.from_arrays(
-        exact.xtx + xtx[0],
-        exact.xty + xty.T,
-        exact.yty,
-        features=[Column.numeric("age", 50, 100), Column.numeric("dose", 0, 10)],
-        targets=[Column.numeric(name, 0, 6) for name in names],
-        noise=noise,
-    )
+    columns = [Column.numeric("age", 50, 100), Column.numeric("dose", 0, 10)]
+    responses = [Column.numeric(name, 0, 6) for name in ("y", "z")[:targets]]
+    return noised(release_of_rows(X, y, features=columns, targets=responses), noise, generator, targets=responses)
 
 
 def test_credible_intervals_are_near_the_score_intervals_where_data_speak() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from client_examples import noised, release_of_rows
 
 from analyst_client import OLS, AdaSSP, EstimationError, EstimationWarning, Noise, Release
 from analyst_client.inference.agreement import random_effects
-from analyst_client.inference.noise import NoiseLaw
 
 BETA = np.array([0.1, 0.4, -0.3])
 QUIET = Noise(4.0, 3.0, 3.0, 3.0, distribution="discrete_gaussian")
@@ -25,15 +25,10 @@ def draw(
     square: float = 1.0,
 ) -> Release:
     """Return a release of simulated rows; `cross` and `square` are what Xᵀy and yᵀy are multiplied with."""
-    d = len(beta)
-    X = np.column_stack([np.ones(rows), generator.uniform(-1.0, 1.0, (rows, d - 1))])
-    y = X @ beta + generator.normal(0.0, 0.3, rows)
-    law = NoiseLaw.of(noise, d)
-    E, e = (each[0] for each in law.draw(generator, 1))
-    sample = generator.laplace if law.excess_kurtosis else generator.normal
-    f = sample(0.0, (noise.yty or 0.0) * (math.sqrt(0.5) if law.excess_kurtosis else 1.0))
-    gram = X.T @ X
-    return Release.from_arrays((gram + gram.T) / 2.0 + E, cross * (X.T @ y + e), square * (y @ y + f), noise=noise)
+    X = generator.uniform(-1.0, 1.0, (rows, len(beta) - 1))
+    y = beta[0] + X @ beta[1:] + generator.normal(0.0, 0.3, rows)
+    made = noised(release_of_rows(X, y), noise, generator)
+    return Release.from_arrays(made.xtx, cross * made.xty, square * made.yty, noise=noise)
 
 
 @pytest.mark.parametrize("wrong", [{"cross": 50.0}, {"square": -1.0}])

@@ -209,16 +209,9 @@ def test_adassp_reads_the_spectrum_where_lambda_min_was_not_released() -> None:
     assert fit.penalty_ == 0.0
 
 
-def test_adassp_penalty_is_larger_where_the_noise_is() -> None:
-    penalties = [AdaSSP().fit(release_of_rows(U, Y, noise=noise)).penalty_ for noise in (5.0, 20.0, 80.0)]
-    assert 0.0 < penalties[0] < penalties[1] < penalties[2]
-
-
 def test_adassp_solves_the_penalised_equations() -> None:
     release = release_of_rows(U, Y, noise=20.0)
     fit = AdaSSP().fit(release)
-    assert release.xtx is not None
-    assert release.xty is not None
     penalties = np.diag([fit.constant_penalty_, *[fit.penalty_] * 3])
     assert fit.scaled_coef_ == pytest.approx(np.linalg.solve(release.xtx + penalties, release.xty[:, 0]))
 
@@ -326,12 +319,6 @@ def test_every_fit_is_the_same_on_one_release_and_on_a_list_of_it(estimator: Any
     alone, listed = clone(estimator).fit(boolean), clone(estimator).fit([boolean])
     assert np.array_equal(alone.coef_, listed.coef_)
     assert alone.intercept_ == listed.intercept_
-
-
-def test_parameters_are_set_by_name() -> None:
-    assert Ridge().set_params(penalty=2.0).get_params() == {"penalty": 2.0}
-    with pytest.raises(ValueError, match="no parameter 'alpha'"):
-        Ridge().set_params(alpha=2.0)
 
 
 def test_repr_shows_the_parameters() -> None:

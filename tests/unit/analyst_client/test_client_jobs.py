@@ -6,16 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from client_examples import (
-    RELEASE_TEXT,
-    Curator,
-    Ledger,
-    ask,
-    compact,
-    problem,
-    release_body,
-    released,
-)
+from client_examples import RELEASE_TEXT, Curator, Ledger, ask, compact, problem, release_body, released
 
 from analyst_client import (
     CuratorClient,
@@ -120,7 +111,6 @@ def test_job_that_ends_without_a_release_says_that_nothing_was_charged(state: st
     assert state in str(caught.value)
     assert (reason or "") in str(caught.value)
     assert caught.value.idempotency_key == "mine"
-    assert caught.value.job is not None
     assert (caught.value.job.id, caught.value.job.state, caught.value.job.idempotency_key) == (ID, state, "mine")
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (copy.job, str(copy)) == (caught.value.job, str(caught.value))
@@ -368,7 +358,6 @@ def test_job_that_was_charged_is_not_cancelled() -> None:
     curator = Curator(problem("job-ended", 409), job("done"))
     with pytest.raises(JobEndedError) as caught:
         curator.client().cancel(ID)
-    assert caught.value.job is not None
     assert caught.value.job.release_id == "rel_1"
 
 

@@ -154,7 +154,6 @@ def test_memory_survives_the_process(tmp_path: Path) -> None:
 def test_file_and_folder_are_private(state_folder: Path) -> None:
     memory = Memory("default", URL)
     remember(memory, CHAIN[0])
-    assert memory.path is not None
     assert memory.path.parent == state_folder / "dp-curator"
     assert memory.path.parent.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in memory.path.parent.iterdir()} == {0o600}
@@ -170,7 +169,6 @@ def test_each_curator_has_a_file_of_its_own_in_the_state_folder(
         assert same._session.guard.memory.path == path
     with CuratorClient(URL + "/other", TOKEN) as other:
         assert other._session.guard.memory.path != path
-    assert path is not None
     assert path.parent == state_folder / "dp-curator"
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     for unusable in ("", "relative/folder"):
@@ -332,7 +330,6 @@ def test_release_is_not_lost_when_the_disk_is_full(tmp_path: Path, monkeypatch: 
         patched.setattr(os, "fsync", full)
         with pytest.raises(LedgerMemoryError, match="No space left") as caught:
             ask(client, idempotency_key="mine")
-    assert caught.value.release is not None
     assert (caught.value.release.text, caught.value.idempotency_key) == (RELEASE_TEXT, "mine")
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["memory.json.lock"]
 

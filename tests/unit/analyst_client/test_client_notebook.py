@@ -25,16 +25,7 @@ from client_examples import (
     with_receipt,
 )
 
-from analyst_client import (
-    Budget,
-    Dataset,
-    Job,
-    Quote,
-    Receipt,
-    Release,
-    Reservation,
-    Verification,
-)
+from analyst_client import Budget, Dataset, Job, Quote, Receipt, Release, Reservation, Verification
 from analyst_client._terminal import measure
 from analyst_client._view import ROWS_MAX
 from analyst_client._wire import Fields
@@ -181,7 +172,6 @@ def words(value: Shown) -> str:
 
 
 def cells(value: Shown, row: str) -> list[str]:
-    """Return the cells of the row of a name."""
     for line in parse(value).iter("tr"):
         first, *rest = ("".join(cell.itertext()) for cell in line)
         if first == row:
@@ -318,6 +308,9 @@ def test_quote_states_its_price_and_when_an_answer_shows() -> None:
     assert cells(quote(), "answer shows") == ["after 3.25 s, whatever the rows are"]
     assert cells(quote(duration_s=300.0), "answer shows") == ["after 300 s (5.0 min), whatever the rows are"]
     assert cells(quote(), "affordable") == ["yes"]
+    assert "space for answers" not in words(quote(answer_bytes_left=46_210))
+    assert cells(quote(answer_bytes_left=46_209), "space for answers") == ["4,621 bytes of the 46,209 that are left"]
+    assert cells(quote(answer_bytes_left=7), "space for answers") == ["4,621 bytes of the 7 that are left: too few"]
     assert cells(quote(), "row map") == ["ball, norm 1.095"]
     assert "Quote for kappa ~ age, sex of flchain" in re.sub(" +", " ", words(quote())).replace(" ,", ",")
 

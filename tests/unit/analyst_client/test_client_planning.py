@@ -413,10 +413,7 @@ class TestExpectedAccuracy:
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
-        [
-            ({"alpha": 0.0}, r"alpha must be in \(0, 1\)"),
-            ({"simulate": -3}, "simulate must be a number of releases"),
-        ],
+        [({"alpha": 0.0}, r"alpha must be in \(0, 1\)"), ({"simulate": -3}, "simulate must be a number of releases")],
     )
     def test_nonsense_is_refused(self, arguments: dict[str, Any], message: str) -> None:
         with pytest.raises(ValueError, match=message):

@@ -98,7 +98,6 @@ def ax() -> Axes:
 
 
 def lines(ax: Axes, count: int) -> list[Line2D]:
-    """Return the lines of so many points."""
     return [line for line in ax.lines if len(np.atleast_1d(line.get_xdata())) == count]
 
 

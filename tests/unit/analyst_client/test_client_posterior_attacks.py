@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from client_examples import noised, release_of_rows
 from numpy.typing import NDArray
 
 from analyst_client import (
@@ -19,7 +20,6 @@ from analyst_client import (
     Release,
 )
 from analyst_client.inference import shrinkage
-from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
 
 FloatArray = NDArray[np.float64]
@@ -44,19 +44,10 @@ def make(
     y = beta[0] + X @ beta[1:] + residual * rng.normal(size=rows)
     center, scale = sum(target) / 2, (target[1] - target[0]) / 2
     v = (np.clip(y, *target) - center) / scale
-    D = np.column_stack([np.ones(rows), X / bound]) if constant else X / bound
-    law = Noise(sd, sd, sd, sd, distribution="discrete_gaussian")
-    E, e = NoiseLaw.of(law, D.shape[1]).draw(rng, 1)
-    G = D.T @ D
-    return Release.from_arrays(
-        (G + G.T) / 2 + E[0],
-        D.T @ v + e[0],
-        float(v @ v) + sd * rng.normal(),
-        noise=law,
-        constant=constant,
-        features=[Column.numeric(f"x{j + 1}", -bound, bound) for j in range(d)],
-        targets=[Column.numeric("y", float(target[0]), float(target[1]))],
-    )
+    columns = [Column.numeric(f"x{j + 1}", -bound, bound) for j in range(d)]
+    response = [Column.numeric("y", float(target[0]), float(target[1]))]
+    exact = release_of_rows(X / bound, v, features=columns, targets=response, constant=constant)
+    return noised(exact, Noise(sd, sd, sd, sd, distribution="discrete_gaussian"), rng, targets=response)
 
 
 def covers(interval: FloatArray, truth: FloatArray = BETA) -> Any:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from client_examples import release_of_rows
+from client_examples import noised, release_of_rows
 from numpy.typing import NDArray
 
 from analyst_client import OLS, BayesianRegression, Column, EstimationError, Noise, Release, RobustPrivateRegression
 from analyst_client.inference.evidence import Evidence, NoisyMoments
-from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.noise_model import NoiseModel
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.prior import Prior
@@ -109,25 +108,13 @@ def test_drawn_exact_sums_leave_noise_of_the_stated_law() -> None:
 
 
 def make(seed: int, rows: int = 2000, noise: float = 8.0, **changes: Any) -> Release:
-    """Return a noisy release of rows with one truth."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, (rows, 2))
     exact = release_of_rows(X, 0.2 + X @ [0.4, -0.2] + rng.normal(0.0, 0.2, rows))
     law = Noise(noise, noise, noise, noise, distribution="discrete_gaussian")
-    xtx, xty = NoiseLaw.of(law, 3).draw(rng, 1)
-    assert exact.xtx is not None
-    assert exact.xty is not None
-    arguments = {
-        "features": [Column.numeric("age", 50, 100), Column.numeric("dose", 0, 10)],
-        "targets": [Column.numeric("y", 0, 6)],
-        "noise": law,
-    } | changes
-    return Release.from_arrays(exact.xtx + xtx[0], exact.xty[:, 0] + xty[0], exact.yty, **arguments)
-
-
-def test_one_release_in_a_list_is_the_release() -> None:
-    alone, listed = (BayesianRegression(seed=1, draws=50).fit(of) for of in (make(1), [make(1)]))
-    assert np.array_equal(alone.posterior_draws(), listed.posterior_draws())
+    columns = [Column.numeric("age", 50, 100), Column.numeric("dose", 0, 10)]
+    noisy = noised(exact, law, rng, **{"features": columns, "targets": [Column.numeric("y", 0, 6)]} | changes)
+    return replace(noisy, yty=exact.yty)
 
 
 @pytest.mark.parametrize("estimator", [BayesianRegression(seed=1), RobustPrivateRegression(seed=1)])
@@ -205,10 +192,8 @@ def test_what_is_drawn_from_are_the_weighted_sums_of_the_estimators() -> None:
     """The correction for weights that grow with their own noisy counts included, in Xᵀy too."""
     wide = make(2, rows=300, noise=30.0, targets=[Column.numeric("y", -3, 30)])
     (equations,) = pool([make(1, rows=400, noise=30.0), wide])
-    assert equations.slopes is not None
     assert equations.slopes.all()
     evidence = Evidence.of(equations)
-    assert evidence.units is not None
     sums = evidence.units @ NoiseModel(evidence, Prior()).noisy @ evidence.units.T
     assert sums[:3, :3] == pytest.approx(equations.xtx, rel=1e-9)
     assert sums[:3, 3] == pytest.approx(equations.xty, rel=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analyst_client import OLS, Column, EstimationError, Release
+from analyst_client import OLS, Column, Release
 
 AGE = Column.numeric("age", 50, 100, unit="years")
 SEX = Column.categorical("sex", ["F", "M"])
@@ -154,11 +154,6 @@ def test_constant_alone_predicts_itself() -> None:
     fit = OLS().fit(Release.from_arrays([[2.0]], [1.0]))
     assert fit.predict(pd.DataFrame(index=range(3))).tolist() == [0.5] * 3
     assert fit.predict(np.empty((2, 0))).tolist() == [0.5] * 2
-
-
-def test_prediction_before_fit_is_refused() -> None:
-    with pytest.raises(EstimationError, match="not fitted yet"):
-        OLS().predict([[1.0]])
 
 
 def test_score_leaves_out_rows_that_cannot_be_predicted() -> None:

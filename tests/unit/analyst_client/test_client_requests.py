@@ -75,7 +75,6 @@ def test_the_highest_limit_is_that_of_the_guarantee_and_older_curators_do_not_st
     assert Curator(httpx.Response(200, json=members)).client().budget("flchain").highest_limit is None
     members["highest_limit"] = AMOUNT | {"units": "70000000000"}
     highest = Curator(httpx.Response(200, json=members)).client().budget("flchain").highest_limit
-    assert highest is not None
     assert highest.units == 70_000_000_000
 
 
@@ -97,6 +96,7 @@ def test_quote_is_read_and_carries_no_key() -> None:
     quote = curator.client().quote("flchain", ["age"], target="kappa", mu=0.2)
     assert (quote.cost.mu, quote.noise.xty, quote.affordable, quote.stored_release) == (0.2367, 9.1, True, None)
     assert (quote.duration_s, quote.derivable_from, quote.offers) == (0.0, None, ())
+    assert (quote.answer_bytes, quote.answer_bytes_left) == (4621, 1_073_741_824)
     assert curator.keys == [None]
 
 
@@ -114,6 +114,10 @@ def test_quote_says_what_is_stored_and_when_an_answer_shows() -> None:
         {"duration_s": None},
         {"duration_s": -1.0},
         {"duration_s": "0"},
+        {"answer_bytes": None},
+        {"answer_bytes": 0.5},
+        {"answer_bytes_left": "x"},
+        {"answer_bytes_left": -1},
         {"derivable_from": 7},
         {"offers": None},
         {"offers": ["rel_2"]},

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from client_examples import release_of_rows
+from client_examples import noised, release_of_rows
 from numpy.typing import NDArray
 from sklearn.linear_model import BayesianRidge
 
 from analyst_client import OLS, BayesianRegression, EmpiricalBayes, EstimationError, EstimationWarning, Noise, Release
-from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.shrinkage import WienerFilter
 
 FloatArray = NDArray[np.float64]
@@ -23,14 +22,8 @@ def rows(seed: int, n: int = 1000) -> tuple[FloatArray, FloatArray]:
 
 
 def noisy(seed: int, sd: float, n: int = 1000) -> Release:
-    exact, generator = release_of_rows(*rows(seed, n)), np.random.default_rng(seed + 1000)
     noise = Noise(sd, sd, sd, sd, distribution="discrete_gaussian")
-    xtx, xty = NoiseLaw.of(noise, 3).draw(generator, 1)
-    assert exact.xtx is not None
-    assert exact.xty is not None
-    assert exact.yty is not None
-    yty = exact.yty + sd * generator.normal(size=1)
-    return Release.from_arrays(exact.xtx + xtx[0], exact.xty[:, 0] + xty[0], yty, noise=noise)
+    return noised(release_of_rows(*rows(seed, n)), noise, np.random.default_rng(seed + 1000))
 
 
 def test_the_filter_is_the_posterior_mean_and_its_likelihood_the_density_of_the_data() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from client_examples import release_of_rows
+from client_examples import noised, release_of_rows
 from sklearn.linear_model import Ridge as ScikitRidge
 
 from analyst_client import (
@@ -53,19 +53,7 @@ def hospital(
     exact = release_of_rows(X / bound, y / y_bound, features=columns(bound), targets=target(y_bound))
     if noise is None:
         return exact
-    generator = np.random.default_rng(seed + 10_000)
-    xtx, xty = NoiseLaw.of(noise, 4).draw(generator, 1)
-    assert exact.xtx is not None
-    assert exact.xty is not None
-    assert exact.yty is not None
-    return Release.from_arrays(
-        exact.xtx + xtx[0],
-        exact.xty[:, 0] + xty[0],
-        exact.yty + generator.normal(0.0, noise.yty or 0.0, 1),
-        features=columns(bound),
-        targets=target(y_bound),
-        noise=noise,
-    )
+    return noised(exact, noise, np.random.default_rng(seed + 10_000), targets=target(y_bound))
 
 
 @pytest.mark.parametrize("estimator", [OLS(), AdaSSP(), Ridge(2.0), EmpiricalBayes()], ids=repr)
@@ -122,12 +110,7 @@ def test_noise_in_other_units_is_brought_to_common_units_too() -> None:
     for xtx, xty in draws:
         f = generator.normal(0.0, 1.0)
         noisy = Release.from_arrays(
-            exact.xtx + xtx,
-            exact.xty[:, 0] + xty,
-            exact.yty + f,
-            features=own,
-            targets=kappa,
-            noise=noise,
+            exact.xtx + xtx, exact.xty[:, 0] + xty, exact.yty + f, features=own, targets=kappa, noise=noise
         )
         (equations,) = pool([hospital(5, noise=QUIET), noisy])
         site = equations.sites[1]
@@ -149,8 +132,6 @@ def test_noise_in_other_units_is_brought_to_common_units_too() -> None:
 
 def test_the_order_of_sites_and_of_their_columns_does_not_matter() -> None:
     first, second = hospital(1, noise=QUIET), hospital(2, 4000, noise=LOUD, bound=2.0)
-    assert second.xtx is not None
-    assert second.xty is not None
     order = [0, 2, 3, 1]
     turned = Release.from_arrays(
         second.xtx[np.ix_(order, order)],
@@ -247,7 +228,6 @@ class TestPublicRows:
         sex = Column.categorical("sex", ["F", "M"])
         frame = {"sex": ["F", "M", None, "M"], "y": [1.0, 2.0, 3.0, math.nan]}
         made = Release.from_public(frame, [sex], Column.numeric("y", 0, 4))
-        assert made.xtx is not None
         assert made.xtx[0, 0] == 2.0
         with pytest.raises(ValueError, match="no level 'X'"):
             Release.from_public(frame | {"sex": ["X"] * 4}, [sex], Column.numeric("y", 0, 4))
@@ -330,10 +310,7 @@ class TestPenalties:
     [
         (release_of_rows(*rows_of(1), features=["x0", "x1", "z"], targets=["y"]), "different terms: x2, z"),
         (release_of_rows(*rows_of(1), features=columns(), targets=["weight"]), "no target 'y'"),
-        (
-            release_of_rows(*rows_of(1), features=columns(), targets=target(), constant=False),
-            "different terms",
-        ),
+        (release_of_rows(*rows_of(1), features=columns(), targets=target(), constant=False), "different terms"),
     ],
 )
 def test_releases_that_do_not_fit_together_are_refused(other: Release, message: str) -> None:
@@ -364,14 +341,7 @@ class TestTheSamePeople:
 
     @staticmethod
     def bought(seed: int, noise: Noise, *, population: str = "town", rows: int = 1) -> Release:
-        """Return a release with the receipt of a population."""
-        made = hospital(rows, 2000)
-        assert made.xtx is not None
-        assert made.xty is not None
-        xtx, xty = NoiseLaw.of(noise, 4).draw(np.random.default_rng(seed), 1)
-        noisy = Release.from_arrays(
-            made.xtx + xtx[0], made.xty[:, 0] + xty[0], made.yty, features=columns(), targets=target(), noise=noise
-        )
+        noisy = noised(hospital(rows, 2000), noise, np.random.default_rng(seed), targets=target())
         body = json.loads(noisy.text) | {"id": f"rel_{seed}", "receipt": {"population": population, "key_id": "k"}}
         return Release.from_text(json.dumps(body))
 

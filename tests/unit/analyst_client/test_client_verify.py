@@ -373,8 +373,7 @@ def test_key_with_a_broken_endorsement_is_not_trusted_and_neither_are_those_afte
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "{}", '{"keys":[]}', '{"keys":[{}]}', "[", FIRST.public_key + "A", compact(key_listing(FIRST))[:-1]],
+    "text", ["", "{}", '{"keys":[]}', '{"keys":[{}]}', "[", FIRST.public_key + "A", compact(key_listing(FIRST))[:-1]]
 )
 def test_file_without_a_key_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no public key, and no file with one"):

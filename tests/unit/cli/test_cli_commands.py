@@ -63,7 +63,6 @@ def full(tmp_path: Path) -> Iterator[tuple[Cli, World]]:
 
 
 def write_dataset(folder: Path, name: str = "cohort", population: str = "village") -> tuple[str, str]:
-    """Write a manifest and its rows."""
     manifest, data = folder / "manifest.toml", folder / "rows.csv"
     manifest.write_text(manifest_text(name, population), encoding="utf-8")
     data.write_text(csv_text(ROWS), encoding="utf-8")

@@ -43,6 +43,11 @@ def test_a_command_imports_what_it_needs() -> None:
     assert {"numpy", "pydantic", "sqlalchemy"} <= set(found)
 
 
+def test_a_command_imports_no_server() -> None:
+    servers = {"fastapi", "starlette", "uvicorn", "httptools"}
+    assert heavy_imports("curator_service.cli.main", "populations", "--help", heavy=servers) == []
+
+
 @pytest.mark.parametrize("name", Commands.places)
 def test_every_command_is_where_its_place_says(name: str) -> None:
     shown = CliRunner().invoke(app, [name, "--help"])

@@ -38,7 +38,6 @@ def state(world: World) -> list[Any]:
 
 
 def register(world: World, data: str | bytes, manifest: str | None = None) -> None:
-    """Register a file as it stands."""
     manifest_path, source = world.folder / "new.toml", world.folder / "new.csv"
     manifest_path.write_text(manifest_text("new", columns=SMALL) if manifest is None else manifest, encoding="utf-8")
     source.write_bytes(data.encode() if isinstance(data, str) else data)
@@ -114,7 +113,6 @@ def test_a_formula_in_a_bad_value_is_not_repeated(world: World) -> None:
 
 
 def column_text(lines: str) -> str:
-    """Return a manifest of one column."""
     return f'name = "new"\npopulation = "town"\nrow_capacity = 10\n[[columns]]\nname = "age"\n{lines}\n'
 
 

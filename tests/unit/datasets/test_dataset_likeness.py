@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text
+from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text, open_population
 
 from curator_service.curator import make_curator
 from curator_service.datasets import storage
@@ -71,7 +71,6 @@ def changed(column: str, *, missing: str = "", public: tuple[Any, ...] = ()) -> 
 
 
 def with_value(row: int, column: str, value: str) -> Rows:
-    """Return the cohort with one value changed."""
     return [{**r, column: value} if i == row else r for i, r in enumerate(ROWS)]
 
 
@@ -95,7 +94,6 @@ def rounded(rows: Rows) -> Rows:
 
 
 def widened(relative: float) -> Columns:
-    """Return the columns with wider bounds."""
     return [(n, k, m, (p[0], p[1] + relative * (p[1] - p[0])) if k == "numeric" else p, u) for n, k, m, p, u in COLUMNS]
 
 
@@ -200,7 +198,6 @@ def test_a_sketch_that_is_not_the_curator_s_own_refuses_a_registration(world: Wo
 
 
 def admins(world: World, count: int = 2) -> list[Principal]:
-    """Return admins."""
     tokens = [world.add_token(f"admin{i}", Role.ADMIN) for i in range(count)]
     return [world.curator.identity.authenticate(f"Bearer {token}") for token in tokens]
 
@@ -252,9 +249,7 @@ def test_a_confirmation_is_of_these_very_rows_and_this_very_manifest(world: Worl
 def test_a_confirmation_is_about_the_population_that_was_shown(world: World) -> None:
     """Rows that are like those of two populations take two confirmations: each names what the admins were shown."""
     town = world.account()
-    world.curator.ledger.create_population(
-        "ridge", adjacency=town.adjacency, accountant="gdp", limit=Price(mu=1.0), delta=1e-6, actor="operator:test"
-    )
+    open_population(world.curator, "ridge", Price(mu=1.0), adjacency=town.adjacency)
     register(world, NOISE, name="noise", population="ridge")
     one, other = admins(world)
     both = ROWS + NOISE
@@ -333,11 +328,9 @@ def test_nothing_in_the_database_is_a_function_of_rows_without_a_secret(world: W
         curator = make_curator(settings, now=world.clock)
         curator.database.upgrade()
         town = world.account()
-        curator.ledger.create_population(
-            "valley", adjacency=town.adjacency, accountant="gdp", limit=Price(mu=1.0), delta=1e-6, actor="operator:test"
-        )
+        open_population(curator, "valley", Price(mu=1.0), adjacency=town.adjacency)
         register(world, rows, curator=curator)
-        with curator.database.begin() as connection:
+        with curator.database.engine.begin() as connection:
             tables = [
                 name
                 for (name,) in connection.exec_driver_sql(
@@ -366,7 +359,6 @@ def test_nothing_in_the_database_is_a_function_of_rows_without_a_secret(world: W
 
 
 def sketch(table: Any, secret: bytes = b"one") -> Sketch:
-    """Sketch a table of numbers."""
     sketcher = Sketcher(secret)
     sketcher.add([code_numbers(column) for column in table])
     return sketcher.finish()

@@ -24,8 +24,6 @@ LARGEST_BYTES = 400_000
 def load(name: str) -> ModuleType:
     """Import a module beside the notebooks, under a name that is nobody else's."""
     specification = importlib.util.spec_from_file_location(f"docs_notebooks_{name}", FOLDER / f"{name}.py")
-    assert specification is not None
-    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module

@@ -36,9 +36,7 @@ for name in {(*BEYOND, "curator_service", "typer", "rich", "click")!r}:
 
 
 def first_block() -> str:
-    """Return the first block of Python."""
     found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert found is not None
     return found[1]
 
 

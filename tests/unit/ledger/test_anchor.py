@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from curator_service import db
 from curator_service.ledger.anchor import Anchor, AnchorError
 from curator_service.ledger.entries import Checkpoint, SignedCheckpoint
 
@@ -258,3 +260,71 @@ def test_the_highest_is_found_after_any_moves_of_any_processes_and_losses_of_pow
             with processes[process].path.open("ab") as file:
                 file.write(torn)
             assert highest(folder) == expected
+
+
+# --- The file stays open, and is the one that has the name
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_what_was_put_in_its_place_is_what_is_written_and_locked(tmp_path: Path, what: str) -> None:
+    anchor = Anchor(tmp_path / "anchor")
+    anchor.move(signed(3))
+    before = anchor.path if what == "file" else anchor.folder
+    aside = tmp_path / "aside"
+    before.rename(aside)
+    anchor.move(signed(4))
+    assert highest(anchor.folder) == {"town": (1, 4)}
+    Anchor(tmp_path / "anchor").move(signed(5))  # it waits for no lock that stands nowhere
+    anchor.move(signed(6))
+    assert [found.checkpoint.sequence for found in anchor.log()] == [4, 5, 6]
+
+
+def test_descriptors_do_not_add_up(tmp_path: Path) -> None:
+    def count() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    anchor, before = Anchor(tmp_path), count()
+    for sequence in range(1, 20):
+        anchor.move(signed(sequence))
+        anchor.path.rename(tmp_path / f"aside-{sequence}")
+    assert count() == before + 2
+    del anchor
+    assert count() == before
+
+
+def test_a_file_on_which_the_disk_has_failed_is_opened_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system may report a lost page once, and to those alone who had the file open."""
+    anchor, opened = Anchor(tmp_path), list[str]()
+    honest = os.open
+
+    def watch(path: str, *rest: Any) -> int:
+        opened.append(os.path.basename(path))
+        return honest(path, *rest)
+
+    anchor.move(signed(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fails)
+        with pytest.raises(AnchorError):
+            anchor.move(signed(4))
+    monkeypatch.setattr(os, "open", watch)
+    anchor.move(signed(4))
+    anchor.move(signed(5))
+    assert opened == ["checkpoints"]
+
+
+def test_a_forked_process_waits_for_its_parent_s_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock is of a descriptor: with the same one both would write at one place, and a checkpoint be lost."""
+    anchor = Anchor(tmp_path)
+    anchor.move(signed(3))
+    monkeypatch.setattr(db, "BUSY_TIMEOUT_MS", 50)
+    with anchor._locked():
+        child = os.fork()
+        if child == 0:
+            code = 1
+            with suppress(AnchorError):
+                anchor.move(signed(4))
+                code = 0
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    assert highest(tmp_path) == {"town": (1, 3)}

@@ -62,7 +62,6 @@ class Curators:
 
 @pytest.fixture
 def curators(tmp_path: Path) -> Iterator[Curators]:
-    """Return a curator without a key."""
     made = Curators(tmp_path, None)
     yield made
     for database in made.databases:
@@ -296,7 +295,7 @@ def test_keys_whose_rows_were_lost_come_back_in_their_order(curators: Curators) 
     first = ring.signer(NOON)
     made = [ring.rotate(NOON) for _ in range(2)]
     checkpoints = [(a_checkpoint(s.key_id), s.sign(a_checkpoint(s.key_id))) for s in (first, *made)]
-    with ring.database.begin() as connection:  # what a restored backup knows
+    with ring.database.engine.begin() as connection:  # what a restored backup knows
         connection.exec_driver_sql("DROP TRIGGER signing_keys_no_delete")
         connection.exec_driver_sql(f"DELETE FROM signing_keys WHERE key_id <> '{first.key_id}'")
     announced, restored = list(curators.announced), curators.ring()

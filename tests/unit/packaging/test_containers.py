@@ -20,14 +20,11 @@ def folders() -> dict[str, str]:
 
 
 def service(name: str) -> str:
-    """Return the text of one service."""
     found = re.search(rf"^  {name}:\n(.*?)(?=^  \S|^\S|\Z)", COMPOSE, re.MULTILINE | re.DOTALL)
-    assert found is not None
     return found[1]
 
 
 def listed(name: str, member: str) -> set[str]:
-    """Return the items of a list of a service."""
     found = re.search(rf"^    {member}:\n((?:      - .*\n)+)", service(name), re.MULTILINE)
     return set() if found is None else set(re.findall(r"- (\S+)", found[1]))
 
@@ -39,8 +36,6 @@ def test_data_keys_and_anchor_are_folders_of_their_own_that_the_service_alone_en
     assert len(set(named.values())) == len(named)
     made = re.search(r"install --directory --mode 0700 --owner curator --group curator (.*)", IMAGE)
     volumes = re.search(r"^VOLUME \[(.*)\]", IMAGE, re.MULTILINE)
-    assert made is not None
-    assert volumes is not None
     assert set(made[1].split()) == set(re.findall(r'"(.*?)"', volumes[1])) == set(named.values())
     assert "USER 10001:10001" in IMAGE
 
@@ -56,8 +51,6 @@ def test_the_service_is_not_the_owner_of_the_tables() -> None:
     owner, curator = (
         re.search(r"postgresql://(\w+)@database:5432/curator", service(name)) for name in ("upgrade", "curator")
     )
-    assert owner is not None
-    assert curator is not None
     assert owner[1] != curator[1]
     assert f"GRANT curator_service TO {curator[1]};" in service("roles")
 
@@ -132,8 +125,6 @@ def test_only_the_proxy_reaches_out_and_is_reached() -> None:
 def test_whoever_serves_is_given_time_to_end() -> None:
     for name in ("database", "curator", "proxy"):
         grace = re.search(r"stop_grace_period: (\d+)s", service(name))
-        assert grace is not None
         assert int(grace[1]) > STOP_S or name == "proxy"
     ready = re.search(r"readyz', timeout=(\d+)", service("curator"))
-    assert ready is not None
     assert int(ready[1]) > ANSWER_S

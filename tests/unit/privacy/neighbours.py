@@ -26,12 +26,7 @@ from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, IntArray
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Statistic
 from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
-from curator_service.privacy.statistics import (
-    SufficientStatistics,
-    compute_gram,
-    compute_lambda_min,
-    split_gram,
-)
+from curator_service.privacy.statistics import SufficientStatistics, compute_gram, compute_lambda_min, split_gram
 
 FloatArray = npt.NDArray[np.float64]
 XTX, XTY, YTY, LAMBDA_MIN = Statistic
@@ -45,12 +40,7 @@ def label(value: object) -> str:
     return str(getattr(value, "__name__", None) or getattr(value, "name", None) or value)
 
 
-MARKS = {
-    "": MissingRule.OMIT,
-    "?": MissingRule.MIDPOINT,
-    "!": MissingRule.INDICATOR,
-    "*": MissingRule.COMPLETE,
-}
+MARKS = {"": MissingRule.OMIT, "?": MissingRule.MIDPOINT, "!": MissingRule.INDICATOR, "*": MissingRule.COMPLETE}
 BOUNDS = {"n": (-1.0, 1.0), "a": (0.0, 10.0), "w": (-3.0, 50.0), "h": (-1.7e308, 1.7e308), "z": (3.0, 5.0)}
 DAMAGED = [2**31 - 1, -(2**31) + 1, STORED_UNIT + 1, 10, -1]
 
@@ -209,7 +199,6 @@ def mapped(case: Case, persons: StoredArray) -> FloatArray:
 
 
 def gram(case: Case, persons: StoredArray) -> SufficientStatistics:
-    """The exact statistics of a dataset."""
     terms = len(case.design.terms)
     return split_gram(compute_gram([mapped(case, persons)], terms + case.targets), terms)
 

@@ -89,14 +89,7 @@ def test_a_category_and_its_indicator_are_one_group() -> None:
 
 
 def test_a_row_that_misses_an_omitting_column_is_all_zeros() -> None:
-    design = make_design(
-        (
-            numeric("x"),
-            boolean("b", MissingRule.MIDPOINT),
-        ),
-        (numeric("y"),),
-        intercept=True,
-    )
+    design = make_design((numeric("x"), boolean("b", MissingRule.MIDPOINT)), (numeric("y"),), intercept=True)
     rows = code(design, x=stored(MISSING, 0, 0), b=stored(1, 1, 1), y=stored(STORED_UNIT, MISSING, STORED_UNIT))
     assert rows == [[0, 0, 0, 0], [0, 0, 0, 0], [q, 0, q, q]]
 
@@ -154,14 +147,7 @@ def test_a_design_without_columns_codes_a_constant() -> None:
 def test_a_feature_named_twice_is_refused_or_counted_twice() -> None:
     # Two terms of one group can both differ from 0 here, so counting the group once would understate R².
     try:
-        design = make_design(
-            (
-                numeric("x"),
-                numeric("x"),
-            ),
-            (),
-            intercept=True,
-        )
+        design = make_design((numeric("x"), numeric("x")), (), intercept=True)
     except ValueError:
         return
     assert design.group_count == 3
@@ -170,27 +156,14 @@ def test_a_feature_named_twice_is_refused_or_counted_twice() -> None:
 @pytest.mark.parametrize("name", ["(constant)", "z[missing]"])
 def test_a_column_name_cannot_join_another_group(name: str) -> None:
     try:
-        design = make_design(
-            (
-                numeric("z", MissingRule.INDICATOR),
-                numeric(name),
-            ),
-            (),
-            intercept=True,
-        )
+        design = make_design((numeric("z", MissingRule.INDICATOR), numeric(name)), (), intercept=True)
     except ValueError:
         return
     assert design.group_count == 4
 
 
 COLUMNS = st.lists(
-    st.tuples(
-        st.sampled_from(ColumnType),
-        st.sampled_from(MissingRule),
-        st.integers(2, 4),
-    ),
-    min_size=1,
-    max_size=5,
+    st.tuples(st.sampled_from(ColumnType), st.sampled_from(MissingRule), st.integers(2, 4)), min_size=1, max_size=5
 )
 
 

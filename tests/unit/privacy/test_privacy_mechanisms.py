@@ -16,14 +16,7 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
 from curator_service.privacy.lattice import UNIT, IntArray
-from curator_service.privacy.mechanisms import (
-    STEP_DENOMINATOR,
-    NoisyStatistics,
-    add_noise,
-    draw_noise,
-    noise_sd,
-    perturb,
-)
+from curator_service.privacy.mechanisms import STEP_DENOMINATOR, add_noise, draw_noise, noise_sd, perturb
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
 from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
@@ -113,14 +106,6 @@ def test_every_draw_is_added_to_exactly_one_entry(row_map: RowMap, mechanism: Me
 
 @MECHANISMS
 @MAPS
-def test_one_draw_is_taken_per_unordered_pair(row_map: RowMap, mechanism: Mechanism) -> None:
-    noise = RecordingNoise()
-    draw_noise(make_plan(row_map, mechanism), noise)
-    assert len(noise.asked) == 4 * 5 // 2 + 4 * 2 + 2 + 1
-
-
-@MECHANISMS
-@MAPS
 def test_a_release_calls_its_source_once_for_the_law_of_its_plan(row_map: RowMap, mechanism: Mechanism) -> None:
     noise = RecordingNoise()
     draw_noise(make_plan(row_map, mechanism), noise)
@@ -180,14 +165,6 @@ def test_each_release_draws_afresh(mechanism: Mechanism) -> None:
         assert first.values[statistic] != second.values[statistic]  # false alarm below 1e-8
 
 
-@MECHANISMS
-def test_no_draw_serves_two_entries(mechanism: Mechanism) -> None:
-    plan, statistics = make_plan(BOX, mechanism), make_statistics()
-    noisy, exact = perturb(statistics, plan, draw_noise(plan, SystemNoise())), exact_values(statistics, plan)
-    added = [n - e for s in Statistic for n, e in zip(noisy.values[s], exact[s], strict=True)]
-    assert len(set(added)) == 21  # scales are above 2^34: a false alarm has probability below 1e-7
-
-
 @pytest.mark.parametrize("change", [lambda draws: draws[:-1], lambda draws: np.append(draws, 1), lambda d: d[:0]])
 def test_too_few_draws_and_too_many_are_refused(change: Callable[[IntArray], IntArray]) -> None:
     plan = make_plan(BALL)
@@ -235,24 +212,11 @@ def test_what_may_not_fit_is_refused_before_it_is_added() -> None:
         add_noise(whole, np.zeros((1, 1), dtype=np.int64))
 
 
-@MECHANISMS
-def test_noisy_values_are_python_integers(mechanism: Mechanism) -> None:
-    plan = make_plan(BALL, mechanism)
-    noisy = perturb(make_statistics(), plan, draw_noise(plan, SystemNoise()))
-    assert all(type(value) is int for values in noisy.values.values() for value in values)
-
-
 def test_the_statistics_are_not_changed() -> None:
     plan, statistics = make_plan(BALL), make_statistics()
     before = exact_values(statistics, plan)
     perturb(statistics, plan, draw_noise(plan, RecordingNoise()))
     assert exact_values(statistics, plan) == before
-
-
-@given(st.lists(st.integers(-(2**64), 2**64), min_size=1))
-def test_scaled_values_are_rounded_once(values: list[int]) -> None:
-    noisy = NoisyStatistics({Statistic.YTY: values})
-    assert noisy.scaled(Statistic.YTY) == [float(Fraction(value, UNIT**2)) for value in values]
 
 
 def test_the_step_is_one_over_the_squared_unit() -> None:

@@ -11,15 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from curator_service.privacy import planning
-from curator_service.privacy.accountant import (
-    ACCOUNTANTS,
-    GDP,
-    PURE,
-    ZCDP,
-    Accountant,
-    Price,
-    fits_within,
-)
+from curator_service.privacy.accountant import ACCOUNTANTS, GDP, PURE, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, Mechanism, PlanError, nieminen_sensitivity
 from curator_service.privacy.conversions import exact, mu_squared_of_pure
@@ -40,7 +32,6 @@ SETTINGS = settings(deadline=None, max_examples=60)
 MAPS = [Box(), Ball.of_norm(1.2), Unit(), UnitXY()]
 every_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS.values(), ids=lambda a: a.name)
 every_curved = pytest.mark.parametrize("accountant", [GDP, ZCDP], ids=lambda a: a.name)
-both_forms = pytest.mark.parametrize("row_map", [Box(), Ball.of_norm(1.2)], ids=["box", "ball"])
 
 
 def design(numeric: int = 2, levels: int = 3, targets: int = 1, intercept: bool = True) -> Design:
@@ -228,21 +219,6 @@ def test_a_request_is_planned_within_its_price_or_refused_by_a_rule(request: Req
 
 
 @SETTINGS
-@given(UNITS, ROW_MAPS, st.sampled_from(Adjacency), share_maps(), st.integers(1, 3), st.sampled_from([GDP, ZCDP]))
-def test_the_cost_is_within_the_price_and_equals_its_formula(
-    units: int,
-    row_map: RowMap,
-    adjacency: Adjacency,
-    shares: Mapping[Statistic, Fraction],
-    targets: int,
-    accountant: Accountant,
-) -> None:
-    made = plan(units, row_map, adjacency, shares, design(targets=targets), accountant)
-    assert made.cost == math.ceil(cost_of_plan(accountant, made, adjacency) / MICRO)
-    assert 0 < made.cost <= units
-
-
-@SETTINGS
 @given(UNITS, ROW_MAPS, share_maps(), st.integers(1, 3), st.sampled_from([GDP, ZCDP]))
 def test_every_part_is_within_its_share(
     units: int, row_map: RowMap, shares: Mapping[Statistic, Fraction], targets: int, accountant: Accountant
@@ -346,93 +322,53 @@ def refusal_of(**request: object) -> PlanError:
     return refusal.value
 
 
-def test_gaussian_noise_is_not_sold_on_a_pure_account() -> None:
-    for price in (Price(epsilon=1.0), Price(epsilon=1.0, delta=1e-6)):
-        error = refusal_of(price=price, accountant=PURE)
-        assert error.field == "mechanism"
-        assert "ask for laplace" in str(error)
+LAPLACE, FORMULA = {"mechanism": Mechanism.LAPLACE}, Price(epsilon=0.5, delta=1e-6)
+WAYS_OUT: list[tuple[dict[str, object], str, list[str]]] = [
+    # what is asked, the field that is refused, and what its text says
+    *(({"price": Price(1.0, delta), "accountant": PURE}, "mechanism", ["ask for laplace"]) for delta in (None, 1e-6)),
+    *(({"price": Price(1.0), "accountant": a}, "price", ["state delta", "laplace"]) for a in (GDP, ZCDP)),
+    ({"price": Price(mu=0.5), "accountant": ZCDP, **LAPLACE}, "price", ["rho"]),
+    *(
+        ({"price": price, "accountant": PURE, **LAPLACE}, "price", ["epsilon alone"])
+        for price in (Price(mu=0.5), Price(rho=0.5), Price(epsilon=1.0, delta=1e-6))
+    ),
+    ({"price": Price(epsilon=1001.0), "accountant": GDP, **LAPLACE}, "price", ["at most 1000"]),
+    ({"price": Price(epsilon=1.0, delta=1e-16), "accountant": GDP, **LAPLACE}, "price", ["at least 1e-15"]),
+    ({"price": Price(epsilon=1001.0, delta=1e-6), "accountant": ZCDP, **LAPLACE}, "price", ["at most 1000"]),
+    *(
+        (
+            {"price": FORMULA, "shares": EQUAL, "mechanism": m, "calibration": c},
+            "calibration",
+            [*planning.CALIBRATIONS[m]],
+        )
+        for m in Mechanism
+        for c in Calibration
+        if c not in planning.CALIBRATIONS[m]
+    ),
+    *(
+        ({"price": price, "shares": EQUAL, "calibration": calibration}, "price", ["epsilon and delta"])
+        for calibration in (Calibration.CLASSICAL, Calibration.WANG2018)
+        for price in (Price(mu=0.2), Price(rho=0.02))
+    ),
+    *(({"price": 1, "row_map": row_map}, "price", ["too small"]) for row_map in (Box(), Ball.of_norm(1.2))),
+    *(
+        ({"price": Price(rho=1e28), "row_map": row_map, "accountant": a}, "price", ["too large"])
+        for row_map in (Box(), Ball.of_norm(1.2))
+        for a in (GDP, ZCDP)
+    ),
+    *(({"price": Price(mu=1e-7), "row_map": m}, "price", ["smallest unit"]) for m in (Box(), Ball.of_norm(1.2))),
+    *(
+        ({"price": Price(epsilon=1e-9), "accountant": a, **LAPLACE}, "price", ["too small"])
+        for a in ACCOUNTANTS.values()
+    ),
+]
 
 
-@every_curved
-def test_gaussian_noise_is_not_sold_for_epsilon_alone(accountant: Accountant) -> None:
-    error = refusal_of(price=Price(epsilon=1.0), accountant=accountant)
-    assert error.field == "price"
-    assert "state delta" in str(error)
-    assert "laplace" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("accountant", "price", "works"),
-    [
-        (ZCDP, Price(mu=0.5), "rho"),
-        (PURE, Price(mu=0.5), "epsilon alone"),
-        (PURE, Price(rho=0.5), "epsilon alone"),
-        (PURE, Price(epsilon=1.0, delta=1e-6), "epsilon alone"),
-        (GDP, Price(epsilon=1001.0), "at most 1000"),
-        (GDP, Price(epsilon=1.0, delta=1e-16), "at least 1e-15"),
-        (ZCDP, Price(epsilon=1001.0, delta=1e-6), "at most 1000"),
-    ],
-)
-def test_a_price_that_the_account_cannot_read_is_refused_with_what_it_can(
-    accountant: Accountant, price: Price, works: str
-) -> None:
-    error = refusal_of(price=price, accountant=accountant, mechanism=Mechanism.LAPLACE)
-    assert error.field == "price"
-    assert works in str(error)
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "calibration"),
-    [
-        (Mechanism.GAUSSIAN, Calibration.NIEMINEN2017),
-        (Mechanism.LAPLACE, Calibration.CLASSICAL),
-        (Mechanism.LAPLACE, Calibration.WANG2018),
-    ],
-)
-def test_a_calibration_of_the_other_mechanism_is_refused_with_its_own(
-    mechanism: Mechanism, calibration: Calibration
-) -> None:
-    error = refusal_of(price=Price(epsilon=0.5, delta=1e-6), shares=EQUAL, mechanism=mechanism, calibration=calibration)
-    assert error.field == "calibration"
-    for known in planning.CALIBRATIONS[mechanism]:
-        assert known in str(error)
-
-
-@pytest.mark.parametrize("calibration", [Calibration.CLASSICAL, Calibration.WANG2018])
-@pytest.mark.parametrize("price", [Price(mu=0.2), Price(rho=0.02)], ids=["mu", "rho"])
-def test_a_formula_of_epsilon_and_delta_needs_both(calibration: Calibration, price: Price) -> None:
-    error = refusal_of(price=price, shares=EQUAL, calibration=calibration)
-    assert error.field == "price"
-    assert "epsilon and delta" in str(error)
-
-
-@both_forms
-def test_a_price_below_the_lattice_is_refused(row_map: RowMap) -> None:
-    error = refusal_of(price=1, row_map=row_map)
-    assert error.field == "price"
-    assert "too small" in str(error)
-
-
-@both_forms
-@every_curved
-def test_a_price_above_the_lattice_is_refused(row_map: RowMap, accountant: Accountant) -> None:
-    error = refusal_of(price=Price(rho=1e28), row_map=row_map, accountant=accountant)
-    assert error.field == "price"
-    assert "too large" in str(error)
-
-
-@both_forms
-def test_a_price_below_one_unit_is_refused(row_map: RowMap) -> None:
-    error = refusal_of(price=Price(mu=1e-7), row_map=row_map)
-    assert error.field == "price"
-    assert "smallest unit" in str(error)
-
-
-@every_accountant
-def test_a_laplace_price_below_the_lattice_is_refused(accountant: Accountant) -> None:
-    error = refusal_of(price=Price(epsilon=1e-9), accountant=accountant, mechanism=Mechanism.LAPLACE)
-    assert error.field == "price"
-    assert "too small" in str(error)
+@pytest.mark.parametrize(("asked", "field", "words"), WAYS_OUT, ids=range(len(WAYS_OUT)))
+def test_a_refusal_names_the_field_and_what_would_work(asked: dict[str, object], field: str, words: list[str]) -> None:
+    error = refusal_of(**asked)
+    assert error.field == field
+    assert all(word in str(error) for word in words)
 
 
 def test_a_ball_of_radius_zero_is_refused() -> None:
@@ -470,47 +406,9 @@ REFUSED = [
 
 @pytest.mark.parametrize("refused", REFUSED, ids=str)
 def test_a_refusal_leaves_an_affordable_request_as_it_was(refused: dict[str, object]) -> None:
-    limit = GDP.units_of(Price(epsilon=1.0, delta=1e-6))
     before = plan(Price(epsilon=1.0, delta=1e-6))
     refusal_of(**refused)
-    after = plan(Price(epsilon=1.0, delta=1e-6))
-    assert after == before
-    assert fits_within(after.cost, posted=0, pending=0, limit=limit)
-
-
-@every_curved
-def test_a_request_above_what_remains_leaves_room_for_one_below(accountant: Accountant) -> None:
-    limit = accountant.units_of(Price(epsilon=1.0, delta=1e-6))
-    large, small = (plan(Price(epsilon=e, delta=1e-6), accountant=accountant) for e in (1.5, 0.4))
-    assert not fits_within(large.cost, posted=0, pending=0, limit=limit)
-    assert fits_within(small.cost, posted=0, pending=0, limit=limit)
-    left = accountant.affordable(limit - small.cost, 1e-6)
-    rest = plan(Price(epsilon=left.epsilon, delta=1e-6), accountant=accountant)
-    assert fits_within(rest.cost, posted=small.cost, pending=0, limit=limit)
-
-
-@pytest.mark.parametrize(
-    ("accountant", "own", "mechanism"),
-    [(GDP, "rho", Mechanism.GAUSSIAN), (ZCDP, "rho", Mechanism.GAUSSIAN), (PURE, "epsilon", Mechanism.LAPLACE)],
-)
-def test_three_requests_of_a_tenth_fit_into_three_tenths(
-    accountant: Accountant, own: str, mechanism: Mechanism
-) -> None:
-    limit = accountant.units_of(Price(**{own: 0.3}))
-    cost = plan(Price(**{own: 0.1}), accountant=accountant, mechanism=mechanism).cost
-    for done in range(3):
-        assert fits_within(cost, posted=done * cost, pending=0, limit=limit)
-    assert not fits_within(cost, posted=3 * cost, pending=0, limit=limit)
-
-
-@pytest.mark.parametrize("adjacency", Adjacency)
-@every_curved
-def test_a_budget_buys_one_request_of_its_size_and_no_other(accountant: Accountant, adjacency: Adjacency) -> None:
-    price = Price(epsilon=1.0, delta=1e-6)
-    limit, made = accountant.units_of(price), plan(price, adjacency=adjacency, accountant=accountant)
-    assert fits_within(made.cost, posted=0, pending=0, limit=limit)
-    assert not fits_within(made.cost, posted=made.cost, pending=0, limit=limit)
-    assert made.cost > limit * (1 - 1e-6)
+    assert plan(Price(epsilon=1.0, delta=1e-6)) == before
 
 
 # --- scales -----------------------------------------------------------------------------------------------------------
@@ -520,7 +418,6 @@ def test_a_box_has_one_scale_and_a_ball_two() -> None:
     assert plan(10**10, Box()).parts[0].sigma_offdiagonal is None
     for row_map in MAPS[1:]:
         ball = plan(10**10, row_map).parts[0]
-        assert ball.sigma_offdiagonal is not None
         assert ball.sigma == pytest.approx(math.sqrt(2) * ball.sigma_offdiagonal, rel=1e-6)
 
 
@@ -575,11 +472,6 @@ def test_a_person_of_m_rows_moves_lambda_min_m_times_as_far_but_its_error_once()
     )
     norm_squared = Box().norm_squared(design())
     assert math.isqrt(int(seven)) - math.isqrt(int(one)) == 6 * norm_squared
-
-
-def test_parts_follow_the_order_of_statistics() -> None:
-    shares = {s: Fraction(1, 4) for s in reversed(Statistic)}
-    assert [p.statistic for p in plan(10**10, shares=shares).parts] == list(Statistic)
 
 
 def test_three_statistics_at_one_and_a_millionth_cost_7_32_units_of_noise_each() -> None:
@@ -795,14 +687,7 @@ def test_nieminen_s_scales_are_those_of_the_thesis(accountant: Accountant, adjac
     shares = {XTX: Fraction(35, 100), XTY: Fraction(60, 100), YTY: Fraction(5, 100)}
     epsilon = Fraction(7, 10)
     made = plan(
-        Price(epsilon=0.7),
-        Box(),
-        adjacency,
-        shares,
-        numeric,
-        accountant,
-        Mechanism.LAPLACE,
-        Calibration.NIEMINEN2017,
+        Price(epsilon=0.7), Box(), adjacency, shares, numeric, accountant, Mechanism.LAPLACE, Calibration.NIEMINEN2017
     )
     p1, p2, p3 = shares.values()
     assert [part.scales[0] for part in made.parts] == [

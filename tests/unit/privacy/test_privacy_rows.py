@@ -92,38 +92,6 @@ def test_the_norm_is_at_most_the_radius_for_every_row_of_a_small_lattice() -> No
         assert ((Ball(radius).apply(rows, design_of(3)) ** 2).sum(axis=1) <= radius**2).all()
 
 
-@given(ROWS, RADII)
-def test_no_entry_grows(rows: list[list[int]], radius: int) -> None:
-    array = lattice(rows)
-    mapped = Ball(radius).apply(array, design_of(1, len(rows[0]) - 1))
-    assert (np.abs(mapped) <= np.abs(array)).all()
-
-
-def test_zero_rows_stay_zero() -> None:
-    assert Ball(0).apply(np.zeros((2, 3)), design_of(2, 1)).tolist() == [[0, 0, 0], [0, 0, 0]]
-
-
-def test_a_target_shrinks_with_the_weight_of_its_row() -> None:
-    ball = Ball.of_norm(0.5)
-    (row,) = ball.apply(lattice([[UNIT, UNIT // 2, 0, UNIT // 2, UNIT]]), design_of(3, 2)).tolist()
-    assert row[3] == row[1]
-    assert row[4] == row[0]
-
-
-def test_a_target_does_not_change_the_weight() -> None:
-    rows = lattice([[UNIT, UNIT, y] for y in (-UNIT, 0, UNIT)])
-    assert len({tuple(row[:2]) for row in Ball.of_norm(1.2).apply(rows, design_of(2, 1)).tolist()}) == 1
-
-
-def test_a_row_within_the_ball_is_unchanged() -> None:
-    assert Ball(5).apply(lattice([[3, 4, UNIT]]), design_of(2, 1)).tolist() == [[3, 4, UNIT]]
-
-
-def test_the_constant_shrinks_with_its_row() -> None:
-    (row,) = Ball.of_norm(1.0).apply(lattice([[UNIT, UNIT]]), design_of(1, constant=True)).tolist()
-    assert row[0] == row[1] < UNIT
-
-
 def test_the_radius_is_rounded_down_from_the_exact_float() -> None:
     assert Ball.of_norm(1.0).radius == UNIT
     assert Ball.of_norm(math.nextafter(1.0, 0.0)).radius == UNIT - 1
@@ -197,19 +165,6 @@ def test_a_unit_row_is_bounded_for_every_size_of_the_lattice(unit: Unit | UnitXY
         assert (unit.apply(rows, design_of(rows.shape[1])) ** 2).sum(axis=1).max() <= UNIT**2
 
 
-@UNITS
-def test_the_constant_stays_outside_the_norm(unit: Unit | UnitXY) -> None:
-    rows = lattice([[UNIT, 3000, 4000, 7, -UNIT]])
-    with_constant = unit.apply(rows, design_of(2, 2, constant=True))
-    without = unit.apply(rows[:, 1:], design_of(2, 2))
-    assert with_constant.tolist() == [[UNIT, *without[0].tolist()]]
-
-
-@UNITS
-def test_a_null_row_stays_null(unit: Unit | UnitXY) -> None:
-    assert unit.apply(np.zeros((1, 4)), design_of(2, 1, constant=True)).tolist() == [[0, 0, 0, 0]]
-
-
 def test_a_row_without_direction_keeps_its_zeros_and_its_constant() -> None:
     rows = lattice([[UNIT, 0, 0, 1234, -UNIT]])
     design = design_of(2, 2, constant=True)
@@ -220,19 +175,6 @@ def test_a_row_without_direction_keeps_its_zeros_and_its_constant() -> None:
 def test_a_constant_alone_is_left_as_it_is() -> None:
     assert Unit().apply(lattice([[UNIT, -5]]), design_of(0, 1, constant=True)).tolist() == [[UNIT, -5]]
     assert UnitXY().apply(lattice([[UNIT, -5]]), design_of(0, 1, constant=True)).tolist() == [[UNIT, 0]]
-
-
-def test_unit_leaves_targets_untouched_and_unit_xy_divides_them() -> None:
-    rows = lattice([[60_000, 80_000, 50_000]])
-    divided = [over_norm(z, 10**10) for z in (60_000, 80_000, 50_000)]
-    assert Unit().apply(rows, design_of(2, 1)).tolist() == [[*divided[:2], 50_000]]
-    assert UnitXY().apply(rows, design_of(2, 1)).tolist() == [divided]
-
-
-def test_a_target_over_a_short_norm_is_clipped_to_the_unit() -> None:
-    rows = lattice([[1, UNIT], [1, -UNIT], [1, 1], [1, 2], [2, -1], [3, -3]])
-    targets = UnitXY().apply(rows, design_of(1, 1))[:, 1].tolist()
-    assert targets == [UNIT, -UNIT, over_norm(1, 1), UNIT, over_norm(-1, 4), over_norm(-3, 9)]
 
 
 def test_every_target_of_a_small_lattice_is_bounded() -> None:
@@ -264,13 +206,6 @@ def test_a_mapped_row_is_of_integers_within_its_bounds(case: tuple[list[list[int
     assert max(norms) <= row_map.norm_squared(design)
 
 
-@given(coded(), MAPS)
-def test_a_null_row_contributes_nothing(case: tuple[list[list[int]], Design], row_map: RowMap) -> None:
-    rows, design = case
-    mapped = row_map.apply(lattice(rows), design).tolist()
-    assert all(not any(after) for before, after in zip(rows, mapped, strict=True) if not any(before))
-
-
 def layouts(array: RowArray) -> list[RowArray]:
     """Return the same rows in several memory orders."""
     wide = np.zeros((2 * len(array), array.shape[1] + 3))
@@ -300,15 +235,6 @@ def test_rows_of_a_long_batch_are_mapped_as_alone(row_map: RowMap) -> None:
     alone = b"".join(row_map.apply(array[k : k + 1], design).tobytes() for k in range(len(array)))
     for batch in layouts(array):
         assert np.ascontiguousarray(row_map.apply(batch, design)).tobytes() == alone
-
-
-@given(coded(), MAPS)
-def test_a_map_is_sign_symmetric(case: tuple[list[list[int]], Design], row_map: RowMap) -> None:
-    array, design = lattice(case[0]), case[1]
-    first = int(design.has_constant)
-    opposite = array.copy()
-    opposite[:, first:] *= -1
-    assert (row_map.apply(opposite, design)[:, first:] == -row_map.apply(array, design)[:, first:]).all()
 
 
 @given(coded(), MAPS)

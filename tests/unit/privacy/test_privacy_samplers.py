@@ -44,7 +44,7 @@ LAST_PLACE = 2**64 - 1
 @BOTH
 @pytest.mark.parametrize("scale", [0, SCALE_MAX + 1, -SCALE_MIN, 2**60, 2**64, -1])
 def test_a_scale_out_of_range_is_refused(distribution: Distribution, scale: int) -> None:
-    with pytest.raises(ValueError, match="a scale must be"):
+    with pytest.raises((ValueError, TypeError), match=r"a scale must be an integer from 1 to 2\*\*53"):
         SystemNoise().sample(distribution, [SCALE_MIN, scale])
 
 
@@ -60,13 +60,13 @@ def test_a_scale_that_is_not_an_integer_is_refused(distribution: Distribution, s
 def test_the_ends_of_the_range_give_integers(distribution: Distribution, scale: int) -> None:
     draws = SystemNoise().sample(distribution, [scale] * 5)
     assert len(draws) == 5
-    assert all(type(draw) is int for draw in draws)
+    assert draws.dtype == np.int64
     assert max(map(abs, draws)) < 60 * scale  # beyond it with probability below 1e-24
 
 
 @BOTH
 def test_no_draw_is_asked_for_and_none_comes(distribution: Distribution) -> None:
-    assert SystemNoise().sample(distribution, []) == []
+    assert SystemNoise().sample(distribution, []).size == 0
 
 
 @BOTH
@@ -105,7 +105,7 @@ def test_every_random_bit_comes_from_the_operating_system(
     drawn = []
     for _ in range(2):
         monkeypatch.setattr(os, "urandom", source())
-        drawn.append(SystemNoise().sample(distribution, scales))
+        drawn.append(SystemNoise().sample(distribution, scales).tolist())
     assert drawn[0] == drawn[1]
 
 
@@ -146,7 +146,7 @@ FORKING = """
 import os
 from curator_service.privacy.samplers import Distribution, SystemNoise
 noise = SystemNoise()
-draw = lambda: [noise.sample(d, [2**45 + 1] * 20) for d in Distribution]
+draw = lambda: [noise.sample(d, [2**45 + 1] * 20).tolist() for d in Distribution]
 draw()
 child = os.fork()
 drawn = draw()

@@ -226,36 +226,6 @@ def test_no_pair_of_a_ball_beats_the_joint_bound(shape: Shape, costs: tuple[floa
     assert joint_move(np.concatenate([rows, fine]), costs, shape, ball=True) <= bound * (1 + 1e-9)
 
 
-# --- histograms and scores ------------------------------------------------------------------------------------------
-
-
-@BOTH
-@pytest.mark.parametrize("levels", [1, 2, 3])
-@pytest.mark.parametrize("columns", [1, 2])
-def test_no_person_beats_the_bound_of_dyadic_histograms(columns: int, levels: int, adjacency: Adjacency) -> None:
-    # A value of a column falls in one of 2, 4, … 2^L cells per level; a missing one in none.
-    cells = [np.zeros(sum(2**level for level in range(1, levels + 1)))]
-    for value in range(2**levels):
-        counts = [np.eye(2**level)[value >> (levels - level)] for level in range(1, levels + 1)]
-        cells.append(np.concatenate(counts))
-    persons = np.array([np.concatenate(choice) for choice in product(cells, repeat=columns)])
-    bound = sensitivity.marginals_l1(columns, levels, adjacency)
-    assert furthest(persons, adjacency, "cityblock") == bound
-    assert furthest(persons, adjacency, "sqeuclidean") == bound
-
-
-@BOTH
-@pytest.mark.parametrize("norm", [1, 2, 3, 5])
-@pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_no_person_beats_the_bound_of_a_score(dimension: int, norm: int, adjacency: Adjacency) -> None:
-    gradients = every_row((dimension, ()), 2 if dimension < 3 else 1)
-    clipped = Ball(norm).apply(gradients, ball_design(dimension))
-    bound = sensitivity.score_l2_squared(norm, adjacency)
-    found = furthest(clipped, adjacency, "sqeuclidean")
-    assert found <= bound
-    assert norm > gradients.max() or found == bound
-
-
 # --- the searches would see a wrong constant ------------------------------------------------------------------------
 
 WRONG: list[tuple[str, Shape, Adjacency, str, Callable[[int, int], float]]] = [

@@ -16,7 +16,6 @@ class Hands:
         self.oversleeps_s = oversleeps_s
 
     def monotonic(self) -> float:
-        """Return the time."""
         return self.moment_s
 
     def sleep(self, span_s: float) -> None:
@@ -27,7 +26,6 @@ class Hands:
 
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
-    """Return the clock of `pace`."""
     clock = Hands()
     monkeypatch.setattr(pace, "time", clock)
     return clock

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from curator_service.files import lock
 from curator_service.releases import presence
 from curator_service.releases.presence import Presence
 
@@ -56,9 +57,11 @@ def test_the_own_process_is_alive_until_it_leaves(tmp_path: Path) -> None:
     own = Presence(tmp_path)
     assert own.announce("wrk_a1")
     assert not own.is_dead("wrk_a1", forget=True)
-    own.leave("wrk_a1")
-    own.leave("wrk_a1")
-    assert not own.is_dead("wrk_a1")
+    own.leave("wrk_a1", forget=False)
+    own.leave("wrk_a1", forget=True)
+    assert own.is_dead("wrk_a1", forget=True)
+    assert own.announce("wrk_a2")
+    own.leave("wrk_a2", forget=True)
     assert own.list_known() == []
 
 
@@ -106,11 +109,11 @@ def test_a_file_that_is_forgotten_while_it_is_made_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the making of a file and its lock it is locked by nobody, and does not say yet which one it is."""
-    here, other, lock = Presence(tmp_path), Presence(tmp_path), os.open
+    here, other, opened = Presence(tmp_path), Presence(tmp_path), os.open
     interfered = []
 
     def slow_open(path: Path, flags: int, mode: int = 0o600) -> int:
-        descriptor = lock(path, flags, mode)
+        descriptor = opened(path, flags, mode)
         if flags & os.O_CREAT and not interfered:
             interfered.append(path)
             assert not other.is_dead("wrk_a1", forget=True)
@@ -122,4 +125,99 @@ def test_a_file_that_is_forgotten_while_it_is_made_is_made_again(
     assert interfered
     assert here.list_known() == ["wrk_a1"]
     assert not other.is_dead("wrk_a1")
-    here.leave("wrk_a1")
+    here.leave("wrk_a1", forget=True)
+
+
+def other_boot(folder: Path, name: str = "0" * 8 + "-0000" * 3 + "-" + "0" * 12) -> Path:
+    """Return the folder of another boot."""
+    other = folder / name
+    other.mkdir()
+    return other
+
+
+def test_what_processes_of_earlier_boots_left_is_swept(tmp_path: Path) -> None:
+    here, earlier = Presence(tmp_path), other_boot(tmp_path)
+    (earlier / "wrk_a1").touch()
+    (earlier / "wrk_a2").touch()
+    with process(tmp_path, "wrk_a1"):
+        pass
+    assert here.announce("wrk_a3")
+    here.sweep()
+    assert not earlier.exists()
+    assert sorted(here.list_known()) == ["wrk_a1", "wrk_a3"]  # of this boot it is told whether they are dead
+    assert here.is_dead("wrk_a1")
+    here.leave("wrk_a1", forget=True)
+
+
+def test_what_is_locked_or_of_somebody_else_is_not_swept(tmp_path: Path) -> None:
+    """A folder that two machines share holds locks of processes that live, and of other boots."""
+    here, shared, foreign = Presence(tmp_path), other_boot(tmp_path), other_boot(tmp_path, "notes")
+    for file in (shared / "wrk_a1", shared / "wrk_a2", foreign / "wrk_a1", tmp_path / "wrk_a1"):
+        file.touch()
+    held = lock(shared / "wrk_a1")
+    assert held is not None
+    here.sweep()
+    assert [file.name for file in shared.iterdir()] == ["wrk_a1"]
+    os.close(held)
+    (shared / "notes").touch()
+    here.sweep()
+    assert [file.name for file in shared.iterdir()] == ["notes"]
+    assert (foreign / "wrk_a1").exists()
+    assert (tmp_path / "wrk_a1").exists()
+
+
+@pytest.mark.parametrize("step", ["before it is opened", "before it is locked"])
+def test_a_process_whose_folder_is_swept_while_it_announces_itself_makes_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    (tmp_path / "boot_id").write_text("0" * 8 + "-0000" * 3 + "-" + "0" * 12 + "\n", encoding="ascii")
+    here, there, opened = Presence(tmp_path / "workers"), Presence(tmp_path / "workers"), os.open
+    own_id, other_id = tmp_path / "boot_id", presence._BOOT_ID
+    monkeypatch.setattr(presence, "_BOOT_ID", own_id)
+    swept = []
+
+    def interfere() -> None:
+        swept.append(here.folder)
+        monkeypatch.setattr(presence, "_BOOT_ID", other_id)
+        there.sweep()
+        monkeypatch.setattr(presence, "_BOOT_ID", own_id)
+
+    def slow_open(path: Path, flags: int, mode: int = 0o600) -> int:
+        is_first = flags & os.O_CREAT and not swept
+        if is_first and step == "before it is opened":
+            interfere()
+        descriptor = opened(path, flags, mode)
+        if is_first and step == "before it is locked":
+            interfere()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", slow_open)
+    assert here.announce("wrk_a1")
+    assert swept
+    assert here.list_known() == ["wrk_a1"]
+    here.leave("wrk_a1", forget=True)
+
+
+def test_a_name_that_is_given_anew_while_it_is_swept_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, opened = other_boot(tmp_path), os.open
+    path, held = shared / "wrk_a1", []
+    path.touch()
+
+    def slow_open(file: Path, flags: int, mode: int = 0o600) -> int:
+        descriptor = opened(file, flags, mode)
+        if not held:
+            held.append(descriptor)
+            path.unlink()
+            held.append(lock(path, os.O_CREAT) or 0)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", slow_open)
+    Presence(tmp_path).sweep()
+    assert path.exists()
+    os.close(held[1])
+
+
+def test_sweeping_fails_for_nobody(tmp_path: Path) -> None:
+    Presence(tmp_path / "nothing").sweep()
+    (tmp_path / "workers").touch()
+    Presence(tmp_path / "workers").sweep()

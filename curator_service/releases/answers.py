@@ -1,0 +1,116 @@
+"""Stored answers as text: divided into their members, which are equal in many of them, and read once for all."""
+
+import json
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
+
+from curator_service.releases.listings import noise_row
+
+_MEMBERS = ("id", "dataset", "kind", "created_at", "request", "features", "terms", "targets", "statistics", "noise")
+_LAST = ("cost", "derived_from")
+
+
+class Answer(NamedTuple):
+    """A stored answer: the text of each of its members, in the order in which they are written.
+
+    Attributes
+    ----------
+    opening : str
+        Its id, dataset, kind and moment, from the brace on.
+    request : str
+    declared : str
+        Features, terms and targets.
+    statistics, noise, cost : str
+    derived_from : str or None
+    """
+
+    opening: str
+    request: str
+    declared: str
+    statistics: str
+    noise: str
+    cost: str
+    derived_from: str | None
+
+    @property
+    def summary(self) -> str:
+        """What a list of releases shows of it."""
+        return f'{self.opening},"request":{self.request},"cost":{self.cost}}}'
+
+
+class Noise(NamedTuple):
+    """The noise of an answer: its law, its standard deviations, and those as a listing has them."""
+
+    distribution: str
+    sd: dict[str, float]
+    row: tuple[float, ...]
+
+
+def divide(text: str) -> Answer:
+    """Divide an answer into its members. They make up all of it: whoever compares or reads each has seen the whole.
+
+    A quotation mark within a string of JSON has a backslash before it, so what divides members stands in none. Where
+    something else stands in their place, one of them is not what it must be.
+
+    Raises
+    ------
+    ValueError
+        If it does not end as an object.
+    """
+    opening, _, rest = text.partition(',"request":')
+    request, _, rest = rest.partition('},"features":')
+    declared, _, rest = rest.partition(',"statistics":')
+    statistics, _, rest = rest.partition(',"noise":')
+    noise, _, rest = rest.partition(',"cost":')
+    cost, mark, source = rest.removesuffix("}").partition(',"derived_from":')
+    if not rest.endswith("}"):
+        raise ValueError("an answer is an object")
+    return Answer(opening, f"{request}}}", declared, statistics, noise, cost, source if mark else None)
+
+
+def write_again(text: str) -> str:
+    """Return an answer as it would be written now: earlier versions wrote numbers otherwise.
+
+    Raises
+    ------
+    ValueError, KeyError
+        If it is no answer: a member stands twice, is missing, or is another one.
+    """
+    content = json.loads(text, object_pairs_hook=_collect)
+    written = {name: content[name] for name in (*_MEMBERS, *_LAST) if name in content}
+    if not isinstance(content, dict) or written.keys() != content.keys():
+        raise ValueError("an answer has other members")
+    return to_json(written).decode()
+
+
+def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a member that stands twice: only the last would be looked at."""
+    if len(members := dict(pairs)) != len(pairs):
+        raise ValueError("a member stands twice")
+    return members
+
+
+@lru_cache(maxsize=1024)
+def read_member(text: str) -> dict[str, Any]:
+    """Read a member that many answers share; nobody changes it.
+
+    Raises
+    ------
+    ValueError
+        If it would be written otherwise now: then a member may stand twice in it.
+    """
+    content: dict[str, Any] = from_json(text)
+    if to_json(content).decode() != text:
+        raise ValueError("not written as it would be now")
+    return content
+
+
+@lru_cache(maxsize=1024)
+def read_noise(text: str) -> Noise:
+    """Read the noise that an answer states; errors as of `read_member`."""
+    noise = read_member(text)
+    if noise.keys() != {"distribution", "sd"}:
+        raise ValueError("noise has other members")
+    return Noise(noise["distribution"], noise["sd"], noise_row(noise["sd"]))
