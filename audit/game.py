@@ -31,6 +31,7 @@ from curator_service.ledger.service import BudgetExceeded
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases.pace import Pace
+from curator_service.releases.preparation import prepare
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.settings import Settings
 
@@ -152,7 +153,7 @@ class Shop:
     def buy(self, dataset: Dataset, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one fresh answer after another."""
         releases = self.curator.releases
-        prepared = releases.prepare(dataset, ReleaseRequest.model_validate(request))
+        prepared = prepare(dataset, ReleaseRequest.model_validate(request))
         while True:
             release, _ = releases.release(prepared, self.analyst, secrets.token_hex(16))
             yield json.loads(release.answer)

@@ -34,6 +34,7 @@ from curator_service.ledger import repository
 from curator_service.ledger.chain import AccountState, Share, verify_chain
 from curator_service.ledger.entries import GENESIS, StoredEntry, canonical, entry_hash
 from curator_service.privacy.accountant import Price
+from curator_service.releases.preparation import prepare
 
 POPULATIONS = 32
 REQUEST: dict[str, object] = {
@@ -285,7 +286,7 @@ def buy(curator: Curator, count: int, *, own_prices: bool) -> None:
         asked = {"features": features, "targets": ["y"], "rows": {"map": "box"}, "price": {"mu": mu}, "fresh": True}
         if is_block:
             asked |= {"features": features[:2], "price": {"mu": mu / 8}, "fresh": False}
-        prepared = curator.releases.prepare(dataset, ReleaseRequest.model_validate(asked))
+        prepared = prepare(dataset, ReleaseRequest.model_validate(asked))
         curator.releases.release(prepared, analyst, f"bench-{i:020d}")
 
 

@@ -38,7 +38,7 @@ from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases.listings import SUMMARY, Listing, about_answer
 from curator_service.releases.models import CHUNK, ColumnHoldersRow, ListingRow, ReleaseRow
-from curator_service.releases.preparation import Prepared
+from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.schemas import ReleaseRequest
 
 NUMBERS, CATEGORIES, LEVELS = [f"c{i}" for i in range(40)], [f"w{i}" for i in range(17)], 59
@@ -74,7 +74,7 @@ def set_up(curator: Curator, folder: Path) -> None:
 def services(curator: Curator, request: dict[str, object]) -> tuple[Prepared, Principal]:
     """Return a request as the services take it, and who asks."""
     dataset, analyst = curator.datasets.list_all()[0], curator.identity.list_principals()[0]
-    return curator.releases.prepare(dataset, ReleaseRequest.model_validate(request)), analyst
+    return prepare(dataset, ReleaseRequest.model_validate(request)), analyst
 
 
 def buy(curator: Curator, request: dict[str, object]) -> str:

@@ -33,6 +33,7 @@ from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.mechanisms import draw_noise, perturb
 from curator_service.privacy.samplers import SystemNoise
+from curator_service.releases import preparation
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.settings import Settings
@@ -66,7 +67,7 @@ def prepare(curator: Curator, request: dict[str, Any]) -> Prepared:
     """Plan a fresh release of almost no price."""
     (dataset,) = curator.datasets.list_all()
     asked = ReleaseRequest.model_validate({"intercept": False, "price": {"mu": 1e-5}, "fresh": True, **request})
-    return curator.releases.prepare(dataset, asked)
+    return preparation.prepare(dataset, asked)
 
 
 def take(curator: Curator, request: dict[str, Any], clock: Callable[[], float] = time.perf_counter) -> float:

@@ -28,8 +28,9 @@ from curator_service.problems import (
     Unavailable,
 )
 
+_CACHE_CONTROL = b"cache-control"
 SECURITY_HEADERS = (
-    (b"cache-control", b"no-store"),
+    (_CACHE_CONTROL, b"no-store"),  # the one that a route may set otherwise
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -40,6 +41,7 @@ SECURITY_HEADERS = (
         b"style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
     ),
 )
+_OURS = {name for name, _ in SECURITY_HEADERS} - {_CACHE_CONTROL}
 Body = TypeVar("Body", bound=BaseModel)
 # RFC 3986, section 3.2.2, and a port; an `http` address without a host is invalid (RFC 9110, section 4.2.1).
 _HOST = re.compile(rb"(\[[\w:.%~-]+\]|([\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(:\d*)?")
@@ -77,9 +79,9 @@ class RequestGuard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                own = [*message.get("headers", ())]
-                named = {name for name, _ in own}
-                message["headers"] = [*own, *(header for header in extra if header[0] not in named)]
+                own = [header for header in message.get("headers", ()) if header[0] not in _OURS]
+                cached = any(name == _CACHE_CONTROL for name, _ in own)
+                message["headers"] = [*own, *(extra[1:] if cached else extra)]
             await send(message)
 
         async def guarded_receive() -> Message:

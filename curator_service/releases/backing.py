@@ -30,6 +30,7 @@ from curator_service.releases.rendering import (
     agrees_with_charge,
     answer_digest,
     render_free,
+    render_opening,
 )
 from curator_service.releases.repository import StoredRelease
 from curator_service.releases.schemas import ReleaseRequest
@@ -232,8 +233,7 @@ class _Answers:
         name = self._known[release.dataset_id].name
         return (
             facts["dataset"] == name
-            and answer.opening
-            == f'{{"id":"{release.id}","dataset":"{name}","kind":"gram","created_at":"{facts["time"]}"'
+            and answer.opening == f"{{{render_opening(release.id, name, facts['time'])}"
             and asked.form.fits(answer)
             and (
                 answer.cost == self._free and answer.derived_from is not None

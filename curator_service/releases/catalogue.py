@@ -5,11 +5,12 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
-from operator import and_
+from itertools import chain
+from operator import and_, itemgetter
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json, to_json
-from sqlalchemy import BigInteger, BindParameter, Double, bindparam, insert, select, tuple_
+from pydantic_core import from_json
+from sqlalchemy import BigInteger, BindParameter, Double, bindparam, insert, select, tuple_, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.datasets.repository import Dataset
@@ -17,21 +18,20 @@ from curator_service.db import Connection, Statement
 from curator_service.ledger.book import Contradiction
 from curator_service.releases.listings import (
     NOISE_NAMES,
-    SUMMARY,
     Listing,
-    about_answer,
     collection_of,
-    listing_of,
     noise_row,
     statistic_of,
 )
 from curator_service.releases.models import CHUNK, AnswerSpaceRow, ColumnHoldersRow, ListingRow, ReleaseRow
 from curator_service.releases.repository import StoredRelease
 
-NAMED = 32
-"""Columns, or sequences, that one statement names."""
+_NAMED = 32
+"""Columns that one statement names."""
 _DECIDING = 8
 """Of more columns so many decide who may hold them all."""
+_AT_ONCE = 8
+"""Releases that are looked at together."""
 FIRST_PAGE, _PAGE = 50, 250
 _DIGITS = re.compile(f"[0-9a-f]{{1,{CHUNK // 4}}}")
 
@@ -86,7 +86,7 @@ _NOISE = tuple(getattr(ListingRow, name) for name in NOISE_NAMES)
 _LISTED = (ListingRow.release_id, ListingRow.sequence, ListingRow.shelf, ListingRow.summary, *_NOISE)
 _SEQUENCE, _SHELF, _XTX = 1, 2, 5
 _OF_COLLECTION = ListingRow.collection == bindparam("collection")
-_MANY: list[BindParameter[Any]] = [bindparam(f"i{i}") for i in range(NAMED)]
+_MANY: list[BindParameter[Any]] = [bindparam(f"i{i}") for i in range(_NAMED)]
 # The quietest of those that are as quiet as asked, in every statistic. No sum of theirs is larger: that finds the end.
 _EXACT = Statement(
     select(ListingRow.release_id)
@@ -109,8 +109,9 @@ _QUIETEST_OF_SHELF = Statement(
     .order_by(ListingRow.xtx_offdiagonal, ListingRow.sequence)
     .limit(bindparam("count"))
 )
+# Each by its own key: a list of them PostgreSQL may take for a filter, and read the whole collection.
 _BY_SEQUENCE = Statement(
-    select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence.in_(_MANY)).order_by(ListingRow.sequence.desc())
+    union_all(*(select(*_LISTED).where(_OF_COLLECTION, ListingRow.sequence == place) for place in _MANY[:_AT_ONCE]))
 )
 _BY_ID = Statement(select(*_LISTED).where(ListingRow.release_id == bindparam("release")))
 _SUMMARIES_OF_COLLECTION, _SUMMARIES_OF_DATASET = (
@@ -194,7 +195,7 @@ class _AddSpace(Statement):
 _SET_BITS, _ADD_SPACE = _SetBits(), _AddSpace()
 
 
-def _named(values: Sequence[object], count: int = NAMED) -> dict[str, object]:
+def _named(values: Sequence[object], count: int = _NAMED) -> dict[str, object]:
     """Fill the places of a statement's list; what is left over names the first again."""
     return {f"i{i}": values[i] if i < len(values) else values[0] for i in range(count)}
 
@@ -232,23 +233,27 @@ def find_holders(connection: Connection, collection: str, columns: Collection[st
     return Holders({chunk: bits for chunk, bits in found.items() if bits and counts[chunk] == len(names)})
 
 
-def iterate_newest(
-    connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int]
-) -> Iterator[Listed]:
-    """Yield some releases by their sequences, the newest first."""
-    for row in _BY_SEQUENCE.all(connection, collection=collection, **_named(sequences)) if sequences else ():
-        yield _listed(dataset, row)
+def list_newest(connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int]) -> list[Listed]:
+    """Return some releases by their sequences, the newest first."""
+    rows = chain.from_iterable(_read_batches(connection, collection, sequences))
+    return [_listed(dataset, row) for row in sorted(rows, key=itemgetter(_SEQUENCE), reverse=True)]
 
 
 def iterate_sources(
     connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int], *, shelf: str, xtx_max: float
 ) -> Iterator[Listed]:
     """Yield those of a shelf, by their sequences, with no more noise in XᵀX; the quietest of each batch first."""
-    for start in range(0, len(sequences), NAMED):
-        rows = _BY_SEQUENCE.all(connection, collection=collection, **_named(sequences[start : start + NAMED]))
+    for rows in _read_batches(connection, collection, sequences):
         found = [row for row in rows if row[_SHELF] == shelf and row[_XTX] <= xtx_max]
-        for row in sorted(found, key=lambda row: (row[_XTX], row[_SEQUENCE])):
+        for row in sorted(found, key=itemgetter(_XTX, _SEQUENCE)):
             yield _listed(dataset, row)
+
+
+def _read_batches(connection: Connection, collection: str, sequences: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
+    for start in range(0, len(sequences), _AT_ONCE):
+        batch = sequences[start : start + _AT_ONCE]
+        places = {f"i{i}": batch[i] if i < len(batch) else None for i in range(_AT_ONCE)}
+        yield _BY_SEQUENCE.all(connection, collection=collection, **places)
 
 
 def iterate_shelf(connection: Connection, shelf: str, *, xtx_max: float) -> Iterator[list[int]]:
@@ -295,36 +300,6 @@ def list_summaries(
         if len(rows) < wanted:
             return page, False
     return page, True
-
-
-def catalogue_values(dataset: Dataset, principal_id: str, release: StoredRelease) -> dict[str, Any]:
-    """Return the row of a release's listing, from its own answer. A block stands on no shelf: nothing is cut out of it.
-
-    Raises
-    ------
-    ValueError, KeyError, TypeError
-        If it is no answer about this dataset.
-    """
-    about = about_answer(release.answer)
-    summary = to_json({name: about[name] for name in SUMMARY}).decode()
-    return _values(dataset, principal_id, release, listing_of(dataset, about), summary)
-
-
-def _values(
-    dataset: Dataset, principal_id: str, release: StoredRelease, listing: Listing, summary: str
-) -> dict[str, Any]:
-    collection = collection_of(dataset, principal_id)
-    row = (
-        release.id,
-        dataset.id,
-        collection,
-        release.sequence,
-        listing.shelf(collection) if listing.derived_from is None else "",
-        listing.members(collection),
-        *noise_row(listing.sd),
-        summary,
-    )
-    return dict(zip(_ROW, row, strict=True))
 
 
 def iterate_listed(connection: Connection, population: str) -> Iterator[ListedRelease]:
@@ -389,10 +364,14 @@ def insert_listing(
     summary : str
         What a list shows of it.
     """
-    values = _values(dataset, principal_id, release, listing, summary)
-    _INSERT.execute(connection, **values)
-    if values["shelf"]:
-        _note_columns(connection, values["collection"], listing.columns, release.sequence)
+    collection = collection_of(dataset, principal_id)
+    # A block stands on no shelf: nothing is cut out of it.
+    shelf = listing.shelf(collection) if listing.derived_from is None else ""
+    place = (release.id, dataset.id, collection, release.sequence, shelf, listing.members(collection))
+    row = (*place, *noise_row(listing.sd), summary)
+    _INSERT.execute(connection, **dict(zip(_ROW, row, strict=True)))
+    if shelf:
+        _note_columns(connection, collection, listing.columns, release.sequence)
 
 
 def _note_columns(connection: Connection, collection: str, names: Sequence[str], sequence: int) -> None:
@@ -409,8 +388,8 @@ def _note_columns(connection: Connection, collection: str, names: Sequence[str],
 
 def _bits_of_chunk(connection: Connection, collection: str, chunk: int, names: Sequence[str]) -> dict[str, int]:
     held: dict[str, int] = {}
-    for start in range(0, len(names), NAMED):
-        batch = _named(names[start : start + NAMED])
+    for start in range(0, len(names), _NAMED):
+        batch = _named(names[start : start + _NAMED])
         rows = _HOLDERS_OF_CHUNK.all(connection, collection=collection, chunk=chunk, **batch)
         held |= {name: _bits(bits) for name, bits in rows}
     return held

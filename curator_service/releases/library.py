@@ -31,7 +31,7 @@ from curator_service.releases.preparation import Prepared
 from curator_service.releases.repository import StoredRelease
 
 _OFFERS_MAX = 3
-_FEW = 4 * catalogue.NAMED
+_FEW = 128
 """The quietest of a shelf are asked whether they hold the columns; beyond the first page, so few holders are looked at
 one by one."""
 
@@ -98,7 +98,7 @@ class Search:
         First what another guess of the number of rows would have meant, so that nobody pays for two; then the newest.
         """
         newest = list(islice(self.holders.newest_first(), _OFFERS_MAX))
-        others = catalogue.iterate_newest(self.connection, self.dataset, self.collection, newest)
+        others = catalogue.list_newest(self.connection, self.dataset, self.collection, newest)
         siblings = self._list_siblings()
         offers: list[Offer] = []
         for listed in chain(siblings, (other for other in others if other not in siblings)):

@@ -83,7 +83,7 @@ class Outline:
     Every answer to one request states the same, but for its id and its moment: an outline is rendered once.
     """
 
-    identity: str
+    dataset: str
     request: str
     columns: str
     noise: str
@@ -93,7 +93,7 @@ class Outline:
     def of(cls, prepared: Prepared, noise: Mapping[str, Any], cost: Mapping[str, Any]) -> "Outline":
         """Render what answers to a request state, with their noise and their cost."""
         return cls(
-            identity=_members({"dataset": prepared.dataset.name, "kind": "gram"}),
+            dataset=prepared.dataset.name,
             request=_members({"request": prepared.canonical}),
             columns=_members(_describe_columns(prepared)),
             noise=_members({"noise": noise}),
@@ -104,14 +104,17 @@ class Outline:
         """Return an answer as the text that is stored and sent, its receipt aside."""
         values = _members({"statistics": statistics})
         rest = [_members(more)] if more else []
-        return _join(self._begin(release_id, moment), self.request, self.columns, values, self.noise, self.cost, *rest)
+        opening = render_opening(release_id, self.dataset, moment)
+        return _join(opening, self.request, self.columns, values, self.noise, self.cost, *rest)
 
     def summary(self, release_id: str, moment: str) -> str:
         """Return what a list of releases shows of an answer."""
-        return _join(self._begin(release_id, moment), self.request, self.cost)
+        return _join(render_opening(release_id, self.dataset, moment), self.request, self.cost)
 
-    def _begin(self, release_id: str, moment: str) -> str:
-        return f'"id":"{release_id}",{self.identity},"created_at":"{moment}"'
+
+def render_opening(release_id: str, dataset: str, moment: str) -> str:
+    """Return the members with which an answer begins: nothing in them needs an escape."""
+    return f'"id":"{release_id}","dataset":"{dataset}","kind":"gram","created_at":"{moment}"'
 
 
 def _members(content: Mapping[str, Any]) -> str:

@@ -56,7 +56,8 @@ _KEY_PARAMETER["parameters"].append(_CHECKPOINT)
 class _Asked:
     """What a caller asks of a dataset, as it was sent: what it means follows from that and the declarations alone.
 
-    Nobody is told by how long it takes what others have asked: it is one caller's own.
+    It is one caller's own: how long a call takes does not tell him what others sent. (What a plan follows from, public
+    numbers alone, is remembered for all: `planning`.)
     """
 
     registration: Registration

@@ -23,7 +23,7 @@ from curator_service.releases import catalogue, repository
 from curator_service.releases.backing import is_stated
 from curator_service.releases.library import Search, answers, offers_as_json
 from curator_service.releases.listings import collection_of
-from curator_service.releases.preparation import Prepared, prepare
+from curator_service.releases.preparation import Prepared
 from curator_service.releases.purchases import (
     ATTEMPTS,
     AnswerKind,
@@ -40,7 +40,6 @@ from curator_service.releases.purchases import (
 from curator_service.releases.refusal import budget_exceeded
 from curator_service.releases.rendering import describe
 from curator_service.releases.repository import StoredRelease
-from curator_service.releases.schemas import ReleaseRequest
 from curator_service.releases.till import Till
 
 PAGE_BYTES_MAX = 2**20
@@ -76,10 +75,6 @@ class ReleaseService:
         self.till = till
         self.synchronous_s = synchronous_s
         self.now = now
-
-    def prepare(self, dataset: Dataset, request: ReleaseRequest) -> Prepared:
-        """Check and plan a request; see `preparation.prepare`."""
-        return prepare(dataset, request)
 
     def quote(self, prepared: Prepared, analyst: Principal) -> dict[str, Any]:
         """Return the price and the noise of a request, and what is stored already. Free; reads no rows."""

@@ -46,6 +46,7 @@ from curator_service.privacy.accountant import Price
 from curator_service.problems import Problem
 from curator_service.releases import jobs
 from curator_service.releases import repository as release_repository
+from curator_service.releases.preparation import prepare
 from curator_service.releases.schemas import ReleaseRequest, StudyRequest
 
 STEP = 10**12 // 2048
@@ -264,7 +265,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return {name: p.plan.cost for name, p in prepared.items()}, sources, noise
 
     def prepare(self, worker: Curator, name: str, **more: Any) -> Any:
-        return worker.releases.prepare(self.dataset, ReleaseRequest.model_validate({**REQUESTS[name], **more}))
+        return prepare(self.dataset, ReleaseRequest.model_validate({**REQUESTS[name], **more}))
 
     def now(self) -> datetime:
         return self.world.clock.moment

@@ -15,6 +15,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.identity.repository import Principal
 from curator_service.privacy.accountant import Price
 from curator_service.problems import RequestInvalid
+from curator_service.releases.preparation import prepare
 from curator_service.releases.purchases import AnswerKind
 from curator_service.releases.schemas import ReleaseRequest
 
@@ -111,7 +112,7 @@ def vary(source: random.Random, dataset: Dataset, stored: dict[str, Any]) -> dic
 
 def read(world: World, dataset: Dataset, analyst: Principal, asked: dict[str, Any], key: str) -> tuple[Any, Any, Any]:
     """Ask the service; return where the answer is from, the answer, and the plan."""
-    prepared = world.curator.releases.prepare(dataset, ReleaseRequest.model_validate(asked))
+    prepared = prepare(dataset, ReleaseRequest.model_validate(asked))
     release, kind = world.curator.releases.release(prepared, analyst, key)
 
     return kind, json.loads(release.answer), prepared

@@ -19,6 +19,7 @@ from curator_service.ledger.guard import LedgerUnverified
 from curator_service.ledger.repository import Head
 from curator_service.ledger.service import BudgetExceeded
 from curator_service.privacy.accountant import Price
+from curator_service.releases.preparation import prepare
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.releases.service import AnswerKind
 
@@ -40,7 +41,7 @@ def compete(world: World, rows: str) -> list[str]:
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
     analyst = next(p for p in world.curator.identity.list_principals() if p.role is Role.ANALYST)
     request = ReleaseRequest.model_validate(body(price={"rho": 0.05}, rows={"map": rows}, fresh=True))
-    prepared = world.curator.releases.prepare(dataset, request)
+    prepared = prepare(dataset, request)
 
     def buy(key: str) -> str:
         try:

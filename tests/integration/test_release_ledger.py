@@ -12,6 +12,7 @@ from curator_service.db import Statement
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.releases import catalogue, repository
+from curator_service.releases.preparation import prepare
 from curator_service.releases.schemas import ReleaseRequest
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -298,7 +299,7 @@ def test_a_refused_request_does_not_hide_an_answer_that_was_stored_meanwhile(
     find_exact, state = catalogue.find_exact, {"armed": True}
     dataset = world.curator.datasets.list_all()[0]
     ben = next(p for p in world.curator.identity.list_principals() if p.role is Role.ANALYST and p.name == "ben")
-    prepared = world.curator.releases.prepare(dataset, request)
+    prepared = prepare(dataset, request)
 
     def bought_just_after(*arguments: object, **options: object) -> object:
         found = find_exact(*arguments, **options)  # type: ignore[arg-type]

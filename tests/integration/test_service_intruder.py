@@ -35,8 +35,8 @@ from curator_service.ledger.entries import GENESIS, canonical, entry_hash
 from curator_service.ledger.recovery import reconcile
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import catalogue
 from curator_service.releases import repository as releases
+from curator_service.releases.listings import collection_of, listing_of_answer
 from curator_service.settings import Settings
 
 pytestmark = pytest.mark.postgres
@@ -173,10 +173,15 @@ def test_a_dataset_that_changes_for_a_moment_serves_nobody_elses_answer(town: Wo
         release = releases.find_release(connection, bought["id"])
     assert dataset is not None
     assert release is not None
-    listed = catalogue.catalogue_values(dataset, "ada", release)
+    collection, listing = collection_of(dataset, "ada"), listing_of_answer(dataset, release.answer)
+    listed = {
+        "collection": collection,
+        "shelf": listing.shelf(collection),
+        "members": listing.members(collection),
+    }
     # As the owner: the service itself can neither change a listing nor add a second one.
     off, on = (f"ALTER TABLE release_listings {act} TRIGGER USER" for act in ("DISABLE", "ENABLE"))
-    places = ", ".join(f"{name} = '{listed[name]}'" for name in ("collection", "shelf", "members"))
+    places = ", ".join(f"{name} = '{value}'" for name, value in listed.items())
     town.sql(off, f"UPDATE release_listings SET {places} WHERE release_id = '{release.id}'", on)
     problem(town.api("ben").post(at, json=box(), key="his"), "ledger-unverified", 503)
     assert is_detected(town)

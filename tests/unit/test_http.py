@@ -58,3 +58,22 @@ def test_a_request_has_one_host_and_may_lack_it_in_http_1_0_alone() -> None:
     for version in ("1.0", "1.1"):
         assert status_of([b"x"], version) == 200
         assert status_of([b"x", b"x"], version) == status_of([b"x", b"y"], version) == 400
+
+
+def test_a_route_may_say_how_long_an_answer_is_kept_and_change_no_other_header() -> None:
+    sent: list[Any] = []
+
+    async def careless(scope: Any, receive: Any, send: Any) -> None:
+        own = [(b"cache-control", b"private, no-cache"), (b"x-frame-options", b"ALLOWALL"), (b"etag", b'"e"')]
+        await send({"type": "http.response.start", "status": 200, "headers": own})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "http_version": "1.1", "method": "GET", "path": "/", "headers": [(b"host", b"x")]}
+    asyncio.run(RequestGuard(careless, body_bytes_max=100)(scope, send, send))
+    headers = sent[0]["headers"]
+    assert dict(headers)[b"cache-control"] == b"private, no-cache"
+    assert dict(headers)[b"x-frame-options"] == b"DENY"
+    assert dict(headers)[b"etag"] == b'"e"'
+    assert len(dict(headers)) == len(headers)
