@@ -45,7 +45,7 @@ def meet_before(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
     def late(self: LikenessService, *arguments: Any) -> Any:
         with suppress(threading.BrokenBarrierError):
-            meeting.wait(scaled(3.0))
+            meeting.wait(scaled(1.0))
         return step(self, *arguments)
 
     monkeypatch.setattr(LikenessService, name, late)
