@@ -1,0 +1,35 @@
+"""Nothing that was sold changes by accident: requests, digests, entries, receipts and answers, byte by byte."""
+
+import json
+from typing import Any
+
+import pytest
+from scenario import GOLDEN, run
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return run(tmp_path_factory.mktemp("golden") / "world")
+
+
+@pytest.fixture(scope="module")
+def golden() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    return content
+
+
+def test_everybody_is_told_what_they_were_told(found: dict[str, Any], golden: dict[str, Any]) -> None:
+    assert found["told"].keys() == golden["told"].keys()
+    for name, told in golden["told"].items():
+        assert found["told"][name] == told, name
+
+
+def test_ledgers_are_written_as_they_were(found: dict[str, Any], golden: dict[str, Any]) -> None:
+    for population, entries in golden["entries"].items():
+        assert found["entries"][population] == entries, population
+
+
+def test_the_life_shows_every_way_to_an_answer(golden: dict[str, Any]) -> None:
+    told = golden["told"].values()
+    assert {step["headers"].get("curator-answer") for step in told} >= {"new", "stored", "derived"}
+    assert {step["status"] for step in told} >= {200, 201, 202, 404, 409, 422}
