@@ -15,10 +15,11 @@ PAGE = "docs/audit.md"
 AUDITED = (
     "audit",
     "curator_service/datasets/storage.py",
-    "curator_service/ledger/book.py",
+    "curator_service/ledger/accounts/unit_of_work.py",
     "curator_service/ledger/repository.py",
-    "curator_service/ledger/reservations.py",
+    "curator_service/ledger/accounts/reservations.py",
     "curator_service/ledger/service.py",
+    "curator_service/kinds",
     "curator_service/privacy",
     "curator_service/releases",
 )

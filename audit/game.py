@@ -22,16 +22,16 @@ import numpy as np
 from audit import evidence
 from audit.evidence import Floats, Law
 from audit.neighbours import Cell, exact_answer, statistics_of
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
-from curator_service.ledger.guard import LedgerUnverified
 from curator_service.ledger.service import BudgetExceeded
+from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases.pace import Pace
 from curator_service.releases.preparation import prepare
+from curator_service.releases.response_time import Pace
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.settings import Settings
 

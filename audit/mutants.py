@@ -5,7 +5,7 @@ Texts are replaced exactly once; a text that is not found means that this list i
 
 from dataclasses import dataclass
 
-_PRIVACY = "curator_service/privacy/"
+_PRODUCT = "curator_service/"
 _TESTS = "tests/unit/privacy/test_privacy_"
 ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, STATISTICS = (
     f"{_TESTS}{name}.py"
@@ -55,8 +55,7 @@ class Mutant:
 def _mutant(
     name: str, file: str, *replacements: tuple[str, str], cells: tuple[str, ...] = (), tests: tuple[str, ...] = ()
 ) -> Mutant:
-    path = file if "/" in file else f"{_PRIVACY}{file}"
-    return Mutant(name, path, replacements, cells, tests)
+    return Mutant(name, f"{_PRODUCT}{file}", replacements, cells, tests)
 
 
 _DRAWS = "    return np.array(noise.sample(distribution, _scales(plan)), dtype=np.int64)\n"
@@ -76,21 +75,21 @@ MUTANTS = (
     # --- Noise
     _mutant(
         "half of the noise",
-        "mechanisms.py",
+        "privacy/mechanism.py",
         ("(sums + draws).tolist()", "(sums + draws // 2).tolist()"),
         cells=(_GAUSSIAN_BOX, _LAPLACE_BOX),
         tests=(MECHANISMS,),
     ),
     _mutant(
         "noise narrower by √2, Laplace",
-        "mechanisms.py",
+        "privacy/mechanism.py",
         ("(sums + draws).tolist()", "(sums + draws // 7 * 5).tolist()"),
         cells=("laplace lambda_min, replace_one",),
         tests=(MECHANISMS,),
     ),
     _mutant(
         "entries off the diagonal drawn twice, the mean added",
-        "mechanisms.py",
+        "privacy/mechanism.py",
         (
             _DRAWS,
             _FLAT
@@ -105,14 +104,14 @@ MUTANTS = (
     ),
     _mutant(
         "one draw for every entry",
-        "mechanisms.py",
+        "privacy/mechanism.py",
         (_DRAWS, _FLAT + "    return np.repeat(noise.sample(distribution, flat[:1]), len(flat))\n"),
         cells=(_GAUSSIAN_BOX,),
         tests=(MECHANISMS,),
     ),
     _mutant(
         "the same draws for every release",
-        "mechanisms.py",
+        "privacy/mechanism.py",
         (
             _DRAWS,
             _FLAT + "    return np.array(_KEPT.setdefault((distribution, *flat), noise.sample(distribution, flat)))\n",
@@ -123,7 +122,7 @@ MUTANTS = (
     ),
     _mutant(
         "a generator with a seed",
-        "samplers.py",
+        "privacy/samplers.py",
         (_WORDS, "    return _GENERATOR.integers(0, 2**64, count, dtype=np.uint64)\n"),
         ("\n\ndef _random_words(", "\n\n_GENERATOR = np.random.default_rng(7)\n\n\ndef _random_words("),
         cells=(SHARING,),
@@ -131,7 +130,7 @@ MUTANTS = (
     ),
     _mutant(
         "a generator that a fork inherits",
-        "samplers.py",
+        "privacy/samplers.py",
         (_WORDS, "    return _GENERATOR.integers(0, 2**64, count, dtype=np.uint64)\n"),
         ("\n\ndef _random_words(", "\n\n_GENERATOR = np.random.default_rng()\n\n\ndef _random_words("),
         cells=(SHARING,),
@@ -139,16 +138,16 @@ MUTANTS = (
     ),
     _mutant(
         "minus zero kept",
-        "samplers.py",
+        "privacy/samplers.py",
         ("kept & ~((value == 0) & negative)", "kept"),
         tests=(SAMPLERS, "tests/statistical/test_noise_law.py"),
     ),
     # --- Lattice and row maps
-    _mutant("no clip at ingest", "lattice.py", _CLIP_STORED, tests=(LATTICE,)),
-    _mutant("no clip on the request's lattice", "lattice.py", _CLIP_REQUEST, tests=(LATTICE,)),
+    _mutant("no clip at ingest", "privacy/lattice.py", _CLIP_STORED, tests=(LATTICE,)),
+    _mutant("no clip on the request's lattice", "privacy/lattice.py", _CLIP_REQUEST, tests=(LATTICE,)),
     _mutant(
         "no clip at all",
-        "lattice.py",
+        "privacy/lattice.py",
         _CLIP_STORED,
         _CLIP_REQUEST,
         cells=("gaussian box, values beyond bounds, add_remove",),
@@ -156,15 +155,15 @@ MUTANTS = (
     ),
     _mutant(
         "a shrunk row rounded to nearest, not towards zero",
-        "rows.py",
+        "privacy/row_maps/integers.py",
         ("    return np.trunc(scaled, out=scaled)\n", "    return np.rint(scaled, out=scaled)\n"),
         tests=(ROWS,),
     ),
     _mutant(
         "no ball",
-        "rows.py",
+        "privacy/row_maps/ball.py",
         (
-            "        return _scale(rows, np.where(long, radius, 1), np.where(long, _isqrt(squared) + 1, 1))\n",
+            "        return scale(rows, np.where(long, radius, 1), np.where(long, isqrt(squared) + 1, 1))\n",
             "        return rows\n",
         ),
         cells=("gaussian ball, long rows, add_remove",),
@@ -172,7 +171,7 @@ MUTANTS = (
     ),
     _mutant(
         "no unit map",
-        "rows.py",
+        "privacy/row_maps/unit.py",
         (
             "        mapped = _divide_by_norm(rows, design)\n        targets = slice(",
             "        mapped = rows.copy()\n        targets = slice(",
@@ -182,14 +181,14 @@ MUTANTS = (
     ),
     _mutant(
         "no clip of a divided target",
-        "rows.py",
+        "privacy/row_maps/unit.py",
         ("        np.clip(targets, -UNIT, UNIT, out=targets)\n", ""),
         cells=("gaussian unit_xy, add_remove",),
         tests=(ROWS,),
     ),
     _mutant(
         "the constant left out of the unit map's bound",
-        "rows.py",
+        "privacy/row_maps/unit.py",
         ("        return (1 + design.has_constant) * UNIT**2\n", "        return UNIT**2\n"),
         cells=("gaussian unit, add_remove",),
         tests=(ROWS,),
@@ -197,14 +196,14 @@ MUTANTS = (
     # --- Sensitivity
     _mutant(
         "XᵀX in a ball: added instead of replaced",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         ("norm_squared**2 * (2 if adjacency is _REPLACE else 1)", "norm_squared**2"),
         cells=("gaussian ball, replace_one",),
         tests=(SENSITIVITY,),
     ),
     _mutant(
         "XᵀX in the box: added instead of replaced",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         (
             "    if adjacency is _REPLACE:\n"
             "        return Fraction(UNIT**4 * (group_count**2 + wide_group_count))\n"
@@ -216,42 +215,42 @@ MUTANTS = (
     ),
     _mutant(
         "Xᵀy: added instead of replaced",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         ("norm_squared * UNIT**2 * (4 if adjacency is _REPLACE else 1)", "norm_squared * UNIT**2"),
         cells=("gaussian box, replace_one",),
         tests=(SENSITIVITY,),
     ),
     _mutant(
         "Xᵀy in L1: added instead of replaced",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         ("    return added * 2 if adjacency is _REPLACE else added\n", "    return added\n"),
         cells=("laplace box, replace_one",),
         tests=(SENSITIVITY,),
     ),
     _mutant(
         "groups counted by kind, not by column",
-        "design.py",
+        "privacy/design.py",
         ("len({term.group for term in self.terms})", "len({term.group[0] for term in self.terms})"),
         cells=(_GAUSSIAN_BOX,),
         tests=(DESIGN, SENSITIVITY),
     ),
     _mutant(
         "wide groups forgotten",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         ("Fraction(UNIT**4 * (group_count**2 + wide_group_count))", "Fraction(UNIT**4 * group_count**2)"),
         cells=("gaussian box, two categories, replace_one",),
         tests=(SENSITIVITY,),
     ),
     _mutant(
         "wide groups forgotten in L1",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         (" + 2 * wide * single + wide**2 + wide)", " + wide * single + (wide**2 + wide) // 2)"),
         cells=("laplace box, two categories, replace_one",),
         tests=(SENSITIVITY,),
     ),
     _mutant(
         "Laplace noise for the L2 sensitivity",
-        "planning.py",
+        "kinds/gram/plan.py",
         (
             "bound = sensitivity.xtx_box_l1(groups, wide, self.adjacency)",
             "bound = Fraction(sensitivity.root_up(sensitivity.xtx_box_l2_squared(groups, wide, self.adjacency)))",
@@ -261,27 +260,27 @@ MUTANTS = (
     ),
     _mutant(
         "the float error of λ_min forgotten",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         ("rows_per_person * norm_squared + 3 * tolerance", "rows_per_person * norm_squared"),
         tests=(STATISTICS, SENSITIVITY),
     ),
     _mutant(
         "rows per person ignored, Gaussian",
-        "planning.py",
+        "kinds/gram/plan.py",
         ("        return squared * self.rows_per_person**2\n", "        return squared\n"),
         cells=("gaussian box, persons of two rows, add_remove",),
         tests=(PLANNING,),
     ),
     _mutant(
         "rows per person ignored, Laplace",
-        "planning.py",
+        "kinds/gram/plan.py",
         ("        return bound * self.rows_per_person\n", "        return bound\n"),
         cells=("laplace box, persons of two rows, add_remove",),
         tests=(PLANNING,),
     ),
     _mutant(
         "rows beyond a person's share counted",
-        "curator_service/datasets/storage.py",
+        "datasets/storage.py",
         ("        rows *= (stored[_MARK] == 1)[:, None]", "        pass"),
         cells=("gaussian ball, persons of two rows, replace_one",),
         tests=("tests/unit/datasets/test_dataset_ingest.py",),
@@ -289,13 +288,13 @@ MUTANTS = (
     # --- Cost and charge
     _mutant(
         "two float tolerances in the bound of λ_min, in place of three",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         ("norm_squared + 3 * tolerance)", "norm_squared + 2 * tolerance)"),
         tests=(STATISTICS,),
     ),
     _mutant(
         "the number of rows in place of their capacity in the tolerance of λ_min",
-        "curator_service/releases/preparation.py",
+        "releases/preparation.py",
         (
             "        row_capacity=dataset.manifest.row_capacity,\n        price=price,",
             "        row_capacity=dataset.row_count,\n        price=price,",
@@ -304,27 +303,27 @@ MUTANTS = (
     ),
     _mutant(
         "the joint bound where rows are added",
-        "planning.py",
+        "kinds/gram/plan.py",
         ("self.adjacency is not Adjacency.REPLACE_ONE or Statistic.XTX", "Statistic.XTX"),
         cells=(_GAUSSIAN_BOX,),
         tests=(PLANNING, SENSITIVITY),
     ),
     _mutant(
         "the joint bound without yᵀy",
-        "sensitivity.py",
+        "kinds/gram/sensitivity.py",
         ("max(yty, xty / 4 + curvature * xty**2 / (16 * xtx))", "xty / 4 + curvature * xty**2 / (16 * xtx)"),
         cells=("gaussian box, omitted row, replace_one",),
         tests=(SENSITIVITY,),
     ),
     _mutant(
         "a variance of σ² in place of σ² − 9",
-        "accountant.py",
+        "privacy/accountant.py",
         ("VARIANCE_LOSS = 9\n", "VARIANCE_LOSS = 0\n"),
         tests=(ACCOUNTANT, PLANNING),
     ),
     _mutant(
         "half of the cost",
-        "accountant.py",
+        "privacy/accountant.py",
         (
             "units_up(total + sum(gaussian.values(), Fraction(0)))",
             "units_up(total + sum(gaussian.values(), Fraction(0))) // 2",
@@ -334,21 +333,21 @@ MUTANTS = (
     ),
     _mutant(
         "targets after the first for free",
-        "parts.py",
+        "privacy/parts.py",
         ("self.copies * self.sensitivity_squared / variance", "self.sensitivity_squared / variance"),
         cells=("gaussian box, two targets, add_remove",),
         tests=(ACCOUNTANT, PLANNING),
     ),
     _mutant(
         "half of the cost booked",
-        "curator_service/ledger/book.py",
+        "ledger/accounts/unit_of_work.py",
         ("payer.shares, posted=cost, pending=0)", "payer.shares, posted=cost // 2, pending=0)"),
         cells=(_GAUSSIAN_BOX,),
         tests=(LEDGER,),
     ),
     _mutant(
         "nothing booked",
-        "curator_service/ledger/repository.py",
+        "ledger/repository.py",
         (
             "posted_units=PopulationRow.posted_units + _POSTED,\n        pending",
             "posted_units=PopulationRow.posted_units,\n        pending",
@@ -358,7 +357,7 @@ MUTANTS = (
     ),
     _mutant(
         "booked after the answer is durable",
-        "curator_service/releases/till.py",
+        "releases/publisher.py",
         (
             "            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)\n",
             "            head = ledger.next(prepared.dataset.population)\n",

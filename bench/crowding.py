@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.serving import ROOT, Server, get, open_population, post_release, serve
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
 
 PATIENCE_S = 20.0

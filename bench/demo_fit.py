@@ -13,7 +13,7 @@ from pathlib import Path
 
 from analyst_client import AdaSSP, CuratorClient
 from bench.serving import open_population, serve
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
 from examples.flchain.cohort import (
     BOUNDS,

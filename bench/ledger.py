@@ -28,11 +28,11 @@ from fastapi import FastAPI, Response
 from sqlalchemy import text
 
 from bench.serving import EMPTY_PATH, Server, create_bench_app, get, open_population, post_release, serve
-from curator_service.curator import Curator
-from curator_service.db import Database
+from curator_service.container import Curator
+from curator_service.kit.db import Database
 from curator_service.ledger import repository
-from curator_service.ledger.chain import AccountState, Share, verify_chain
-from curator_service.ledger.entries import GENESIS, StoredEntry, canonical, entry_hash
+from curator_service.ledger.chain.entries import GENESIS, StoredEntry, canonical, entry_hash
+from curator_service.ledger.chain.verification import AccountState, Share, verify_chain
 from curator_service.privacy.accountant import Price
 from curator_service.releases.preparation import prepare
 
@@ -251,8 +251,8 @@ def measure_verification(count: int) -> None:
 
 def measure_signatures(folder: Path) -> None:
     """Print how fast signatures are made and checked."""
-    from curator_service.curator import make_curator  # noqa: PLC0415
-    from curator_service.ledger.entries import Checkpoint  # noqa: PLC0415
+    from curator_service.container import make_curator  # noqa: PLC0415
+    from curator_service.ledger.chain.entries import Checkpoint  # noqa: PLC0415
     from curator_service.settings import Settings  # noqa: PLC0415
 
     curator = make_curator(Settings(data_dir=folder / "data"))
@@ -306,8 +306,8 @@ def measure_command(count: int, rounds: int) -> None:
 
     Processor time, and what does not grow with the ledger aside: the start of Python, and the dataset's rows.
     """
-    from curator_service.curator import make_curator  # noqa: PLC0415
-    from curator_service.releases import backing  # noqa: PLC0415
+    from curator_service.container import make_curator  # noqa: PLC0415
+    from curator_service.releases import audit as backing  # noqa: PLC0415
     from curator_service.settings import Settings  # noqa: PLC0415
 
     for own_prices in (False, True):

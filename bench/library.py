@@ -30,13 +30,13 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from bench.serving import Server, post_release, serve
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.repository import Principal
+from curator_service.kinds.gram.listing import SUMMARY, Listing, about_answer
 from curator_service.ledger.models import LedgerEntryRow
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases.listings import SUMMARY, Listing, about_answer
 from curator_service.releases.models import CHUNK, ColumnHoldersRow, ListingRow, ReleaseRow
 from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.schemas import ReleaseRequest

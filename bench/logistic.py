@@ -29,7 +29,7 @@ from analyst_client.columns import terms_of
 from analyst_client.design import design_matrix
 from bench.serving import Server, open_population, serve
 from bench.uci import outward
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
 from examples.flchain.cohort import HERE
 

@@ -11,14 +11,14 @@ releases add up by basic composition. Of one statistic alone Wang's formula draw
 import math
 from fractions import Fraction
 
+from curator_service.kinds.gram.plan import plan_gram
 from curator_service.privacy.accountant import GDP, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, sigma_of_formula
 from curator_service.privacy.conversions import UNITS_PER_ONE, exact, root_down, round_down
 from curator_service.privacy.design import Column, ColumnType, make_design
 from curator_service.privacy.parts import GaussianPart, Statistic
-from curator_service.privacy.planning import plan_gram
-from curator_service.privacy.rows import Box
+from curator_service.privacy.row_maps import Box
 
 EPSILON, DELTA = 1.0, 1e-6
 RELEASES = (10, 100, 1000)

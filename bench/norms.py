@@ -26,12 +26,13 @@ import numpy.typing as npt
 from analyst_client import AdaSSP, Noise, Release
 from analyst_client.inference.noise import NoiseLaw
 from bench.simulation import DELTA, ROW_CAPACITY, ROW_MAPS, STATISTICS
+from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
+from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.privacy.accountant import GDP, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
-from curator_service.privacy.planning import default_shares, plan_gram
-from curator_service.releases.defaults import choose_row_map, default_row_maps
-from curator_service.releases.preparation import make_row_map, stated_noise
+from curator_service.privacy.row_maps import make_row_map
+from curator_service.releases.preparation import stated_noise
 
 Floats = npt.NDArray[np.float64]
 NAMES = (*ROW_MAPS, "chosen")

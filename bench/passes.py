@@ -19,13 +19,13 @@ from threadpoolctl import threadpool_limits
 from curator_service.datasets import storage
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
 from curator_service.datasets.storage import Storage
+from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import ColumnType, Design, make_design
 from curator_service.privacy.parts import Statistic
-from curator_service.privacy.planning import default_shares, plan_gram
-from curator_service.privacy.rows import Ball
-from curator_service.releases.pace import public_duration_s
+from curator_service.privacy.row_maps import Ball
+from curator_service.releases.response_time import public_duration_s
 
 FULL = (0.05, 0.5, 0.95)
 FEATURES = 9

@@ -25,7 +25,7 @@ from analyst_client import AdaSSP, CuratorClient, EmpiricalBayes, Release, Reque
 from analyst_client.estimators.base import LinearFit
 from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load, outward, r_squared
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 

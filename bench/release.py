@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.serving import DURABLE_PATH, EMPTY_PATH, ROOT, Server, get, open_population, post, post_release, serve
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
 
 REQUEST: dict[str, object] = {

@@ -19,7 +19,7 @@ from pathlib import Path
 from fastapi import FastAPI, Response
 
 from curator_service.app import create_app
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -28,7 +28,7 @@ from curator_service.settings import Settings
 ROOT = Path(__file__).resolve().parents[1]
 EMPTY_PATH, DURABLE_PATH = "/bench/empty", "/bench/durable"
 NONE: Mapping[str, str] = {}
-GUARDED = "curator_service.connections:GuardedProtocol"
+GUARDED = "curator_service.api.connections:GuardedProtocol"
 
 
 def create_bench_app() -> FastAPI:

@@ -9,18 +9,19 @@ import numpy.typing as npt
 
 from analyst_client import Column as Declared
 from analyst_client import Noise, Release
+from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
+from curator_service.kinds.gram.kernel import compute_gram, split_gram
+from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.privacy.accountant import GDP, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, code_rows, make_design
 from curator_service.privacy.lattice import to_stored
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, draw_noise, perturb
+from curator_service.privacy.mechanism import STEP_DENOMINATOR, draw_noise, perturb
 from curator_service.privacy.parts import Statistic
-from curator_service.privacy.planning import default_shares, plan_gram
+from curator_service.privacy.row_maps import make_row_map
 from curator_service.privacy.samplers import SystemNoise
-from curator_service.privacy.statistics import compute_gram, split_gram
-from curator_service.releases.defaults import choose_row_map, default_row_maps
-from curator_service.releases.preparation import make_row_map, stated_noise
+from curator_service.releases.preparation import stated_noise
 
 DELTA = 1e-6
 ROW_CAPACITY = 10**8

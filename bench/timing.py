@@ -27,11 +27,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bench.serving import open_population
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.datasets.storage import _batch_rows
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.mechanisms import draw_noise, perturb
+from curator_service.privacy.mechanism import draw_noise, perturb
 from curator_service.privacy.samplers import SystemNoise
 from curator_service.releases import preparation
 from curator_service.releases.preparation import Prepared

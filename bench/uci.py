@@ -22,7 +22,7 @@ from analyst_client import SSP, AdaSSP, CuratorClient
 from analyst_client.estimators.base import LinearFit
 from analyst_client.release import Release
 from bench.serving import open_population, serve
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
 
 EPSILONS = (0.3, 1.0, 3.0)

@@ -30,8 +30,8 @@ from analyst_client import OLS, EstimationError, Release
 from analyst_client.inference.pooling import pool
 from bench.norms import BOUNDS, scaled
 from bench.simulation import ROW_MAPS, Hospital
+from curator_service.kinds.gram.defaults import default_row_maps
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.releases.defaults import default_row_maps
 from examples.flchain.cohort import FEATURES, TARGET, clip, design_matrix, load_split
 
 Floats = npt.NDArray[np.float64]

@@ -14,16 +14,16 @@ from starlette.exceptions import HTTPException
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
-from curator_service.clock import Clock, utc_now
-from curator_service.curator import THREADS, make_curator
+from curator_service.api.http import RequestGuard, handle_http_exception, handle_problem, json_response
+from curator_service.api.readiness import Readiness
+from curator_service.container import THREADS, make_curator
 from curator_service.datasets import routes as dataset_routes
-from curator_service.http import RequestGuard, handle_http_exception, handle_problem, json_response
+from curator_service.kit.clock import Clock, utc_now
+from curator_service.kit.problems import PROBLEM_SCHEMA, Problem
 from curator_service.ledger import routes as ledger_routes
 from curator_service.ledger.schemas import LimitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
-from curator_service.problems import PROBLEM_SCHEMA, Problem
-from curator_service.readiness import Readiness
 from curator_service.releases import routes as release_routes
 from curator_service.releases.schemas import ReleaseRequest, StudyRequest
 from curator_service.settings import Settings

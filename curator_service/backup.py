@@ -18,10 +18,10 @@ from typing import Any, BinaryIO
 
 from sqlalchemy import ColumnElement, MetaData, Table, func, insert, select, update
 
-from curator_service.clock import timestamp
-from curator_service.curator import Curator
-from curator_service.db import Connection, Statement
-from curator_service.files import is_named, lock, sync
+from curator_service.container import Curator
+from curator_service.kit.clock import timestamp
+from curator_service.kit.db import Connection, Statement
+from curator_service.kit.files import is_named, lock, sync
 
 FORMAT = 1
 _ABOUT = "backup.json"

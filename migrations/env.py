@@ -3,8 +3,8 @@
 from alembic import context
 
 from curator_service.datasets import models as _datasets  # noqa: F401 -- registers its tables
-from curator_service.db import Base
 from curator_service.identity import models as _identity  # noqa: F401
+from curator_service.kit.db import Base
 from curator_service.ledger import models as _ledger  # noqa: F401
 from curator_service.releases import models as _releases  # noqa: F401
 

@@ -25,13 +25,13 @@ from patience import scaled
 from sqlalchemy import make_url
 
 from curator_service.app import create_app
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.identity.policy import Role
 from curator_service.ledger.repository import Population, iterate_entries
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.backing import Backing
+from curator_service.releases.audit import Backing
 from curator_service.releases.routes import _prepare_again
 from curator_service.settings import Settings
 

@@ -17,19 +17,19 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, P
 from threadpoolctl import threadpool_limits
 
 from curator_service.backup import BackupError
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.storage import IngestError
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
-from curator_service.ledger.anchor import AnchorError
-from curator_service.ledger.recovery import ReconciliationError
+from curator_service.kit.problems import Problem
+from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.service import PopulationError
-from curator_service.ledger.signing import SigningError
+from curator_service.ledger.trust.anchor import AnchorError
+from curator_service.ledger.trust.recovery import ReconciliationError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
-from curator_service.problems import Problem
 from curator_service.settings import Settings
 
 out = Console()

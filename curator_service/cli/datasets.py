@@ -18,7 +18,7 @@ from curator_service.cli.common import (
     fail,
     open_curator,
 )
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople

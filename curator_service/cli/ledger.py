@@ -7,13 +7,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator, out
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_budget
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
-from curator_service.releases import backing
+from curator_service.releases import audit as backing
 
 populations = typer.Typer(no_args_is_help=True)
 app = typer.Typer(no_args_is_help=True)

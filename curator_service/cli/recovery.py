@@ -9,11 +9,11 @@ from rich.table import Table
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.cli.common import AsJson, actor, emit, fail, open_curator
-from curator_service.clock import timestamp, utc_now
-from curator_service.ledger.anchor import Anchor
-from curator_service.ledger.entries import SignedCheckpoint
-from curator_service.ledger.recovery import reconcile
+from curator_service.kit.clock import timestamp, utc_now
+from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.schemas import render_key
+from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.conversions import UNITS_PER_ONE
 
 keys = typer.Typer(no_args_is_help=True)

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from curator_service.cli.common import AsJson, check_machine, emit, err, fail, open_curator, read_settings
-from curator_service.db import SERVICE_GROUP
+from curator_service.kit.db import SERVICE_GROUP
 
 database = typer.Typer(no_args_is_help=True)
 
@@ -21,7 +21,7 @@ def serve(
     """Serve the HTTP interface. Put a TLS proxy in front: tokens travel in the header."""
     import uvicorn  # noqa: PLC0415 -- the other commands start faster without the server
 
-    from curator_service.connections import server_options  # noqa: PLC0415
+    from curator_service.api.connections import server_options  # noqa: PLC0415
 
     settings = read_settings()
     with open_curator() as curator:

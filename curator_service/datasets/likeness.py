@@ -17,8 +17,8 @@ from curator_service.datasets import repository
 from curator_service.datasets.repository import SealedSketch
 from curator_service.datasets.sketch import Sketch, Sketcher
 from curator_service.datasets.storage import Snapshot
-from curator_service.db import Connection
-from curator_service.ledger.signing import KeyRing, SigningError
+from curator_service.kit.db import Connection
+from curator_service.ledger.chain.signing import KeyRing, SigningError
 
 _NONCE_BYTES = 12
 

@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from curator_service.db import Base
+from curator_service.kit.db import Base
 
 
 class DatasetRow(Base):

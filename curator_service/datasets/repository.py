@@ -9,9 +9,9 @@ from sqlalchemy import bindparam, delete, exists, func, select, text
 
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.models import DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
-from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow
-from curator_service.ledger.book import Registration
+from curator_service.kit.db import Connection, InsertIfAbsent, Statement
+from curator_service.ledger.accounts.unit_of_work import Registration
 from curator_service.ledger.models import PopulationRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant
 from curator_service.privacy.adjacency import Adjacency

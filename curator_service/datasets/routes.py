@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter, Response
 
+from curator_service.api.endpoint import Visit, door
+from curator_service.api.http import json_response
 from curator_service.datasets.schemas import render_dataset
-from curator_service.doors import Visit, door
-from curator_service.http import json_response
 from curator_service.identity.policy import Action
-from curator_service.problems import PROBLEM_RESPONSES
+from curator_service.kit.problems import PROBLEM_RESPONSES
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEM_RESPONSES)
 

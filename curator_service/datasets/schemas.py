@@ -5,6 +5,7 @@ from typing import Any
 from curator_service.datasets.repository import Dataset
 from curator_service.privacy.accountant import PURE
 from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.row_maps import ROW_MAPS
 
 
 def render_dataset(dataset: Dataset, public_count: int | None) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def render_dataset(dataset: Dataset, public_count: int | None) -> dict[str, Any]
         "rows": public_count,
         "columns": [render_column(c.column) | {"description": c.description} for c in manifest.columns],
         "kinds": ["gram"],
-        "row_maps": ["box", "ball", "unit", "unit_xy"],
+        "row_maps": ROW_MAPS,
         "mechanisms": ["laplace"] if dataset.accountant is PURE else ["gaussian", "laplace"],
     }
 

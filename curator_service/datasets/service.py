@@ -10,28 +10,28 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from curator_service.clock import Clock, timestamp, utc_now
+from curator_service.approvals import repository as proposals
+from curator_service.approvals.repository import OPEN, ROWS, Proposal
 from curator_service.datasets import repository
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import About, Progress, RowsUnreadable, Snapshot, Storage
-from curator_service.db import DATABASE_ERRORS, Connection, Database
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
-from curator_service.ledger import proposals
-from curator_service.ledger.attestation import list_attested
-from curator_service.ledger.book import Ledger, Registration, list_registrations, new_id
-from curator_service.ledger.entries import Receipt
-from curator_service.ledger.proposals import OPEN, ROWS, Proposal
+from curator_service.kinds.gram.kernel import SufficientStatistics, split_gram
+from curator_service.kit.clock import Clock, timestamp, utc_now
+from curator_service.kit.db import DATABASE_ERRORS, Connection, Database
+from curator_service.kit.problems import Problem
+from curator_service.ledger.accounts.unit_of_work import Ledger, Registration, list_registrations, new_id
+from curator_service.ledger.chain.attestation import list_attested
+from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import find_population, iterate_kind, list_populations
 from curator_service.ledger.service import LedgerService
-from curator_service.ledger.signing import SigningError
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
-from curator_service.privacy.rows import RowMap
-from curator_service.privacy.statistics import SufficientStatistics, split_gram
-from curator_service.problems import Problem
+from curator_service.privacy.row_maps import RowMap
 
 log = logging.getLogger("curator_service")
 

@@ -35,11 +35,11 @@ from curator_service.datasets.sketch import (
     code_rows_stored,
     code_words,
 )
-from curator_service.files import open_regular, sync
+from curator_service.kinds.gram.kernel import compute_gram
+from curator_service.kit.files import open_regular, sync
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, cached_design, code_rows
 from curator_service.privacy.lattice import MISSING, IntArray, RowArray, StoredArray, to_stored
-from curator_service.privacy.rows import Box, RowMap
-from curator_service.privacy.statistics import compute_gram
+from curator_service.privacy.row_maps import RowMap
 
 _CHUNK_ROWS = 50_000
 _CHUNK_CHARACTERS = 2**25
@@ -336,7 +336,7 @@ class Storage:
 
 def needs_pass(design: Design, row_map: RowMap) -> bool:
     """Tell whether a request needs a pass over rows: from declarations, never from the data."""
-    return bool(design.omitting) or not isinstance(row_map, Box)
+    return bool(design.omitting) or row_map.weighs_terms
 
 
 def _stored_names(manifest: Manifest) -> list[str]:

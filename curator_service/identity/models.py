@@ -3,7 +3,7 @@
 from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from curator_service.db import Base
+from curator_service.kit.db import Base
 
 
 class PrincipalRow(Base):

@@ -5,9 +5,9 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from curator_service.db import Connection, InsertIfAbsent, Statement
 from curator_service.identity.models import GrantRow, PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
+from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import ClassVar
 
-from curator_service.clock import Clock, timestamp, utc_now
-from curator_service.db import Database
 from curator_service.identity import repository
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import Principal, TokenRecord
 from curator_service.identity.tokens import Token, make_token, parse_token
-from curator_service.names import NAME, NAME_RULE
-from curator_service.problems import Problem
+from curator_service.kit.clock import Clock, timestamp, utc_now
+from curator_service.kit.db import Database
+from curator_service.kit.names import NAME, NAME_RULE
+from curator_service.kit.problems import Problem
 
 
 class AuthenticationRequired(Problem):

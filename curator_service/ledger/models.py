@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from curator_service.db import Base
+from curator_service.kit.db import Base
 
 SEAL_ID = 1
 """The seal has one row."""

@@ -20,9 +20,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from curator_service.db import Connection, InsertIfAbsent, Statement
-from curator_service.ledger.chain import Share
-from curator_service.ledger.entries import StoredEntry
+from curator_service.kit.db import Connection, InsertIfAbsent, Statement
+from curator_service.ledger.chain.entries import StoredEntry
+from curator_service.ledger.chain.verification import Share
 from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency

@@ -2,13 +2,13 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.doors import Visit, door, page_parameters, request_body
-from curator_service.http import json_response
+from curator_service.api.endpoint import Visit, door, page_parameters, request_body
+from curator_service.api.http import json_response
 from curator_service.identity.policy import Action
+from curator_service.kit.names import NAME
+from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import LIMIT_EXAMPLE, LimitRequest, render_budget, render_key, render_proposal
-from curator_service.names import NAME
-from curator_service.problems import PROBLEM_RESPONSES, NotFound
 
 router = APIRouter(prefix="/v1", tags=["ledger"], responses=PROBLEM_RESPONSES)
 

@@ -3,17 +3,15 @@
 import math
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import BaseModel, Field, StringConstraints, field_validator, model_validator
 
-from curator_service.ledger.keys import PublicKey
-from curator_service.ledger.proposals import Proposal
+from curator_service.approvals.repository import Proposal
+from curator_service.kit.names import NAME_PATTERN
+from curator_service.kit.wire import STRICT, Positive
+from curator_service.ledger.chain.keys import PublicKey
 from curator_service.ledger.repository import Population
-from curator_service.names import NAME_PATTERN
 from curator_service.privacy.accountant import Amount, Price
 from curator_service.privacy.conversions import DELTA_MIN, EPSILON_MAX
-
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class PriceModel(BaseModel):

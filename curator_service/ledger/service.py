@@ -8,25 +8,26 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
-from curator_service.clock import Clock, timestamp, utc_now
-from curator_service.db import Connection, Database, DatabaseReplaced
-from curator_service.ledger import repository, reservations
-from curator_service.ledger.anchor import AnchorError
-from curator_service.ledger.book import Contradiction, Ledger, Payer, Refused
-from curator_service.ledger.chain import Verification, Watch
-from curator_service.ledger.entries import (
+from curator_service.kit.clock import Clock, timestamp, utc_now
+from curator_service.kit.db import Connection, Database, DatabaseReplaced
+from curator_service.kit.names import NAME, NAME_RULE
+from curator_service.kit.problems import NotFound, Problem, Unavailable
+from curator_service.ledger import repository
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.unit_of_work import Contradiction, Ledger, Payer, Refused
+from curator_service.ledger.chain.entries import (
     EPOCH_FIRST,
     GENESIS,
     Receipt,
     SignedCheckpoint,
 )
-from curator_service.ledger.guard import Guard, unverified, verify_population
+from curator_service.ledger.chain.verification import Verification, Watch
 from curator_service.ledger.repository import Population
-from curator_service.names import NAME, NAME_RULE
+from curator_service.ledger.trust.anchor import AnchorError
+from curator_service.ledger.trust.guard import Guard, unverified, verify_population
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import DELTA_MIN
-from curator_service.problems import NotFound, Problem, Unavailable
 
 log = logging.getLogger("curator_service")
 

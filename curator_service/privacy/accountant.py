@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from curator_service.kinds.gram.sensitivity import joint_cost
 from curator_service.privacy.conversions import (
     EPSILON_MAX,
     GDP_CURVE,
@@ -45,7 +46,6 @@ from curator_service.privacy.conversions import (
     units_up,
 )
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
-from curator_service.privacy.sensitivity import joint_cost
 
 VARIANCE_LOSS = 9
 """The discrete Gaussian of scale σ > 3 on an integer centre is, to within a factor e^±1e-70 per entry, a

@@ -7,14 +7,14 @@ anew. A library or a processor can break each of these silently.
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from curator_service.privacy.lattice import UNIT, to_request_lattice, to_stored
-from curator_service.privacy.samplers import Distribution, SystemNoise, propose
-from curator_service.privacy.statistics import (
+from curator_service.kinds.gram.kernel import (
     EXACT_BLOCK_ROWS,
     compute_gram,
     compute_lambda_min,
     lambda_min_float_error,
 )
+from curator_service.privacy.lattice import UNIT, to_request_lattice, to_stored
+from curator_service.privacy.samplers import Distribution, SystemNoise, propose
 
 _PERIOD = 64
 

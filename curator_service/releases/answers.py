@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from curator_service.releases.listings import noise_row
+from curator_service.kinds.gram.listing import noise_row
 
 _MEMBERS = ("id", "dataset", "kind", "created_at", "request", "features", "terms", "targets", "statistics", "noise")
 _LAST = ("cost", "derived_from")

@@ -14,15 +14,15 @@ from sqlalchemy import BigInteger, BindParameter, Double, bindparam, insert, sel
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.datasets.repository import Dataset
-from curator_service.db import Connection, Statement
-from curator_service.ledger.book import Contradiction
-from curator_service.releases.listings import (
+from curator_service.kinds.gram.listing import (
     NOISE_NAMES,
     Listing,
     collection_of,
     noise_row,
     statistic_of,
 )
+from curator_service.kit.db import Connection, Statement
+from curator_service.ledger.accounts.unit_of_work import Contradiction
 from curator_service.releases.models import CHUNK, AnswerSpaceRow, ColumnHoldersRow, ListingRow, ReleaseRow
 from curator_service.releases.repository import StoredRelease
 

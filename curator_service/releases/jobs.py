@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from curator_service.clock import Clock, timestamp
-from curator_service.db import DATABASE_ERRORS, Database
-from curator_service.ledger import reservations
-from curator_service.ledger.book import new_id
+from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.db import DATABASE_ERRORS, Database
+from curator_service.kit.limiter import ConcurrencyLimiter
+from curator_service.kit.logs import log_without_data
+from curator_service.kit.problems import Problem, Unavailable
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.unit_of_work import new_id
 from curator_service.ledger.service import LedgerService
-from curator_service.limiter import ConcurrencyLimiter
-from curator_service.logs import log_without_data
-from curator_service.problems import Problem, Unavailable
 from curator_service.releases.presence import Presence
 
 log = logging.getLogger("curator_service")

@@ -13,7 +13,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from curator_service.db import Base
+from curator_service.kit.db import Base
 
 CHUNK = 8192
 """Sequences of one row of `column_holders`, four to a digit; the migration has the same number."""

@@ -1,7 +1,6 @@
 """Check a request against public declarations, fill in its defaults, and plan it. Nothing here reads a row."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -9,18 +8,18 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
+from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
+from curator_service.kinds.gram.listing import Listing
+from curator_service.kinds.gram.plan import Bound, GramPlan, derive_bounds, plan_gram
+from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import Price, own_price
 from curator_service.privacy.calibration import Calibration, Mechanism, PlanError
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
-from curator_service.privacy.mechanisms import noise_sd, value_counts
+from curator_service.privacy.mechanism import noise_sd, value_counts
 from curator_service.privacy.parts import Part, Statistic
-from curator_service.privacy.planning import Bound, GramPlan, derive_bounds, plan_gram
-from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
-from curator_service.problems import RequestInvalid
-from curator_service.releases.defaults import choose_row_map, default_row_maps
-from curator_service.releases.listings import Listing
-from curator_service.releases.pace import public_duration_s
-from curator_service.releases.schemas import BallRows, ReleaseRequest, digest
+from curator_service.privacy.row_maps import BallRows, RowMap, make_row_map
+from curator_service.releases.response_time import public_duration_s
+from curator_service.releases.schemas import ReleaseRequest, digest
 
 TERMS_MAX = 1000
 PASS_WORK_MAX = 1_000_000_000_000
@@ -31,8 +30,6 @@ ENTRY_S = 4e-6
 """What an entry of an answer takes about, drawn, added and written, in seconds."""
 
 _ANSWER_BYTES, _ENTRY_BYTES = 4096, 25
-
-_UNSIZED: Mapping[str, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,11 +244,6 @@ def _rows(dataset: Dataset, request: ReleaseRequest, design: Design) -> dict[str
             "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
         )
     return {"map": "ball", "norm": request.rows.norm}
-
-
-def make_row_map(rows: Mapping[str, Any]) -> RowMap:
-    """Return the row map that a canonical request states."""
-    return Ball.of_norm(rows["norm"]) if rows["map"] == "ball" else _UNSIZED[rows["map"]]
 
 
 def stated_noise(parts: tuple[Part, ...]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from curator_service.files import is_named, lock
+from curator_service.kit.files import is_named, lock
 
 WORKER_ID = re.compile(r"wrk_[0-9a-f]+")
 _BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -1,12 +1,12 @@
 """What a refusal for lack of budget says: what was asked, what remains, and the largest price that would pass."""
 
+from curator_service.kinds.gram.plan import GramPlan
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import BudgetExceeded, Room
 from curator_service.privacy.accountant import PURE, Amount, Price
 from curator_service.privacy.calibration import Calibration, PlanError
 from curator_service.privacy.conversions import UNITS_PER_ONE, exact, round_down
-from curator_service.privacy.planning import GramPlan
 from curator_service.releases.preparation import Prepared, plan_at
 
 

@@ -11,16 +11,16 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from curator_service.datasets.schemas import render_column
+from curator_service.kinds.gram.listing import Listing
+from curator_service.kinds.gram.plan import Bound
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.design import Column, Design, Term, TermKind
-from curator_service.privacy.mechanisms import STEP_DENOMINATOR, NoisyStatistics, value_counts
+from curator_service.privacy.mechanism import STEP_DENOMINATOR, NoisyStatistics, value_counts
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
-from curator_service.privacy.planning import Bound
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases.answers import Answer, read_member
-from curator_service.releases.listings import Listing
 from curator_service.releases.preparation import Prepared, stated_noise
 from curator_service.releases.repository import StoredRelease
 

@@ -7,10 +7,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, exists, insert, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from curator_service.db import Connection, Statement
-from curator_service.ledger.entries import Receipt, StoredEntry
+from curator_service.kit.db import Connection, Statement
+from curator_service.ledger.accounts.reservations import ENDED, JOB
+from curator_service.ledger.chain.entries import Receipt, StoredEntry
 from curator_service.ledger.models import LedgerEntryRow, ReservationRow
-from curator_service.ledger.reservations import ENDED, JOB
 from curator_service.releases.models import IdempotencyKeyRow, ReleaseRow
 
 

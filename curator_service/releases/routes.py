@@ -6,19 +6,19 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
+from curator_service.api.endpoint import Visit, door, page_parameters, request_body
+from curator_service.api.http import json_response, parse_json
+from curator_service.approvals.repository import OPEN
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetNotFound
-from curator_service.doors import Visit, door, page_parameters, request_body
-from curator_service.http import json_response, parse_json
 from curator_service.identity.policy import Action, Role
-from curator_service.ledger.book import Registration
-from curator_service.ledger.proposals import OPEN
-from curator_service.ledger.reservations import Reservation
-from curator_service.problems import PROBLEM_RESPONSES
+from curator_service.kit.problems import PROBLEM_RESPONSES
+from curator_service.ledger.accounts.reservations import Reservation
+from curator_service.ledger.accounts.unit_of_work import Registration
 from curator_service.releases.preparation import Prepared, prepare
-from curator_service.releases.purchases import AnswerKind, check_key, release_not_found
+from curator_service.releases.reservations import job_not_found
 from curator_service.releases.schemas import REQUEST_EXAMPLE, STUDY_EXAMPLE, ReleaseRequest, StudyRequest
-from curator_service.releases.studies import job_not_found
+from curator_service.releases.submission import AnswerKind, check_key, release_not_found
 
 router = APIRouter(prefix="/v1", tags=["releases"], responses=PROBLEM_RESPONSES)
 

@@ -9,42 +9,19 @@ from typing import Annotated, Any, Literal, Self
 import rfc8785
 from pydantic import BaseModel, Field, StringConstraints, model_validator
 
-from curator_service.ledger.schemas import STRICT, Positive, PriceModel
-from curator_service.names import NAME_PATTERN
+from curator_service.kinds.gram.plan import default_shares
+from curator_service.kit.names import NAME_PATTERN
+from curator_service.kit.wire import STRICT, Positive
+from curator_service.ledger.schemas import PriceModel
 from curator_service.privacy.calibration import Calibration, Mechanism
 from curator_service.privacy.conversions import exact
 from curator_service.privacy.parts import Statistic
-from curator_service.privacy.planning import default_shares
+from curator_service.privacy.row_maps import RowsModel
 
 ColumnName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 RESERVATION_PATTERN = r"^res_[0-9a-f]{24}$"
 # JSON has no enumerations of its own: strings become members.
 _Statistic = Annotated[Statistic, Field(strict=False)]
-
-
-class BoxRows(BaseModel):
-    """Rows as they are, bounded entry by entry."""
-
-    model_config = STRICT
-
-    map: Literal["box"]
-
-
-class BallRows(BaseModel):
-    """Rows shrunk into a ball; the norm is 1 + (terms beside the constant)/10, under a root, if not given."""
-
-    model_config = STRICT
-
-    map: Literal["ball"]
-    norm: Annotated[float, Field(ge=0.1, le=100)] | None = None
-
-
-class UnitRows(BaseModel):
-    """Terms beside the constant divided by their norm; `unit` leaves targets alone, `unit_xy` divides them too."""
-
-    model_config = STRICT
-
-    map: Literal["unit", "unit_xy"]
 
 
 class ReleaseRequest(BaseModel):
@@ -56,7 +33,7 @@ class ReleaseRequest(BaseModel):
     features: Annotated[list[ColumnName], Field(min_length=1, max_length=200)]
     targets: Annotated[list[ColumnName], Field(max_length=50)] = []
     intercept: bool = True
-    rows: Annotated[BoxRows | BallRows | UnitRows, Field(discriminator="map")] | None = None
+    rows: RowsModel | None = None
     expected_rows: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
     statistics: Annotated[list[_Statistic], Field(min_length=1, max_length=4)] | None = None
     mechanism: Annotated[Mechanism, Field(strict=False)] = Mechanism.GAUSSIAN

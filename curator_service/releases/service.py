@@ -6,25 +6,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from curator_service.clock import Clock, timestamp, utc_now
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
-from curator_service.db import Connection, Database
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
-from curator_service.ledger import reservations
-from curator_service.ledger.book import Contradiction, Payer
-from curator_service.ledger.guard import LedgerUnverified, unverified
+from curator_service.kinds.gram.library import Search, answers, offers_as_json
+from curator_service.kinds.gram.listing import collection_of
+from curator_service.kit.clock import Clock, timestamp, utc_now
+from curator_service.kit.db import Connection, Database
+from curator_service.kit.problems import Unavailable
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.reservations import Reservation
+from curator_service.ledger.accounts.unit_of_work import Contradiction, Payer
 from curator_service.ledger.repository import Population, find_population
-from curator_service.ledger.reservations import Reservation
 from curator_service.ledger.service import LedgerService, find_rooms
-from curator_service.problems import Unavailable
+from curator_service.ledger.trust.guard import LedgerUnverified, unverified
 from curator_service.releases import catalogue, repository
-from curator_service.releases.backing import is_stated
-from curator_service.releases.library import Search, answers, offers_as_json
-from curator_service.releases.listings import collection_of
+from curator_service.releases.audit import is_stated
 from curator_service.releases.preparation import Prepared
-from curator_service.releases.purchases import (
+from curator_service.releases.publisher import Till
+from curator_service.releases.refusal import budget_exceeded
+from curator_service.releases.rendering import describe
+from curator_service.releases.repository import StoredRelease
+from curator_service.releases.submission import (
     ATTEMPTS,
     AnswerKind,
     IdempotencyKeyReused,
@@ -37,10 +41,6 @@ from curator_service.releases.purchases import (
     release_not_found,
     reservation_not_found,
 )
-from curator_service.releases.refusal import budget_exceeded
-from curator_service.releases.rendering import describe
-from curator_service.releases.repository import StoredRelease
-from curator_service.releases.till import Till
 
 PAGE_BYTES_MAX = 2**20
 """A page of releases ends where it is as long, whatever was asked."""

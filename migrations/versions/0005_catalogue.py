@@ -15,7 +15,7 @@ from pydantic_core import to_json
 # Rows of before are listed by the functions that list new ones. So what they say of a stored answer must never change:
 # hashes and loudness by which the catalogue finds it, `NOISE_NAMES` in order, and `SUMMARY`. Whoever changes one copies
 # what it is now into this file, and lists every release anew in a revision of its own.
-from curator_service.releases.listings import (
+from curator_service.kinds.gram.listing import (
     NOISE_NAMES,
     SUMMARY,
     about_answer,

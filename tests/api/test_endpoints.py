@@ -12,12 +12,12 @@ import pytest
 from fastapi.routing import APIRoute
 from support import Api, BrokenNoise, World, body, make_rows, open_world, problem
 
+from curator_service.api.readiness import Readiness
 from curator_service.app import create_app
 from curator_service.identity.policy import Action, Role
-from curator_service.ledger.entries import SignedCheckpoint, canonical
-from curator_service.ledger.signing import key_id_of, verifies
+from curator_service.ledger.chain.entries import SignedCheckpoint, canonical
+from curator_service.ledger.chain.signing import key_id_of, verifies
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.readiness import Readiness
 from curator_service.settings import Settings
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -708,7 +708,7 @@ class TestHealth:
         assert len(looks) == 2
 
     def test_a_look_that_does_not_end_is_an_answer_too(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("curator_service.readiness.ANSWER_S", 0.01)
+        monkeypatch.setattr("curator_service.api.readiness.ANSWER_S", 0.01)
         readiness, goes_on = Readiness(world.curator), threading.Event()
         readiness._look = lambda: str(goes_on.wait(20))  # type: ignore[method-assign]
 
@@ -730,7 +730,7 @@ class TestHealth:
             with pytest.raises(sqlite3.OperationalError), curator.database.begin():
                 raise error
             assert api.get("/readyz").json() == {"status": status}
-        monkeypatch.setattr("curator_service.readiness.FAILURE_SHOWN_S", 0.0)
+        monkeypatch.setattr("curator_service.api.readiness.FAILURE_SHOWN_S", 0.0)
         assert api.get("/readyz").json() == {"status": "ready"}
 
     def test_an_anchor_that_cannot_be_written_shows_for_a_while(self, world: World) -> None:
@@ -746,7 +746,7 @@ class TestHealth:
             raise RuntimeError("host=secret password=secret")
 
         api = world.api(None)
-        monkeypatch.setattr("curator_service.db.Database.revisions", fail)
+        monkeypatch.setattr("curator_service.kit.db.Database.revisions", fail)
         answer = api.get("/readyz")
         assert answer.status_code == 503
         assert "secret" not in answer.text
@@ -819,7 +819,7 @@ class TestEveryAnswer:
         dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
         assert "row_count" not in repr(dataset)
         from curator_service.privacy.design import make_design
-        from curator_service.privacy.rows import Box
+        from curator_service.privacy.row_maps import Box
 
         design = make_design((dataset.manifest.by_name["age"],), (), intercept=True)
         statistics = world.curator.datasets.compute_statistics(dataset, design, Box())

@@ -13,8 +13,8 @@ import uvicorn
 from patience import scaled
 from support import World, open_world
 
+from curator_service.api.connections import server_options
 from curator_service.app import create_app
-from curator_service.connections import server_options
 
 
 @contextmanager

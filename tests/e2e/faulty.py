@@ -12,7 +12,7 @@ environment says so:
 ``CURATOR_TEST_PATIENCE_MS``
     How long the database lets a session wait for a lock, or be idle in a unit of work; scaled as every wait is.
 ``CURATOR_TEST_LIMITS``
-    Other bounds of connections: constants of `curator_service.connections`, as JSON.
+    Other bounds of connections: constants of `curator_service.api.connections`, as JSON.
 ``CURATOR_TEST_WATCHER``
     An order for the watcher's sweeps, as a header has it for a request.
 ``CURATOR_TEST_START``
@@ -44,11 +44,12 @@ from patience import pause, scaled
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from curator_service import app as product
-from curator_service import connections, db
+from curator_service.api import connections
 from curator_service.cli import main
-from curator_service.clock import utc_now
-from curator_service.db import Connection, Database, Statement
-from curator_service.ledger import anchor
+from curator_service.kit import db
+from curator_service.kit.clock import utc_now
+from curator_service.kit.db import Connection, Database, Statement
+from curator_service.ledger.trust import anchor
 from curator_service.privacy.samplers import Distribution, SystemNoise
 from curator_service.releases.jobs import Place, Workshop
 from curator_service.settings import Settings

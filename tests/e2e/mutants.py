@@ -7,18 +7,18 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from curator_service.clock import timestamp
-from curator_service.db import Connection, InsertIfAbsent, Statement
+from curator_service.kit.clock import timestamp
+from curator_service.kit.db import Connection, InsertIfAbsent, Statement
+from curator_service.kit.problems import Unavailable
 from curator_service.ledger import repository as ledger_repository
-from curator_service.ledger import reservations
-from curator_service.ledger.book import Ledger
-from curator_service.ledger.entries import Receipt
-from curator_service.ledger.guard import Guard
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.reservations import Reservation
+from curator_service.ledger.accounts.unit_of_work import Ledger
+from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.models import PopulationRow
 from curator_service.ledger.repository import Head, Population
-from curator_service.ledger.reservations import Reservation
 from curator_service.ledger.service import LedgerService
-from curator_service.problems import Unavailable
+from curator_service.ledger.trust.guard import Guard
 from curator_service.releases import repository as release_repository
 from curator_service.releases import service
 from curator_service.releases.models import IdempotencyKeyRow

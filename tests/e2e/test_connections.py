@@ -16,7 +16,7 @@ from faulty import LIMITS_VARIABLE
 from patience import scaled, wait_for
 from towns import Server, Town, box, describe
 
-from curator_service.connections import DISCARDED_MAX, HEAD_BYTES_MAX, PIPELINED_MAX
+from curator_service.api.connections import DISCARDED_MAX, HEAD_BYTES_MAX, PIPELINED_MAX
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 from patience import scaled, wait_for
 from towns import ANALYSTS, Town, ball, box, describe, slug
 
-from curator_service.curator import THREADS
+from curator_service.container import THREADS
 from curator_service.settings import Settings
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,8 @@ from patience import wait_for
 from support import World
 from towns import ANALYSTS, Town, box, describe, slug
 
-from curator_service.db import Database, DatabaseReplaced
-from curator_service.ledger.guard import LedgerUnverified
+from curator_service.kit.db import Database, DatabaseReplaced
+from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
 
 pytestmark = pytest.mark.slow

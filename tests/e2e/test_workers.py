@@ -38,7 +38,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         environment = {"CURATOR_DATA_DIR": str(world.settings.data_dir)}
         if url is not None:
             environment["CURATOR_DATABASE_URL"] = service_url(url)
-        app, guarded = "curator_service.app:create_app", "curator_service.connections:GuardedProtocol"
+        app, guarded = "curator_service.app:create_app", "curator_service.api.connections:GuardedProtocol"
         with two_workers(app, environment, "--http", guarded) as address:
             yield world, address
 

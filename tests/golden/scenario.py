@@ -157,7 +157,7 @@ def nothing_random() -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch("secrets.token_hex", token_hex))
-        stack.enter_context(mock.patch("curator_service.ledger.signing.Ed25519PrivateKey.generate", generate))
+        stack.enter_context(mock.patch("curator_service.ledger.chain.signing.Ed25519PrivateKey.generate", generate))
         yield
 
 

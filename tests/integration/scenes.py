@@ -11,10 +11,10 @@ import httpx
 from patience import scaled
 from support import Api, World, body, csv_text, make_rows, manifest_text
 
-from curator_service.curator import Curator, make_curator
-from curator_service.ledger.entries import canonical
+from curator_service.container import Curator, make_curator
+from curator_service.ledger.chain.entries import canonical
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.pace import Pace
+from curator_service.releases.response_time import Pace
 
 COHORT = "/v1/datasets/cohort"
 RELEASES, RESERVATIONS, QUOTES, BUDGET_OF = (

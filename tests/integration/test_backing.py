@@ -12,12 +12,14 @@ from scenes import RELEASES, box, register_private
 from support import World, open_world
 
 from curator_service.datasets.repository import list_datasets
-from curator_service.ledger.book import Ledger, Trust
-from curator_service.ledger.entries import Receipt
+from curator_service.kinds.gram.listing import NOISE_NAMES
+from curator_service.ledger.accounts.unit_of_work import Ledger, Trust
+from curator_service.ledger.chain.entries import Receipt
 from curator_service.privacy.accountant import Price
-from curator_service.releases import backing, preparation, till
-from curator_service.releases.backing import Unbacked, verify
-from curator_service.releases.listings import NOISE_NAMES
+from curator_service.releases import audit as backing
+from curator_service.releases import preparation
+from curator_service.releases import publisher as till
+from curator_service.releases.audit import Unbacked, verify
 from curator_service.releases.rendering import answer_digest
 
 WIDE = box(features=["age", "sex", "weight", "ward"], targets=["kappa", "dose"], price={"mu": 0.2})

@@ -7,7 +7,7 @@ from unittest import mock
 from scenes import QUOTES, RELEASES, box
 from support import World, ZeroNoise, open_world
 
-from curator_service.db import Connection, Statement
+from curator_service.kit.db import Connection, Statement
 from curator_service.privacy.accountant import Price
 
 SOLD, HOLDING = 4000, 40

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from support import World
 
-from curator_service.db import DATABASE_ERRORS, Database, Statement
+from curator_service.kit.db import DATABASE_ERRORS, Database, Statement
 from curator_service.ledger import repository
 
 

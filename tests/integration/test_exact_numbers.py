@@ -20,7 +20,7 @@ from curator_service.datasets.storage import Storage
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
-from curator_service.releases import till
+from curator_service.releases import publisher as till
 
 Q = 2**17 - 1
 DECLARED = {name: (kind, missing, public) for name, kind, missing, public, _unit in COLUMNS}

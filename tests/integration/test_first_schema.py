@@ -11,9 +11,9 @@ from sqlalchemy import text
 from support import EPOCH, Api, Ticking
 
 from curator_service.app import create_app
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.identity.policy import Role
-from curator_service.ledger.entries import GENESIS, canonical
+from curator_service.ledger.chain.entries import GENESIS, canonical
 from curator_service.settings import Settings
 
 LIMIT, COST = 56_028_963_825, 2_500_000_000

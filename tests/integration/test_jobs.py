@@ -25,15 +25,16 @@ from scenes import (
 )
 from support import EPOCH, Api, BrokenNoise, World, ZeroNoise, body, open_world, problem
 
-from curator_service.curator import make_curator
+from curator_service.container import make_curator
 from curator_service.identity.policy import Role
+from curator_service.kit.problems import Unavailable
 from curator_service.privacy.samplers import Distribution
-from curator_service.problems import Unavailable
-from curator_service.releases import jobs, pace, preparation
-from curator_service.releases.pace import Pace
+from curator_service.releases import jobs, preparation
+from curator_service.releases import response_time as pace
 from curator_service.releases.preparation import prepare
+from curator_service.releases.reservations import JobEnded
+from curator_service.releases.response_time import Pace
 from curator_service.releases.schemas import ReleaseRequest
-from curator_service.releases.studies import JobEnded
 
 MARKER = "patient-4711-weighs-93.5"
 

@@ -33,17 +33,18 @@ from hypothesis.stateful import (
 from scenes import Interrupted, another_worker, box, checkpoint_of, seen
 from support import World, body, fresh_database, open_world
 
-from curator_service.clock import timestamp
-from curator_service.curator import Curator
+from curator_service.container import Curator
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
-from curator_service.ledger import repository, reservations
-from curator_service.ledger.anchor import Anchor
-from curator_service.ledger.book import Refused
-from curator_service.ledger.guard import Guard
-from curator_service.ledger.reservations import Reservation
+from curator_service.kit.clock import timestamp
+from curator_service.kit.problems import Problem
+from curator_service.ledger import repository
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.reservations import Reservation
+from curator_service.ledger.accounts.unit_of_work import Refused
+from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.guard import Guard
 from curator_service.privacy.accountant import Price
-from curator_service.problems import Problem
 from curator_service.releases import jobs
 from curator_service.releases import repository as release_repository
 from curator_service.releases.preparation import prepare

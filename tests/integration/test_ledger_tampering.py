@@ -12,13 +12,16 @@ import pytest
 from support import World, body, open_world
 
 from curator_service.cli.ledger import _verify_one
-from curator_service.curator import make_curator
-from curator_service.ledger.entries import Checkpoint, canonical, entry_hash
-from curator_service.ledger.signing import SigningError
-from curator_service.privacy import planning, sensitivity
+from curator_service.container import make_curator
+from curator_service.kinds.gram import plan as planning
+from curator_service.kinds.gram import sensitivity
+from curator_service.kit.problems import RequestInvalid
+from curator_service.ledger.chain.entries import Checkpoint, canonical, entry_hash
+from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.problems import RequestInvalid
-from curator_service.releases import backing, rendering, routes, till
+from curator_service.releases import audit as backing
+from curator_service.releases import publisher as till
+from curator_service.releases import rendering, routes
 
 RELEASES = "/v1/datasets/cohort/releases"
 STUDIES = "/v1/datasets/cohort/reservations"

@@ -9,10 +9,11 @@ import pytest
 from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
 from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
+from curator_service.kinds.gram import library
+from curator_service.kinds.gram.listing import SUMMARY
 from curator_service.privacy.accountant import GDP, Price, own_price
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases import catalogue, library, preparation
-from curator_service.releases.listings import SUMMARY
+from curator_service.releases import catalogue, preparation
 
 LOUD, QUIET = {"mu": 0.01}, {"mu": 0.2}
 WIDE = box(features=["age", "sex", "weight", "alive", "ward"], targets=["kappa"], price=QUIET)

@@ -13,11 +13,11 @@ from test_library import entries_of
 
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.repository import Principal
+from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import Price
-from curator_service.problems import RequestInvalid
 from curator_service.releases.preparation import prepare
-from curator_service.releases.purchases import AnswerKind
 from curator_service.releases.schemas import ReleaseRequest
+from curator_service.releases.submission import AnswerKind
 
 KINDS = ("numeric", "boolean", "categorical")
 RULES = ("complete", "omit", "midpoint", "indicator")

@@ -13,8 +13,8 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import CheckConstraint, inspect
 from support import World, body, open_world
 
-from curator_service.db import Base, Database, migrations_dir
 from curator_service.identity.policy import Role
+from curator_service.kit.db import Base, Database, migrations_dir
 from curator_service.releases.models import CHUNK
 
 RELEASES = "/v1/datasets/cohort/releases"

@@ -11,13 +11,13 @@ from patience import scaled
 from sqlalchemy import text
 from support import World, body, open_world
 
-from curator_service.db import Connection, Statement
 from curator_service.identity.policy import Role
+from curator_service.kit.db import Connection, Statement
 from curator_service.ledger import repository
-from curator_service.ledger.book import Ledger
-from curator_service.ledger.guard import LedgerUnverified
+from curator_service.ledger.accounts.unit_of_work import Ledger
 from curator_service.ledger.repository import Head
 from curator_service.ledger.service import BudgetExceeded
+from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
 from curator_service.releases.preparation import prepare
 from curator_service.releases.schemas import ReleaseRequest

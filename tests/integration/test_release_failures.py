@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from support import BrokenNoise, World, body, open_world, problem
 
-from curator_service.db import Connection, Database, Statement
+from curator_service.kit.db import Connection, Database, Statement
 from curator_service.ledger.repository import Population
 
 RELEASES = "/v1/datasets/cohort/releases"

@@ -8,8 +8,8 @@ import pytest
 from scenes import ASYNC, PATIENCE_S, Gate, Interrupted
 from support import CountingNoise, World, body, open_world, problem
 
-from curator_service.db import Statement
 from curator_service.identity.policy import Role
+from curator_service.kit.db import Statement
 from curator_service.privacy.accountant import Price
 from curator_service.releases import catalogue, repository
 from curator_service.releases.preparation import prepare

@@ -11,7 +11,7 @@ from support import CountingNoise, World, body, make_rows, open_population, open
 
 from curator_service.privacy.accountant import ACCOUNTANTS, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import pace
+from curator_service.releases import response_time as pace
 from curator_service.releases.rendering import account_again
 
 LIMITS = {"gdp": Price(mu=1.0), "zcdp": Price(rho=0.5), "pure": Price(epsilon=2.0)}

@@ -50,13 +50,13 @@ from typer.testing import CliRunner
 from curator_service import backup
 from curator_service.backup import BackupError, read_backup, write_backup
 from curator_service.cli.main import app as cli
-from curator_service.clock import timestamp
-from curator_service.curator import make_curator
+from curator_service.container import make_curator
 from curator_service.identity.policy import Role
-from curator_service.ledger.anchor import Anchor
-from curator_service.ledger.entries import SignedCheckpoint
-from curator_service.ledger.guard import LedgerUnverified
-from curator_service.ledger.recovery import Reconciliation, ReconciliationError, reconcile
+from curator_service.kit.clock import timestamp
+from curator_service.ledger.chain.entries import SignedCheckpoint
+from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.guard import LedgerUnverified
+from curator_service.ledger.trust.recovery import Reconciliation, ReconciliationError, reconcile
 from curator_service.privacy.accountant import Price
 from curator_service.settings import Settings
 

@@ -29,14 +29,14 @@ from typer.testing import CliRunner
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.cli.main import app
-from curator_service.curator import make_curator
+from curator_service.container import make_curator
 from curator_service.datasets import repository as datasets
-from curator_service.ledger.entries import GENESIS, canonical, entry_hash
-from curator_service.ledger.recovery import reconcile
+from curator_service.kinds.gram.listing import collection_of, listing_of_answer
+from curator_service.ledger.chain.entries import GENESIS, canonical, entry_hash
+from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases import repository as releases
-from curator_service.releases.listings import collection_of, listing_of_answer
 from curator_service.settings import Settings
 
 pytestmark = pytest.mark.postgres

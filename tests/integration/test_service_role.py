@@ -12,7 +12,7 @@ from support import World, body, service_url
 from typer.testing import CliRunner
 
 from curator_service.cli.main import app
-from curator_service.db import Base
+from curator_service.kit.db import Base
 from curator_service.privacy.accountant import Price
 
 pytestmark = pytest.mark.postgres

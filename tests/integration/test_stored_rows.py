@@ -179,7 +179,7 @@ def test_a_stored_answer_that_was_edited_is_found_by_the_verification_and_never_
 
 def _ingest_and_stop(root: Path, folder: Path, step: str, ready: Any) -> None:
     """Register in another process, and stop for good at a step."""
-    from curator_service.curator import make_curator
+    from curator_service.container import make_curator
     from curator_service.settings import Settings
 
     curator = make_curator(Settings(data_dir=root))

@@ -7,7 +7,7 @@ import pytest
 from scenes import RELEASES, another_worker, assert_sound, box
 from support import ROWS, World, body, make_rows, open_world
 
-from curator_service.curator import Curator, make_curator
+from curator_service.container import Curator, make_curator
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.storage import Storage
 from curator_service.privacy.adjacency import Adjacency

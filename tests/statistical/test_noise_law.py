@@ -15,17 +15,17 @@ import opendp.prelude as dp
 import pytest
 from scipy import stats
 
+from curator_service.kinds.gram.kernel import SufficientStatistics
+from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.privacy import samplers
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.privacy.mechanisms import draw_noise, perturb
+from curator_service.privacy.mechanism import draw_noise, perturb
 from curator_service.privacy.parts import Statistic
-from curator_service.privacy.planning import default_shares, plan_gram
-from curator_service.privacy.rows import Ball, Box, RowMap
+from curator_service.privacy.row_maps import Ball, Box, RowMap
 from curator_service.privacy.samplers import SCALE_MAX, Distribution, SystemNoise, propose
-from curator_service.privacy.statistics import SufficientStatistics
 
 dp.enable_features("contrib")
 

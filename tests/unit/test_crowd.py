@@ -13,7 +13,7 @@ import uvloop
 from patience import scaled
 from uvicorn.server import ServerState
 
-from curator_service.connections import GuardedProtocol
+from curator_service.api.connections import GuardedProtocol
 
 MOST, GUESTS = 4, 40
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -139,7 +139,7 @@ def test_nobody_who_has_gone_is_asked_to_make_room(new_loop: NewLoop) -> None:
 )
 def test_strangers_fill_no_log(monkeypatch: Any, caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
     """One line in a while counts what was refused, and says why."""
-    monkeypatch.setattr("curator_service.connections.SWEEP_S", 0.05)
+    monkeypatch.setattr("curator_service.api.connections.SWEEP_S", 0.05)
 
     async def empty(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 204, "headers": []})

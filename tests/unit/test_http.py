@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from curator_service.http import RequestGuard
+from curator_service.api.http import RequestGuard
 
 
 async def _greet(scope: Any, receive: Any, send: Any) -> None:

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from curator_service.limiter import ConcurrencyLimiter
-from curator_service.problems import TooManyRequests
+from curator_service.kit.limiter import ConcurrencyLimiter
+from curator_service.kit.problems import TooManyRequests
 from curator_service.releases.jobs import FairQueue
 
 

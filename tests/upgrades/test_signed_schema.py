@@ -14,7 +14,7 @@ import pytest
 from support import Api, CountingNoise, Ticking, World
 
 from analyst_client import AdaSSP, CuratorClient, Release
-from curator_service.curator import make_curator
+from curator_service.container import make_curator
 from curator_service.settings import Settings
 
 LEFT = Path(__file__).with_name("signed_schema")

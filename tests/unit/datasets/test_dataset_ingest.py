@@ -16,10 +16,10 @@ from curator_service.datasets import storage
 from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.storage import IngestError
+from curator_service.kit.problems import Unavailable
 from curator_service.privacy.design import code_rows, make_design
 from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.rows import Ball
-from curator_service.problems import Unavailable
+from curator_service.privacy.row_maps import Ball
 
 SECRET = "4711.5"
 SMALL: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
@@ -320,7 +320,7 @@ def test_what_fails_after_the_commit_leaves_the_rows(world: World, monkeypatch: 
         raise Unavailable("the anchor")
 
     with monkeypatch.context() as patch:
-        patch.setattr("curator_service.ledger.guard.Guard.let_out", fail)
+        patch.setattr("curator_service.ledger.trust.guard.Guard.let_out", fail)
         with pytest.raises(Unavailable):
             register(world, GOOD)
     assert world.curator.datasets.list_faults() == []

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text, open_population
 
-from curator_service.curator import make_curator
+from curator_service.approvals.service import SecondAdminNeeded
+from curator_service.container import make_curator
 from curator_service.datasets import storage
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
 from curator_service.datasets.sketch import Sketch, Sketcher, code_numbers
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
-from curator_service.ledger.limits import SecondAdminNeeded
-from curator_service.ledger.signing import SigningError
+from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.accountant import Price
 
 Columns = list[tuple[str, str, str, tuple[Any, ...], str | None]]

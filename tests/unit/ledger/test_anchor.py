@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator_service import db
-from curator_service.ledger.anchor import Anchor, AnchorError
-from curator_service.ledger.entries import Checkpoint, SignedCheckpoint
+from curator_service.kit import db
+from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
+from curator_service.ledger.trust.anchor import Anchor, AnchorError
 
 
 def signed(sequence: int, population: str = "town", *, epoch: int = 1) -> SignedCheckpoint:

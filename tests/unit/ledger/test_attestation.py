@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from support import World, body
 
-from curator_service.ledger.attestation import is_attested, list_attested
-from curator_service.ledger.chain import AccountState, verify_chain
-from curator_service.ledger.entries import GENESIS, StoredEntry, canonical, entry_hash
+from curator_service.ledger.chain.attestation import is_attested, list_attested
+from curator_service.ledger.chain.entries import GENESIS, StoredEntry, canonical, entry_hash
+from curator_service.ledger.chain.verification import AccountState, verify_chain
 from curator_service.ledger.repository import iterate_entries
 
 RELEASES = "/v1/datasets/cohort/releases"

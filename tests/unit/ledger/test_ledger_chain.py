@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curator_service.ledger.chain import AccountState, Share, Verification, verify_chain
-from curator_service.ledger.entries import (
+from curator_service.ledger.chain.entries import (
     FORMAT,
     GENESIS,
     UNSIGNED_FORMAT,
@@ -21,6 +20,7 @@ from curator_service.ledger.entries import (
     canonical,
     entry_hash,
 )
+from curator_service.ledger.chain.verification import AccountState, Share, Verification, verify_chain
 
 TERMS = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06", "time": "2026-03-01T12:00:00Z"}
 HOLDER = "prn_ada"

@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from patience import scaled
 from support import World, body
 
-from curator_service.curator import make_curator
-from curator_service.db import Database
-from curator_service.ledger.entries import Checkpoint
-from curator_service.ledger.signing import KeyRing, SigningError, check_keys
+from curator_service.container import make_curator
+from curator_service.kit.db import Database
+from curator_service.ledger.chain.entries import Checkpoint
+from curator_service.ledger.chain.signing import KeyRing, SigningError, check_keys
 
 NOON = "2026-03-01T12:00:00Z"
 

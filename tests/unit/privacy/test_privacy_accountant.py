@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from curator_service.kinds.gram.sensitivity import joint_cost
 from curator_service.privacy.accountant import ACCOUNTANTS, GDP, PURE, ZCDP, Accountant, Price
 from curator_service.privacy.conversions import (
     EPSILON_MAX,
@@ -19,7 +20,6 @@ from curator_service.privacy.conversions import (
     units_of_epsilon_delta,
 )
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
-from curator_service.privacy.sensitivity import joint_cost
 
 MICRO = Fraction(1, UNITS_PER_ONE)
 CURVED = [GDP, ZCDP]

@@ -20,21 +20,21 @@ from hypothesis import strategies as st
 from support import World, ZeroNoise, body, open_world
 
 from curator_service import privacy
-from curator_service.privacy import mechanisms
-from curator_service.privacy import statistics as statistics_module
+from curator_service.kinds.gram import kernel as statistics_module
+from curator_service.kinds.gram.kernel import EXACT_BLOCK_ROWS, SufficientStatistics, compute_gram, split_gram
+from curator_service.kinds.gram.plan import GramPlan, default_shares, plan_gram
+from curator_service.kinds.gram.sensitivity import xtx_box_l2_squared, xtx_norm_l2_squared, xty_l2_squared
+from curator_service.privacy import mechanism as mechanisms
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, center_and_scale, to_request_lattice, to_stored
-from curator_service.privacy.mechanisms import NoisyStatistics, draw_noise, perturb
+from curator_service.privacy.mechanism import NoisyStatistics, draw_noise, perturb
 from curator_service.privacy.parts import Statistic
-from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
-from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import Distribution
-from curator_service.privacy.sensitivity import xtx_box_l2_squared, xtx_norm_l2_squared, xty_l2_squared
-from curator_service.privacy.statistics import EXACT_BLOCK_ROWS, SufficientStatistics, compute_gram, split_gram
-from curator_service.releases import till
+from curator_service.releases import publisher as till
 
 Q_SQUARED = UNIT**2
 MAPS = [Box(), Ball.of_norm(1.3), Unit(), UnitXY()]
@@ -47,68 +47,73 @@ _HELD_EXACTLY = "integers held in float64"
 
 FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     # (module, function): (its float operations, why they are right)
-    ("lattice", "center_and_scale"): ("/ literal", "public bounds"),
-    ("lattice", "to_stored"): ("/ np.asarray np.clip np.float64 np.isnan np.nan_to_num np.rint", _ONE_ROUNDING),
-    ("lattice", "to_request_lattice"): ("/ np.clip np.multiply np.rint", _HELD_EXACTLY),
-    ("design", "Column"): ("literal", "public bounds"),
-    ("design", "Term"): ("literal", "public bounds"),
-    ("design", "code_rows"): ("np.empty np.float64", _HELD_EXACTLY),
-    ("design", "_code_term"): ("np.float64", _HELD_EXACTLY),
-    ("rows", "UnitXY.apply"): ("np.clip", _HELD_EXACTLY),
-    ("rows", "_norms_squared"): ("np.einsum", "exact: every partial sum is below 2^52"),
-    ("rows", "_scale"): ("/ np.float64 np.trunc", "exact floor, proved"),
-    ("rows", "_isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
-    ("statistics", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
-    ("statistics", "compute_lambda_min"): (
+    ("privacy/lattice", "center_and_scale"): ("/ literal", "public bounds"),
+    ("privacy/lattice", "to_stored"): ("/ np.asarray np.clip np.float64 np.isnan np.nan_to_num np.rint", _ONE_ROUNDING),
+    ("privacy/lattice", "to_request_lattice"): ("/ np.clip np.multiply np.rint", _HELD_EXACTLY),
+    ("privacy/design", "Column"): ("literal", "public bounds"),
+    ("privacy/design", "Term"): ("literal", "public bounds"),
+    ("privacy/design", "code_rows"): ("np.empty np.float64", _HELD_EXACTLY),
+    ("privacy/design", "_code_term"): ("np.float64", _HELD_EXACTLY),
+    ("privacy/row_maps/unit", "UnitXY.apply"): ("np.clip", _HELD_EXACTLY),
+    ("privacy/row_maps/integers", "norms_squared"): ("np.einsum", "exact: every partial sum is below 2^52"),
+    ("privacy/row_maps/integers", "scale"): ("/ np.float64 np.trunc", "exact floor, proved"),
+    ("privacy/row_maps/integers", "isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
+    ("kinds/gram/kernel", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
+    ("kinds/gram/kernel", "compute_lambda_min"): (
         "/ float np.eye np.float64 np.linalg.LinAlgError np.linalg.eigvalsh",
         "a first guess, which the factorisation decides",
     ),
-    ("statistics", "compute_lambda_min.is_definite"): (
+    ("kinds/gram/kernel", "compute_lambda_min.is_definite"): (
         "float np.linalg.LinAlgError np.linalg.cholesky",
         "its proved error joins the sensitivity",
     ),
-    ("parts", "GaussianPart.relative_cost"): ("/", _EXACT),
-    ("parts", "LaplacePart.epsilon"): ("/", _EXACT),
-    ("sensitivity", "joint_cost"): ("/", _EXACT),
-    ("planning", "default_shares"): ("/", _EXACT),
-    ("planning", "_analytic_parts"): ("/", _EXACT),
-    ("planning", "_formula_parts"): ("/ float", "exact: Fraction; floats in a message alone"),
-    ("planning", "_laplace_parts"): ("/ float", "a guess, which the exact cost decides"),
-    ("calibration", "sigma_of_formula"): ("/", _EXACT),
-    ("calibration", "scale_for"): ("/", _EXACT),
-    ("calibration", "_log_up"): ("/ mpmath.MPContext", "50 digits, rounded up"),
-    ("samplers", "SystemNoise.sample"): ("np.asarray", "it refuses what is not of integers"),
-    ("samplers", "propose"): ("/ literal np.exp", "a coin that a float decides only beyond doubt"),
-    ("samplers", "_floor_exp"): (
+    ("privacy/parts", "GaussianPart.relative_cost"): ("/", _EXACT),
+    ("privacy/parts", "LaplacePart.epsilon"): ("/", _EXACT),
+    ("kinds/gram/sensitivity", "joint_cost"): ("/", _EXACT),
+    ("kinds/gram/plan", "default_shares"): ("/", _EXACT),
+    ("kinds/gram/plan", "_analytic_parts"): ("/", _EXACT),
+    ("kinds/gram/plan", "_formula_parts"): ("/ float", "exact: Fraction; floats in a message alone"),
+    ("kinds/gram/plan", "_laplace_parts"): ("/ float", "a guess, which the exact cost decides"),
+    ("privacy/calibration", "sigma_of_formula"): ("/", _EXACT),
+    ("privacy/calibration", "scale_for"): ("/", _EXACT),
+    ("privacy/calibration", "_log_up"): ("/ mpmath.MPContext", "50 digits, rounded up"),
+    ("privacy/samplers", "SystemNoise.sample"): ("np.asarray", "it refuses what is not of integers"),
+    ("privacy/samplers", "propose"): ("/ literal np.exp", "a coin that a float decides only beyond doubt"),
+    ("privacy/samplers", "_floor_exp"): (
         "libmp.from_rational libmp.mpf_exp libmp.mpf_mul libmp.mpf_shift libmp.to_int",
         "64 guard bits, an error below 1",
     ),
-    ("samplers", "_make_law"): ("/ np.array np.float64", "chances for the float's part of the coin"),
-    ("samplers", "<module>"): ("/", "γ for the float's part of the coin"),
-    ("mechanisms", "NoisyStatistics.scaled"): ("/", "after the noise: one rounding"),
-    ("mechanisms", "noise_sd"): ("/ math.sinh math.sqrt", "public, of the scale alone"),
-    ("accountant", "GdpAccountant.sigma_squared"): ("/", _EXACT),
-    ("accountant", "ZcdpAccountant.gaussian"): ("/", _EXACT),
-    ("accountant", "ZcdpAccountant.sigma_squared"): ("/", _EXACT),
-    ("accountant", "ZcdpAccountant.laplace"): ("/", _EXACT),
-    ("conversions", "exact"): ("float", "reads the digits that were written"),
-    ("conversions", "mu_squared_of_pure"): ("float", "a guess, which the exact bound decides"),
-    ("conversions", "mu_squared_of_pure.too_small"): (
+    ("privacy/samplers", "_make_law"): ("/ np.array np.float64", "chances for the float's part of the coin"),
+    ("privacy/samplers", "<module>"): ("/", "γ for the float's part of the coin"),
+    ("privacy/mechanism", "NoisyStatistics.scaled"): ("/", "after the noise: one rounding"),
+    ("privacy/mechanism", "noise_sd"): ("/ math.sinh math.sqrt", "public, of the scale alone"),
+    ("privacy/accountant", "GdpAccountant.sigma_squared"): ("/", _EXACT),
+    ("privacy/accountant", "ZcdpAccountant.gaussian"): ("/", _EXACT),
+    ("privacy/accountant", "ZcdpAccountant.sigma_squared"): ("/", _EXACT),
+    ("privacy/accountant", "ZcdpAccountant.laplace"): ("/", _EXACT),
+    ("privacy/conversions", "exact"): ("float", "reads the digits that were written"),
+    ("privacy/conversions", "mu_squared_of_pure"): ("float", "a guess, which the exact bound decides"),
+    ("privacy/conversions", "mu_squared_of_pure.too_small"): (
         "/ _context.exp _context.mpf _context.ncdf _context.sqrt",
         "60 digits, rounded up",
     ),
-    ("conversions", "_mpf"): ("/ _context.mpf", "60 digits"),
+    ("privacy/conversions", "_mpf"): ("/ _context.mpf", "60 digits"),
 }
 
 MODULES: dict[str, Callable[[str], bool]] = {
     **dict.fromkeys(
-        ["lattice", "design", "rows", "statistics", "parts", "sensitivity", "planning", "calibration", "samplers"],
+        [
+            *(f"kinds/gram/{name}" for name in ("kernel", "plan", "sensitivity")),
+            *(f"privacy/{name}" for name in ("calibration", "design", "lattice", "mechanism", "parts", "samplers")),
+            *(f"privacy/row_maps/{name}" for name in ("ball", "box", "integers", "unit")),
+        ],
         lambda _function: True,
     ),
-    "mechanisms": lambda _function: True,
     # What decides a cost; the rest are views of amounts, and prices.
-    "accountant": lambda f: f.rpartition(".")[2] in {"cost", "gaussian", "laplace", "sigma_squared"},
-    "conversions": lambda f: f.partition(".")[0] in {"exact", "units_up", "mu_squared_of_pure", "_last_true", "_mpf"},
+    "privacy/accountant": lambda f: f.rpartition(".")[2] in {"cost", "gaussian", "laplace", "sigma_squared"},
+    "privacy/conversions": lambda f: (
+        f.partition(".")[0] in {"exact", "units_up", "mu_squared_of_pure", "_last_true", "_mpf"}
+    ),
 }
 
 _INTEGER_ONLY = {
@@ -216,7 +221,7 @@ def float_operations(source: str) -> dict[str, set[str]]:
 
 
 def test_no_float_operation_is_on_the_path_of_a_release_but_the_listed_ones() -> None:
-    folder = Path(inspect.getfile(privacy)).parent
+    folder = Path(inspect.getfile(privacy)).parents[1]
     found = {
         (module, function): " ".join(sorted(operations))
         for module, is_on_path in MODULES.items()

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from curator_service.privacy import planning
+from curator_service.kinds.gram import plan as planning
+from curator_service.kinds.gram.plan import GramPlan, default_shares, plan_gram
+from curator_service.kinds.gram.sensitivity import joint_cost
 from curator_service.privacy.accountant import ACCOUNTANTS, GDP, PURE, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, Mechanism, PlanError, nieminen_sensitivity
@@ -18,10 +20,8 @@ from curator_service.privacy.conversions import exact, mu_squared_of_pure
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, make_design
 from curator_service.privacy.lattice import UNIT
 from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
-from curator_service.privacy.planning import GramPlan, default_shares, plan_gram
-from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import SCALE_MIN
-from curator_service.privacy.sensitivity import joint_cost
 
 MICRO = Fraction(1, 10**12)
 XTX, XTY, YTY, LAMBDA_MIN = Statistic

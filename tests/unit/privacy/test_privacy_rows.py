@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
 from curator_service.privacy.lattice import UNIT, RowArray
-from curator_service.privacy.rows import Ball, Box, RowMap, Unit, UnitXY, _isqrt, _scale
+from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.row_maps.integers import isqrt, scale
 
 ENTRIES = st.one_of(st.integers(-UNIT, UNIT), st.sampled_from([-UNIT, -1, 0, 1, UNIT]), st.integers(-9, 9))
 ROWS = st.integers(1, 6).flatmap(
@@ -255,12 +256,12 @@ def test_the_box_returns_the_rows() -> None:
 @given(st.integers(1, 2**31 - 1), st.integers(-1, 1))
 def test_the_integer_root_is_exact_beside_squares(root: int, offset: int) -> None:
     value = root * root + offset
-    assert _isqrt(np.array([value], dtype=np.int64))[0] == math.isqrt(value)
+    assert isqrt(np.array([value], dtype=np.int64))[0] == math.isqrt(value)
 
 
 @given(st.one_of(st.integers(0, 2**62 - 1), st.integers(0, 2**44).map(lambda s: s << 16)))
 def test_the_integer_root_is_exact(value: int) -> None:
-    assert _isqrt(np.array([value], dtype=np.int64))[0] == math.isqrt(value)
+    assert isqrt(np.array([value], dtype=np.int64))[0] == math.isqrt(value)
 
 
 @given(st.integers(0, UNIT), st.integers(1, 2**26), st.integers(1, 2**31), st.integers(-1, 1))
@@ -268,5 +269,5 @@ def test_a_quotient_beside_an_integer_is_floored(z: int, multiplier: int, diviso
     # Products next to a multiple of the divisor are where a rounded quotient could reach the next integer.
     near = max(0, z * multiplier // divisor * divisor + offset)
     for entry, factor in ((z, multiplier), (near, 1)):
-        scaled = _scale(lattice([[entry, -entry]]), np.array([factor]), np.array([divisor]))[0].tolist()
+        scaled = scale(lattice([[entry, -entry]]), np.array([factor]), np.array([divisor]))[0].tolist()
         assert scaled == [entry * factor // divisor, -(entry * factor // divisor)]

@@ -37,14 +37,15 @@ from neighbours import (
     worst_neighbours,
 )
 
-from curator_service.privacy import planning, sensitivity
+from curator_service.kinds.gram import plan as planning
+from curator_service.kinds.gram import sensitivity
+from curator_service.kinds.gram.kernel import ROW_CAPACITY_MAX
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import root_up
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, center_and_scale, to_stored
 from curator_service.privacy.parts import GaussianPart, Statistic
-from curator_service.privacy.rows import Box, Unit
-from curator_service.privacy.statistics import ROW_CAPACITY_MAX
+from curator_service.privacy.row_maps import Box, Unit
 
 ALL = "xtx xty yty lambda_min"
 MOST = "xtx xty yty"

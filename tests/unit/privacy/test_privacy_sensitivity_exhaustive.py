@@ -10,11 +10,11 @@ import pytest
 from neighbours import ADD_REMOVE, REPLACE_ONE, FloatArray, label
 from scipy.spatial.distance import cdist
 
-from curator_service.privacy import sensitivity
+from curator_service.kinds.gram import sensitivity
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
 from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.rows import Ball
+from curator_service.privacy.row_maps import Ball
 
 Shape = tuple[int, tuple[int, ...]]
 """The number of single terms, and the sizes of the wide groups."""

@@ -29,12 +29,14 @@ from neighbours import (
     worst_release,
 )
 
-from curator_service.privacy import accountant, planning, sensitivity
+from curator_service.kinds.gram import plan as planning
+from curator_service.kinds.gram import sensitivity
+from curator_service.kinds.gram.plan import GramPlan, default_shares
+from curator_service.privacy import accountant
 from curator_service.privacy.accountant import GDP, PURE, VARIANCE_LOSS, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, Mechanism
 from curator_service.privacy.parts import GaussianPart, Statistic
-from curator_service.privacy.planning import GramPlan, default_shares
 
 MICRO = Fraction(1, 10**12)
 STARTS, STEPS = 96, 80

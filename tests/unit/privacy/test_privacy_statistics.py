@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator_service.privacy import sensitivity, statistics
-from curator_service.privacy.lattice import UNIT, IntArray
-from curator_service.privacy.samplers import SCALE_MAX
-from curator_service.privacy.statistics import (
+from curator_service.kinds.gram import kernel as statistics
+from curator_service.kinds.gram import sensitivity
+from curator_service.kinds.gram.kernel import (
     EXACT_BLOCK_ROWS,
     ROW_CAPACITY_MAX,
     SufficientStatistics,
@@ -19,6 +18,8 @@ from curator_service.privacy.statistics import (
     lambda_min_float_error,
     split_gram,
 )
+from curator_service.privacy.lattice import UNIT, IntArray
+from curator_service.privacy.samplers import SCALE_MAX
 
 
 def gram_in_python(rows: IntArray) -> list[list[int]]:

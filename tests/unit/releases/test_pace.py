@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from curator_service.releases import pace
-from curator_service.releases.pace import Pace
+from curator_service.releases import response_time as pace
+from curator_service.releases.response_time import Pace
 
 
 class Hands:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from curator_service.files import lock
+from curator_service.kit.files import lock
 from curator_service.releases import presence
 from curator_service.releases.presence import Presence
 

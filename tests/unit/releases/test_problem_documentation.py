@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import curator_service
-from curator_service.problems import Problem
+from curator_service.kit.problems import Problem
 
 ROOT = Path(__file__).parents[3]
 

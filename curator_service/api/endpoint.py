@@ -1,0 +1,105 @@
+"""The door of every route: a route exists only through an action, so default deny cannot be forgotten."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from curator_service.api.http import Call
+from curator_service.container import Curator
+from curator_service.datasets.repository import Dataset
+from curator_service.datasets.service import DatasetNotFound
+from curator_service.identity.policy import Action, Objects
+from curator_service.identity.repository import Principal
+from curator_service.kit.names import NAME
+
+PAGE_DEFAULT, PAGE_MAX = 100, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """An authenticated call with permission for one action."""
+
+    curator: Curator
+    call: Call
+    principal: Principal
+    objects: Objects
+
+    def page(self) -> tuple[int, int]:
+        """Return the sequence to start after and the number of items to show.
+
+        Raises
+        ------
+        RequestInvalid
+        """
+        return self.call.count("after", 0, 0, 2**62), self.call.count("limit", PAGE_DEFAULT, 1, PAGE_MAX)
+
+    def dataset(self, name: str) -> Dataset:
+        """Return a dataset that the principal may see.
+
+        Raises
+        ------
+        DatasetNotFound
+        """
+        if not NAME.fullmatch(name):
+            raise DatasetNotFound("There is no dataset of this name among those that you were granted.")
+        dataset = self.curator.datasets.get_visible(self.principal, self.objects, name)
+        self.curator.ledger.guard.receive(self.call.checkpoint, dataset.population)
+        return dataset
+
+
+def page_parameters(of_what: str) -> dict[str, Any]:
+    """Describe the parameters that `Visit.page` reads, for the OpenAPI document."""
+    after = {"type": "integer", "minimum": 0, "default": 0}
+    limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT}
+    return {
+        "parameters": [
+            {"name": "after", "in": "query", "schema": after, "description": f"Show {of_what} after this sequence."},
+            {"name": "limit", "in": "query", "schema": limit, "description": f"How many {of_what} to show."},
+        ]
+    }
+
+
+def request_body(model: str, example: dict[str, Any]) -> dict[str, Any]:
+    """Describe a body that the route itself parses, for the OpenAPI document."""
+    content = {"schema": {"$ref": f"#/components/schemas/{model}"}, "example": example}
+    return {"requestBody": {"required": True, "content": {"application/json": content}}}
+
+
+def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
+    """Turn a function of a `Visit` and the route's parameters into an endpoint.
+
+    The event loop reads the body; one worker thread authenticates, authorises and answers, in this order.
+
+    Parameters
+    ----------
+    action : Action
+        What the caller must be allowed to do.
+    """
+
+    def decorate(function: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+        signature = inspect.signature(function)
+
+        def answer(call: Call, curator: Curator, parameters: dict[str, object]) -> Response:
+            with curator.database.sitting():
+                principal = curator.identity.authenticate(call.authorization)
+                visit = Visit(curator, call, principal, curator.identity.authorize(principal, action))
+                with curator.requests.place(principal.id):
+                    return function(visit, **parameters)
+
+        async def endpoint(request: Request, **parameters: object) -> Response:
+            call = Call(request.headers, request.query_params, await request.body())
+            return await run_in_threadpool(answer, call, request.app.state.curator, parameters)
+
+        # What FastAPI reads: the request in place of the visit, then the route's own parameters.
+        _, *own = signature.parameters.values()
+        place = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)
+        endpoint.__signature__ = signature.replace(parameters=[place, *own])  # type: ignore[attr-defined]
+        endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
+        endpoint.action = action  # type: ignore[attr-defined]
+        return endpoint
+
+    return decorate

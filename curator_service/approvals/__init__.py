@@ -1,0 +1,1 @@
+"""Decisions that need a second person: limits, and registrations of rows that are like others."""

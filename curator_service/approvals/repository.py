@@ -1,0 +1,132 @@
+"""Queries of what was proposed and waits for a second admin: limits, and rows that are like another population's."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, insert, select, update
+
+from curator_service.kit.db import Connection, Statement
+from curator_service.ledger.models import ProposalRow
+
+OPEN, APPROVED, REJECTED, APPLIED, SUPERSEDED = "open", "approved", "rejected", "applied", "superseded"
+ROWS = "rows"
+"""Scope of a proposal to register rows; the label is a keyed digest of them, their manifest and whose they are like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A change of a limit: applied at once, or waiting for a second admin.
+
+    Attributes
+    ----------
+    scope : str
+        Empty for the account; ``analyst`` or ``project``; ``rows`` where no limit is proposed.
+    label : str
+        The analyst's id, or the project; empty for the account.
+    limit, was : int
+        Units: what is asked, and what held when it was asked; -1 where there was no limit.
+    """
+
+    id: str
+    population: str
+    scope: str
+    label: str
+    limit: int
+    was: int
+    reason: str
+    proposed_by: str
+    proposed_at: str
+    state: str
+    decided_by: str | None = None
+    decided_at: str | None = None
+
+
+_COLUMNS = (
+    ProposalRow.id,
+    ProposalRow.population,
+    ProposalRow.scope,
+    ProposalRow.label,
+    ProposalRow.limit_units,
+    ProposalRow.from_units,
+    ProposalRow.reason,
+    ProposalRow.proposed_by,
+    ProposalRow.proposed_at,
+    ProposalRow.state,
+    ProposalRow.decided_by,
+    ProposalRow.decided_at,
+)
+_INSERT = Statement(insert(ProposalRow))
+_FIND = Statement(select(*_COLUMNS).where(ProposalRow.id == bindparam("proposal")))
+_LIST = Statement(select(*_COLUMNS).order_by(ProposalRow.proposed_at.desc(), ProposalRow.id).limit(1000))
+_DECIDE = Statement(
+    update(ProposalRow)
+    .where(ProposalRow.id == bindparam("proposal"), ProposalRow.state == OPEN)
+    .values(state=bindparam("decision"), decided_by=bindparam("admin"), decided_at=bindparam("moment"))
+)
+
+
+_SUPERSEDE = Statement(
+    update(ProposalRow)
+    .where(
+        ProposalRow.state == OPEN,
+        ProposalRow.population == bindparam("population"),
+        ProposalRow.scope == bindparam("scope"),
+        ProposalRow.label == bindparam("label"),
+        ProposalRow.id != bindparam("proposal"),
+    )
+    .values(state=SUPERSEDED, decided_by=bindparam("admin"), decided_at=bindparam("moment"))
+)
+
+
+def find_proposal(connection: Connection, proposal_id: str) -> Proposal | None:
+    """Return a proposal, or None."""
+    row = _FIND.first(connection, proposal=proposal_id)
+    return None if row is None else Proposal(*row)
+
+
+def list_proposals(connection: Connection) -> list[Proposal]:
+    """Return proposals, the newest first."""
+    return [Proposal(*row) for row in _LIST.all(connection)]
+
+
+def supersede(connection: Connection, proposal: Proposal) -> None:
+    """Close every other open proposal for the same limit."""
+    _SUPERSEDE.execute(
+        connection,
+        population=proposal.population,
+        scope=proposal.scope,
+        label=proposal.label,
+        proposal=proposal.id,
+        admin=proposal.decided_by,
+        moment=proposal.decided_at,
+    )
+
+
+def insert_proposal(connection: Connection, proposal: Proposal) -> None:
+    """Insert a proposal."""
+    _INSERT.execute(
+        connection,
+        id=proposal.id,
+        population=proposal.population,
+        scope=proposal.scope,
+        label=proposal.label,
+        limit_units=proposal.limit,
+        from_units=proposal.was,
+        reason=proposal.reason,
+        proposed_by=proposal.proposed_by,
+        proposed_at=proposal.proposed_at,
+        state=proposal.state,
+        decided_by=proposal.decided_by,
+        decided_at=proposal.decided_at,
+    )
+
+
+def decide_proposal(connection: Connection, proposal: Proposal) -> bool:
+    """Write what was decided of an open proposal; False if it was decided before."""
+    changed = _DECIDE.changed(
+        connection,
+        proposal=proposal.id,
+        decision=proposal.state,
+        admin=proposal.decided_by,
+        moment=proposal.decided_at,
+    )
+    return changed == 1

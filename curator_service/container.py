@@ -1,0 +1,106 @@
+"""The services of one curator, wired together: the command line and the HTTP application share them."""
+
+from dataclasses import dataclass
+
+from curator_service.approvals.service import LimitService
+from curator_service.datasets.service import DatasetService
+from curator_service.datasets.storage import Storage
+from curator_service.identity.service import IdentityService
+from curator_service.kit.clock import Clock, utc_now
+from curator_service.kit.db import Database
+from curator_service.kit.limiter import ConcurrencyLimiter
+from curator_service.ledger.accounts.unit_of_work import Trust, announce_key
+from curator_service.ledger.chain.signing import KeyRing
+from curator_service.ledger.service import LedgerService
+from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.guard import Guard, holds_receipt
+from curator_service.privacy.samplers import NoiseSource, SystemNoise
+from curator_service.releases.jobs import Workshop
+from curator_service.releases.presence import Presence
+from curator_service.releases.publisher import Till
+from curator_service.releases.reservations import StudyService
+from curator_service.releases.response_time import Pace
+from curator_service.releases.service import ReleaseService
+from curator_service.settings import Settings
+
+THREADS = 40
+"""Requests that a process works on at once: what the framework's pool has threads for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curator:
+    """Every service on one database and one data folder."""
+
+    database: Database
+    keys: KeyRing
+    ledger: LedgerService
+    limits: LimitService
+    identity: IdentityService
+    datasets: DatasetService
+    workshop: Workshop
+    releases: ReleaseService
+    studies: StudyService
+    requests: ConcurrencyLimiter
+
+    def close(self) -> None:
+        """Give up what this process works on, and close its connections."""
+        try:
+            self.workshop.stop()
+        finally:
+            self.database.dispose()
+
+
+def make_curator(
+    settings: Settings, *, noise: NoiseSource | None = None, now: Clock = utc_now, pace: Pace | None = None
+) -> Curator:
+    """Wire the services.
+
+    Parameters
+    ----------
+    settings : Settings
+    noise : NoiseSource, optional
+        A test double; there is no setting for it.
+    now : callable
+        The clock.
+    pace : Pace, optional
+        For measurements of something else than time; there is no setting for it.
+    """
+    database = Database(settings.url)
+    storage = Storage(settings.data_dir / "datasets")
+    anchor = Anchor(settings.anchor_folder)
+    trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
+    keys = KeyRing(database, settings.keys_folder, announce_key(trust))
+    ledger = LedgerService(database, Guard(database, keys, trust, now), now)
+    datasets = DatasetService(database, ledger, storage, now)
+    ledger.guard.checks.append(datasets.find_fault)
+    workshop = Workshop(
+        database,
+        ledger,
+        Presence(settings.anchor_folder / "workers"),
+        lease_s=settings.lease_s,
+        waiting_max=settings.jobs_waiting_max,
+        now=now,
+    )
+    till = Till(
+        database,
+        ledger,
+        datasets,
+        SystemNoise() if noise is None else noise,
+        workshop,
+        passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
+        pace=Pace() if pace is None else pace,
+        answer_bytes_max=settings.answer_bytes_max,
+        now=now,
+    )
+    return Curator(
+        database=database,
+        keys=keys,
+        ledger=ledger,
+        limits=LimitService(database, ledger, now),
+        identity=IdentityService(database, now),
+        datasets=datasets,
+        workshop=workshop,
+        releases=ReleaseService(database, ledger, till, synchronous_s=settings.synchronous_s, now=now),
+        studies=StudyService(database, ledger, now),
+        requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
+    )

@@ -1,0 +1,1 @@
+"""The kind gram: noisy sufficient statistics of linear models."""

@@ -1,0 +1,152 @@
+"""What a stored release has otherwise than a request that it covers, in words: a clause for each thing."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from curator_service.kinds.gram.listing import Listing, statistic_of
+from curator_service.privacy.parts import Statistic
+
+_NAMED_MAX = 5
+
+
+def tell_difference(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> str:
+    """Say what is different in a stored release; empty where the two requests are the same.
+
+    Parameters
+    ----------
+    stored : Listing
+        It holds every column of the request.
+    asked : Listing
+    block_sd : mapping of str to float, or None
+        Standard deviations of what was asked, where it is a block of the release.
+
+    Returns
+    -------
+    str
+        Clauses about the release, joined by semicolons.
+
+    Notes
+    -----
+    Whatever decides an answer has its clause here, so a release that is no answer to a request differs in one. The
+    order of columns decides nothing.
+    """
+    return "; ".join(
+        [
+            *_in_columns(stored, asked),
+            *_in_rows(stored, asked),
+            *_in_statistics(stored, asked),
+            *_in_noise(stored, asked, block_sd),
+        ]
+    )
+
+
+def _in_columns(stored: Listing, asked: Listing) -> Iterator[str]:
+    here, there = stored.request, asked.request
+    wanted = [*there["features"], *there["targets"]]
+    for role, other in (("feature", "target"), ("target", "feature")):
+        held = here[f"{role}s"]
+        if more := [name for name in held if name not in wanted]:
+            yield f"it also holds the {role if len(more) == 1 else f'{role}s'} {_names(more)}"
+        if moved := [name for name in held if name in there[f"{other}s"]]:
+            are = f"is a {role} in it, not a {other}" if len(moved) == 1 else f"are {role}s in it, not {other}s"
+            yield f"{_names(moved)} {are}"
+    if here["intercept"] and not there["intercept"]:
+        yield "it has a constant term"
+
+
+def _in_rows(stored: Listing, asked: Listing) -> Iterator[str]:
+    here, there = stored.request["rows"], asked.request["rows"]
+    if here["map"] != there["map"]:
+        yield f"its rows were mapped by {here['map']}, not by {there['map']}"
+    elif here != there:
+        own, other = _numbers(here, there)
+        yield f"its rows were shrunk into a ball of {own}, not {other}"
+    if here["map"] == there["map"] and not _is_weighted_alike(stored, asked):
+        yield "its rows were weighted by other terms"
+    if more := sorted(stored.omitting - asked.omitting):
+        yield f"rows that miss {_names(more, 'or')} were left out of it"
+    if fewer := sorted(asked.omitting - stored.omitting):
+        yield f"rows that miss {_names(fewer, 'or')} were not left out of it"
+
+
+def _is_weighted_alike(stored: Listing, asked: Listing) -> bool:
+    """Tell whether the same terms decide the weight of a row, under one map; `unit` leaves the constant out."""
+    match asked.request["rows"]["map"]:
+        case "box":
+            return True
+        case "unit" | "unit_xy":
+            return stored.features == asked.features and stored.has_terms_of(asked)
+        case _:
+            return stored.has_the_terms_of(asked)
+
+
+def _in_statistics(stored: Listing, asked: Listing) -> Iterator[str]:
+    held, wanted = stored.statistics, asked.statistics
+    if missing := [s.value for s in Statistic if s in wanted - held]:
+        yield f"it holds no {_names(missing, 'or')}"
+    if more := [s.value for s in Statistic if s in held - wanted]:
+        yield f"it also holds {_names(more)}"
+    if Statistic.LAMBDA_MIN in held & wanted and not stored.has_the_terms_of(asked):
+        yield "its lambda_min is that of other terms"
+
+
+def _in_noise(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> Iterator[str]:
+    here, there = stored.request, asked.request
+    same = {name for name in ("mechanism", "calibration", "statistics") if here[name] == there[name]}
+    if "mechanism" not in same:
+        yield f"its noise is {here['mechanism']}, not {there['mechanism']}"
+    if "calibration" not in same:
+        yield f"its noise was calibrated as {here['calibration']}, not as {there['calibration']}"
+    if here["price"] != there["price"]:
+        own, other = _numbers(here["price"], there["price"])
+        yield f"its price was {own}, not {other}"
+    # Where another thing differs as well, the split follows it unless it is stated.
+    if len(same) == 3 and here["shares"] != there["shares"]:
+        yield "its price was split in other shares"
+    if "mechanism" in same and (found := _loudness(_comparable_sd(stored, asked, block_sd), asked.sd)):
+        yield found
+
+
+def _comparable_sd(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> Mapping[str, float]:
+    """Return standard deviations of the same sums of the same rows as were asked; none where there are none."""
+    if block_sd is not None:
+        return block_sd
+    if stored.request["rows"] != asked.request["rows"] or not stored.has_terms_of(asked):
+        return {}
+    other = set() if stored.has_the_terms_of(asked) else {"lambda_min"}
+    other |= set() if asked.targets <= stored.targets else {"xty", "yty"}
+    return {name: sd for name, sd in stored.sd.items() if name not in other}
+
+
+def _loudness(held: Mapping[str, float], wanted: Mapping[str, float]) -> str:
+    unlike = [name for name in wanted if name in held and not math.isclose(held[name], wanted[name], rel_tol=1e-6)]
+    larger = {statistic_of(name) for name in unlike if held[name] > wanted[name]}
+    smaller = {statistic_of(name) for name in unlike if held[name] < wanted[name]}
+    everything = {statistic_of(name) for name in wanted}
+    said = []
+    for found, word in ((larger, "larger"), (smaller, "smaller")):
+        if found == everything and not (larger and smaller):
+            said.append(word)
+        elif found:
+            said.append(f"{word} in {_names([s.value for s in Statistic if s.value in found])}")
+    return f"its noise is {' and '.join(said)}" if said else ""
+
+
+def _numbers(here: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, str]:
+    """Return two groups of named numbers as text, in as many digits as tell them apart."""
+
+    def said(members: Mapping[str, Any], digits: str) -> str:
+        return " and ".join(f"{name} {float(value):{digits}}" for name, value in members.items() if name != "map")
+
+    short = said(here, ".6g"), said(there, ".6g")
+    return short if short[0] != short[1] else (said(here, ""), said(there, ""))
+
+
+def _names(names: Iterable[str], word: str = "and") -> str:
+    """Return names as a list in words, the first few by name."""
+    listed = list(names)
+    if len(listed) > _NAMED_MAX:
+        listed = [*listed[: _NAMED_MAX - 1], f"{len(listed) - _NAMED_MAX + 1} more"]
+    *first, last = listed
+    return f"{', '.join(first)} {word} {last}" if first else last

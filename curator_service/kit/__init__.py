@@ -1,0 +1,1 @@
+"""What every slice uses: clock, database, files, names, problems."""

@@ -1,0 +1,511 @@
+"""The database: two engines on one URL, units of work, and the migrations' head."""
+
+import functools
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import (
+    ClauseElement,
+    Dialect,
+    Engine,
+    MetaData,
+    PoolProxiedConnection,
+    create_engine,
+    event,
+    insert,
+    make_url,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import DeclarativeBase
+
+from curator_service.kit.files import identify
+
+log = logging.getLogger("curator_service")
+
+BUSY_TIMEOUT_MS = 30_000
+SERVICE_GROUP = "curator_service"
+"""The role of PostgreSQL that may do the service's work, and change no history; a migration makes it."""
+CONNECTIONS_PER_POOL = 8
+"""Connections to PostgreSQL of each of a worker's two pools."""
+
+
+DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
+"""What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
+    return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
+
+
+_SQLITE_OF_DISK = {
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_NOTADB,
+}
+
+
+def is_of_disk(error: BaseException) -> bool:
+    """Tell whether the database could not write, or read, its files: not a matter of the moment."""
+    cause = getattr(error, "orig", error)
+    if isinstance(cause, psycopg.Error):
+        return cause.sqlstate == "53100" or (cause.sqlstate or "").startswith("58")  # disk_full; system errors
+    return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE_OF_DISK
+
+
+class DatabaseReplaced(sqlite3.OperationalError):
+    """A file of the embedded database, its log included, is another one than this process has open."""
+
+
+class Connection:
+    """A pooled connection of the driver: `Statement`s run on it.
+
+    SQLAlchemy's own costs as much to make, begin and commit as six statements.
+    """
+
+    __slots__ = ("_pooled", "cursor", "dialect")
+
+    def __init__(self, engine: Engine) -> None:
+        self._pooled: PoolProxiedConnection = engine.raw_connection()
+        driver: Any = self._pooled.driver_connection
+        self.cursor: Callable[[], DBAPICursor] = driver.cursor
+        self.dialect = engine.dialect
+
+    def run(self, text: str) -> None:
+        """Run a statement without values or rows."""
+        with closing(self.cursor()) as cursor:
+            cursor.execute(text)
+
+    def commit(self) -> None:
+        """Commit."""
+        self._pooled.commit()
+
+    def undo(self) -> None:
+        """Undo what was not committed; a connection on which that fails is not used again."""
+        try:
+            self._pooled.rollback()
+        except DATABASE_ERRORS:
+            self._pooled.invalidate()
+
+    def close(self) -> None:
+        """Give it back."""
+        self._pooled.close()
+
+
+class Base(DeclarativeBase):
+    """Base of every slice's models."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(column_0_label)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class Database:
+    """One database, embedded SQLite or PostgreSQL, through the same code.
+
+    Parameters
+    ----------
+    url : str
+        SQLAlchemy URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = make_url(url)
+        if parsed.drivername == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        self.url = parsed
+        if self.is_sqlite and parsed.database:
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        options: dict[str, Any] = {"hide_parameters": True}
+        if self.is_sqlite:
+            options |= {"paramstyle": "named", "pool_size": 20, "max_overflow": 60, "pool_use_lifo": True}
+        else:
+            # Threads wait for a connection: a worker must not use up what the server grants to all of them.
+            options |= {"pool_pre_ping": True, "pool_size": CONNECTIONS_PER_POOL, "max_overflow": 0}
+        # The conditional UPDATE waits for a competing one and then sees what it left: that is READ COMMITTED.
+        level: dict[str, Any] = {} if self.is_sqlite else {"isolation_level": "READ COMMITTED"}
+        self._writer = create_engine(parsed, **options, **level)
+        # Reads outside a unit of work need no transaction: one statement, one snapshot.
+        self._reader = create_engine(parsed, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, **options)
+        # A commit of one connection to the embedded database voids what every other one has in its cache.
+        self._read_by = self._writer if self.is_sqlite else self._reader
+        self._local = threading.local()
+        self._files: dict[str, tuple[int, int]] = {}
+        self._holder: sqlite3.Connection | None = None
+        self._opening = threading.Lock()
+        self.fault = ""
+        self.failed_at = float("-inf")
+        # SQLite has one writer, and lets others sleep and try again: within a process, waiting in line is fairer.
+        self._turn = threading.Lock() if self.is_sqlite else None
+        if self.is_sqlite:
+            for engine in (self._writer, self._reader):
+                event.listen(engine, "connect", self._open_sqlite)
+            event.listen(self._writer, "begin", _begin_immediate)
+        else:
+            event.listen(self._writer, "connect", _configure_postgres)
+            for engine in (self._writer, self._reader):
+                event.listen(engine, "do_connect", _connect_postgres)
+                event.listen(engine, "connect", _plan_by_keys)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is the embedded database."""
+        return self.url.get_backend_name() == "sqlite"
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a unit of work: committed, durably, on success; undone on any exception.
+
+        On SQLite it holds the write lock from the start, so that what it reads cannot change under it.
+
+        Raises
+        ------
+        DatabaseReplaced
+            If a file of the embedded database is another one than was opened: what was written is in a file without
+            a name then, and nobody must be told that it is stored.
+        """
+        if getattr(self._local, "writing", False):
+            raise RuntimeError("a unit of work was opened within another: it would wait for itself")
+        self.give_back()  # whoever waits for the writer's turn must not keep readers waiting
+        self._local.writing = True
+        try:
+            self.check_file()
+            with self._in_line(), closing(Connection(self._writer)) as connection:
+                try:
+                    if self.is_sqlite:
+                        connection.run("BEGIN IMMEDIATE")
+                    yield connection
+                    connection.commit()
+                except BaseException:
+                    connection.undo()
+                    raise
+            self.check_file()
+        except DATABASE_ERRORS as error:
+            if is_of_disk(error):
+                self.failed_at = time.monotonic()
+            raise
+        finally:
+            self._local.writing = False
+
+    def check_file(self) -> None:
+        """Check that the embedded database's files are those that this process has open.
+
+        What was committed last is in the write-ahead log alone, until a checkpoint: where that has lost its name, it is
+        gone with the process.
+
+        Raises
+        ------
+        DatabaseReplaced
+            From then on always, until every connection is closed.
+        """
+        for path, opened in self._files.items():
+            if self.fault:
+                break
+            try:
+                found = identify(os.stat(path))
+            except OSError:
+                found = None
+            if found != opened:
+                self.fault = f"the database's file {path} was replaced, moved or removed while the curator ran"
+                log.error("SEALED: %s. Nothing is released until it is started again.", self.fault)
+        if self.fault:
+            raise DatabaseReplaced(self.fault)
+
+    def _open_sqlite(self, connection: Any, record: Any) -> None:
+        """Note which files were opened, or check that they are those of the other connections."""
+        self.check_file()
+        with self._opening:
+            if self._holder is None and self.url.database:
+                self._hold(self.url.database)
+        _configure_sqlite(connection, record)
+
+    def _hold(self, database: str) -> None:
+        """Keep one connection open and note its files: SQLite removes the log when the last one of all is closed."""
+        holder = sqlite3.connect(database, check_same_thread=False)  # `dispose` closes it, in whatever thread
+        try:
+            _configure_sqlite(holder, None)
+            holder.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the first read opens the log
+            paths = [f"{database}{end}" for end in ("", "-wal", "-shm")]
+            self._files = {path: identify(os.stat(path)) for path in paths if os.path.exists(path)}
+        except BaseException:
+            holder.close()
+            raise
+        self._holder = holder
+
+    @contextmanager
+    def _in_line(self) -> Iterator[None]:
+        """Wait for this process's turn to write: no longer than whoever has it may wait for the database."""
+        if self._turn is None:
+            yield
+            return
+        if not self._turn.acquire(timeout=BUSY_TIMEOUT_MS / 1000):
+            raise sqlite3.OperationalError("database is locked")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Open a connection for single statements that only read; within `sitting`, the one of this thread."""
+        if not getattr(self._local, "sitting", False):
+            with closing(Connection(self._read_by)) as connection:
+                yield connection
+            return
+        if self._local.connection is None:
+            self._local.connection = Connection(self._read_by)
+        yield self._local.connection
+
+    @contextmanager
+    def sitting(self) -> Iterator[None]:
+        """Let the reads of this thread share one connection: checking one out costs more than a look-up."""
+        self._local.sitting, self._local.connection = True, None
+        try:
+            yield
+        finally:
+            self.give_back()
+            self._local.sitting = False
+
+    def give_back(self) -> None:
+        """Give back the connection that this thread's reads share, until the next read: for work that takes time."""
+        connection = getattr(self._local, "connection", None)
+        self._local.connection = None
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Open a read of many statements that all see one instant; writers go on."""
+        with closing(Connection(self._read_by)) as connection:
+            connection.run("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            try:
+                yield connection
+            finally:
+                connection.undo()
+
+    def upgrade(self, revision: str = "head") -> None:
+        """Bring the schema to a revision of the migrations."""
+        with self._writer.connect() as connection:
+            config = _migration_config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+            connection.commit()
+        if self.is_sqlite and self.url.database:
+            Path(self.url.database).chmod(0o600)
+
+    def downgrade(self, revision: str) -> None:
+        """Bring the schema back to an earlier revision."""
+        with self._writer.connect() as connection:
+            config = _migration_config()
+            config.attributes["connection"] = connection
+            command.downgrade(config, revision)
+            connection.commit()
+
+    def forget_deleted(self) -> None:
+        """Empty the embedded database's log, which holds pages as they were; as far as nobody reads them now."""
+        if self.is_sqlite:
+            with self.read() as connection:
+                connection.run("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def revisions(self) -> tuple[str | None, str | None]:
+        """Return the schema's revision and the migrations' head."""
+        with self._reader.connect() as connection:
+            current = MigrationContext.configure(connection).get_current_revision()
+        return current, _head_revision()
+
+    def has_group(self) -> bool:
+        """Tell whether the group that the service needs on PostgreSQL has its rights; the embedded one needs none."""
+        if self.is_sqlite:
+            return True
+        with self._reader.connect() as connection:
+            may = "SELECT has_table_privilege(oid, 'ledger_entries', 'INSERT') FROM pg_roles WHERE rolname = %(group)s"
+            return bool(connection.exec_driver_sql(may, {"group": SERVICE_GROUP}).scalar())
+
+    def dispose(self) -> None:
+        """Close every pooled connection."""
+        self._writer.dispose()
+        self._reader.dispose()
+        with self._opening:
+            self._files, self.fault = {}, ""
+            if self._holder is not None:
+                self._holder.close()
+                self._holder = None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of units of work, for what SQLAlchemy itself reads or writes."""
+        return self._writer
+
+
+class Statement:
+    """A statement that SQLAlchemy builds, once per dialect, and the driver runs.
+
+    Running an expression through SQLAlchemy costs eight times the embedded database's own work; a release runs ten.
+
+    Parameters
+    ----------
+    expression : ClauseElement
+        With its values as named `bindparam`; an INSERT takes one for each column.
+    """
+
+    def __init__(self, expression: ClauseElement) -> None:
+        self._expression = expression
+        self._compiled: dict[str, tuple[str, dict[str, object]]] = {}
+
+    def _build(self, dialect: Dialect) -> ClauseElement:
+        del dialect
+        return self._expression
+
+    def execute(self, connection: Connection, /, **values: object) -> DBAPICursor:
+        """Run the statement; return the driver's cursor."""
+        text, literals = self._compile(connection.dialect)
+        cursor = connection.cursor()
+        try:
+            cursor.execute(text, literals | values if literals else values)
+        except BaseException:
+            cursor.close()
+            raise
+        return cursor
+
+    def execute_each(self, connection: Connection, rows: Iterable[dict[str, object]]) -> None:
+        """Run the statement once for each row of values: on PostgreSQL in one exchange with the server."""
+        text, literals = self._compile(connection.dialect)
+        with closing(connection.cursor()) as cursor:
+            cursor.executemany(text, [literals | row for row in rows])
+
+    def _compile(self, dialect: Dialect) -> tuple[str, dict[str, object]]:
+        found = self._compiled.get(dialect.name)
+        if found is None:
+            compiled = self._build(dialect).compile(dialect=dialect)
+            literals = {name: value for name, value in compiled.params.items() if value is not None}
+            found = self._compiled[dialect.name] = str(compiled), literals
+        return found
+
+    def first(self, connection: Connection, /, **values: object) -> tuple[Any, ...] | None:
+        """Run the statement; return its first row, if it has one."""
+        cursor = self.execute(connection, **values)
+        try:
+            row: tuple[Any, ...] | None = cursor.fetchone()
+        finally:
+            cursor.close()  # a read that is not over would hold its snapshot
+        return row
+
+    def all(self, connection: Connection, /, **values: object) -> list[tuple[Any, ...]]:
+        """Run the statement; return every row."""
+        cursor = self.execute(connection, **values)
+        try:
+            return list(cursor.fetchall())
+        finally:
+            cursor.close()
+
+    def changed(self, connection: Connection, /, **values: object) -> int:
+        """Run the statement; return how many rows it wrote."""
+        count: int = self.execute(connection, **values).rowcount
+        return count
+
+
+class InsertIfAbsent(Statement):
+    """Insert a row unless its key is taken, waiting for whoever is inserting the same key; `changed` tells."""
+
+    def __init__(self, model: type[Base]) -> None:
+        super().__init__(insert(model))
+        self._model = model
+
+    def _build(self, dialect: Dialect) -> ClauseElement:
+        statement: ClauseElement = (
+            (sqlite if dialect.name == "sqlite" else postgresql).insert(self._model).on_conflict_do_nothing()
+        )
+        return statement
+
+
+def migrations_dir() -> Path:
+    """Return the migrations: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "migrations"
+    return installed if installed.is_dir() else package.parent / "migrations"
+
+
+def _migration_config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations_dir()))
+    return config
+
+
+@functools.cache
+def _head_revision() -> str | None:
+    """Return the newest revision: reading the migrations takes milliseconds, and they do not change under a process."""
+    return ScriptDirectory.from_config(_migration_config()).get_current_head()
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_immediate
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.execute("PRAGMA foreign_keys=ON")
+    cursor.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten
+    cursor.execute("PRAGMA recursive_triggers=ON")  # or REPLACE would delete past the append-only triggers
+    cursor.close()
+
+
+def _connect_postgres(dialect: Dialect, _record: Any, arguments: Any, named: Any) -> Any:
+    """Connect; what the system refuses beside the socket, as a descriptor to wait with, is an error of the database."""
+    try:
+        return dialect.connect(*arguments, **named)
+    except OSError as error:
+        raise psycopg.OperationalError(f"no connection: {error.strerror}") from None
+
+
+def _configure_postgres(connection: Any, _record: Any) -> None:
+    """Commit durably, and bound how long a worker that hangs may keep others waiting.
+
+    A server's default of ``off`` is undone, and any stronger one left: nothing leaves before it is durable.
+    """
+    cursor = connection.cursor()
+    cursor.execute(f"SET lock_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute(f"SET idle_in_transaction_session_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute("SHOW synchronous_commit")
+    if cursor.fetchone()[0] == "off":
+        cursor.execute("SET synchronous_commit = on")
+    cursor.close()
+    connection.commit()
+
+
+def _plan_by_keys(connection: Any, _record: Any) -> None:
+    """Let every statement go along an index, in its order: each has one, and what it asks for is a few rows.
+
+    Without statistics, as of a new table, a server would guess that few rows stand behind a key that thousands share,
+    read all of them, and sort them. And what it never means to do, it need not compile.
+    """
+    cursor = connection.cursor()
+    cursor.execute("SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off")
+    cursor.close()
+    connection.commit()
+
+
+def _begin_immediate(connection: Any) -> None:
+    connection.connection.cursor().execute("BEGIN IMMEDIATE")

@@ -1,0 +1,1 @@
+"""Accounts: the unit of work, and reservations."""

@@ -1,0 +1,226 @@
+"""Queries of reservations: amounts that are held for a job or for a study. Whoever changes one holds its account."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import BigInteger, bindparam, delete, insert, select, update
+
+from curator_service.kit.db import Connection, InsertIfAbsent, Statement
+from curator_service.ledger.models import ReservationRow, WorkerRow
+
+JOB, STUDY = "job_", "res_"
+RUNNING, DONE, VOIDED, CANCELLED, CLOSED, EXPIRED = "running", "done", "voided", "cancelled", "closed", "expired"
+OPEN, ENDED = "open", "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """An amount that is held.
+
+    Attributes
+    ----------
+    id : str
+        ``job_…`` or ``res_…`` (a study). A closed one never opens again, so the id is the fence of its worker.
+    study_id : str or None
+        The study that a job is paid from.
+    units, drawn : int
+        What was reserved, and what of it was spent or passed on to a job.
+    state : str
+        ``open`` or ``closed``.
+    outcome : str
+        ``running`` while open; then ``done``, ``voided``, ``cancelled``, ``closed`` or ``expired``.
+    request_digest : str
+        Of a job's request; empty where a fresh draw was asked for, and for a study.
+    details : str
+        JSON for whoever shows it.
+    owner : str
+        The worker of a job.
+    expires_at : str
+        When a study ends; empty for a job.
+    sequence : int
+        Of its entry in the ledger.
+    """
+
+    id: str
+    population: str
+    dataset_id: str
+    principal_id: str
+    project: str
+    study_id: str | None
+    units: int
+    drawn: int
+    state: str
+    outcome: str
+    request_digest: str
+    details: str
+    owner: str
+    created_at: str
+    expires_at: str
+    sequence: int = 0
+
+    @property
+    def left(self) -> int:
+        """What can still be drawn."""
+        return self.units - self.drawn if self.state == OPEN else 0
+
+    @property
+    def shares(self) -> list[tuple[str, str]]:
+        """Whose parts of the account it belongs to."""
+        return shares_of(self.principal_id, self.project)
+
+
+def shares_of(principal_id: str, project: str) -> list[tuple[str, str]]:
+    """Return the scopes and labels that a charge counts for, in the order in which they are locked."""
+    return [("analyst", principal_id), *([("project", project)] if project else [])]
+
+
+_COLUMNS = (
+    ReservationRow.id,
+    ReservationRow.population,
+    ReservationRow.dataset_id,
+    ReservationRow.principal_id,
+    ReservationRow.project,
+    ReservationRow.study_id,
+    ReservationRow.units,
+    ReservationRow.drawn_units,
+    ReservationRow.state,
+    ReservationRow.outcome,
+    ReservationRow.request_digest,
+    ReservationRow.details,
+    ReservationRow.owner,
+    ReservationRow.created_at,
+    ReservationRow.expires_at,
+    ReservationRow.sequence,
+)
+_INSERT = Statement(insert(ReservationRow))
+_THIS = ReservationRow.id == bindparam("reservation")
+_FIND = Statement(select(*_COLUMNS).where(_THIS))
+_OPEN = ReservationRow.state == OPEN
+_LIST_OPEN = Statement(
+    select(*_COLUMNS).where(_OPEN, ReservationRow.population == bindparam("population")).order_by(ReservationRow.id)
+)
+_JOBS = Statement(
+    select(ReservationRow.id, ReservationRow.owner, WorkerRow.beat)
+    .outerjoin(WorkerRow, WorkerRow.id == ReservationRow.owner)
+    .where(_OPEN, ReservationRow.owner != "")
+)
+_EXPIRED = Statement(
+    select(ReservationRow.id).where(_OPEN, ReservationRow.owner == "", ReservationRow.expires_at <= bindparam("moment"))
+)
+_RUNNING = Statement(
+    select(*_COLUMNS)
+    .where(
+        _OPEN,
+        ReservationRow.dataset_id == bindparam("dataset"),
+        ReservationRow.request_digest != "",
+    )
+    .order_by(ReservationRow.sequence)
+)
+_CLOSE = Statement(
+    update(ReservationRow)
+    .where(_THIS, _OPEN)
+    .values(
+        state=ENDED,
+        outcome=bindparam("ended"),
+        drawn_units=ReservationRow.drawn_units + bindparam("drawn", type_=BigInteger),
+    )
+)
+_DRAW = Statement(
+    update(ReservationRow)
+    .where(
+        _THIS,
+        _OPEN,
+        ReservationRow.principal_id == bindparam("principal"),
+        ReservationRow.drawn_units + bindparam("drawn", type_=BigInteger) <= ReservationRow.units,
+    )
+    .values(drawn_units=ReservationRow.drawn_units + bindparam("drawn"))
+)
+_REGISTER = InsertIfAbsent(WorkerRow)
+_BEAT = Statement(update(WorkerRow).where(WorkerRow.id == bindparam("worker")).values(beat=WorkerRow.beat + 1))
+_RETIRE = Statement(delete(WorkerRow).where(WorkerRow.id == bindparam("worker")))
+
+
+def insert_reservation(connection: Connection, reservation: Reservation) -> None:
+    """Insert an open reservation."""
+    _INSERT.execute(
+        connection,
+        id=reservation.id,
+        population=reservation.population,
+        dataset_id=reservation.dataset_id,
+        principal_id=reservation.principal_id,
+        project=reservation.project,
+        study_id=reservation.study_id,
+        units=reservation.units,
+        drawn_units=reservation.drawn,
+        state=reservation.state,
+        outcome=reservation.outcome,
+        request_digest=reservation.request_digest,
+        details=reservation.details,
+        owner=reservation.owner,
+        created_at=reservation.created_at,
+        expires_at=reservation.expires_at,
+        sequence=reservation.sequence,
+    )
+
+
+def find_reservation(connection: Connection, reservation_id: str) -> Reservation | None:
+    """Return a reservation, or None."""
+    row = _FIND.first(connection, reservation=reservation_id)
+    return None if row is None else Reservation(*row)
+
+
+def list_running(connection: Connection, dataset_id: str) -> list[Reservation]:
+    """Return the jobs of a dataset whose answers others may be served."""
+    return [Reservation(*row) for row in _RUNNING.all(connection, dataset=dataset_id)]
+
+
+def list_open(connection: Connection, population: str) -> list[Reservation]:
+    """Return a population's open reservations."""
+    return [Reservation(*row) for row in _LIST_OPEN.all(connection, population=population)]
+
+
+def list_jobs(connection: Connection) -> list[tuple[str, str, int | None]]:
+    """Return every open job with its worker and the worker's beat; None where the worker is not known."""
+    return [(job, owner, beat) for job, owner, beat in _JOBS.all(connection)]
+
+
+def list_expired(connection: Connection, moment: str) -> list[str]:
+    """Return the open studies whose time is over."""
+    return [row[0] for row in _EXPIRED.all(connection, moment=moment)]
+
+
+def close_reservation(connection: Connection, reservation_id: str, outcome: str, *, drawn: int = 0) -> bool:
+    """Close an open reservation; False if it is closed, or there is none."""
+    return _CLOSE.changed(connection, reservation=reservation_id, ended=outcome, drawn=drawn) == 1
+
+
+def draw(connection: Connection, study_id: str, principal_id: str, units: int) -> bool:
+    """Take from an open study of this principal; a negative amount gives back. False if it does not hold so much."""
+    return _DRAW.changed(connection, reservation=study_id, principal=principal_id, drawn=units) == 1
+
+
+def register_worker(connection: Connection, worker: str) -> None:
+    """Announce a worker."""
+    _REGISTER.execute(connection, id=worker, beat=0)
+
+
+def beat(connection: Connection, worker: str) -> bool:
+    """Show that a worker lives; False if it is not announced."""
+    return _BEAT.changed(connection, worker=worker) == 1
+
+
+def retire_worker(connection: Connection, worker: str) -> None:
+    """Take leave of a worker."""
+    _RETIRE.execute(connection, worker=worker)
+
+
+def facts_of(reservation: Reservation) -> dict[str, Any]:
+    """Return a reservation as the facts of its ledger entry."""
+    facts = {"reservation": reservation.id, "actor": reservation.principal_id, "time": reservation.created_at}
+    if reservation.project:
+        facts["project"] = reservation.project
+    if reservation.study_id is not None:
+        facts["from"] = reservation.study_id
+    if reservation.expires_at:
+        facts["expires_at"] = reservation.expires_at
+    return facts

@@ -1,0 +1,335 @@
+"""The ledger of one unit of work: what may happen to an account, and the entry of each step."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pydantic_core import from_json
+
+from curator_service.kit.db import Connection
+from curator_service.ledger import repository
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.reservations import Reservation, shares_of
+from curator_service.ledger.chain.attestation import Holds, list_attested
+from curator_service.ledger.chain.entries import (
+    FORMAT,
+    GENESIS,
+    UNSIGNED_FORMAT,
+    Checkpoint,
+    Receipt,
+    SignedCheckpoint,
+    StoredEntry,
+    canonical,
+    entry_hash,
+)
+from curator_service.ledger.chain.keys import list_keys
+from curator_service.ledger.chain.signing import Signer
+from curator_service.ledger.repository import Head
+from curator_service.ledger.trust.anchor import Anchor
+
+
+class Refused(Exception):
+    """The database decided against a unit of work, which is undone: an amount does not fit, or a state has changed."""
+
+
+class Contradiction(Exception):
+    """A unit of work found the ledger changed or wound back under a running curator; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """Who spends, and from what: the account, or a study that holds a part of it."""
+
+    principal_id: str
+    project: str = ""
+    study_id: str | None = None
+
+    @property
+    def shares(self) -> list[tuple[str, str]]:
+        """Whose parts of the account it counts for."""
+        return shares_of(self.principal_id, self.project)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the ledger's entry says of it."""
+        project = {"project": self.project} if self.project else {}
+        return {"actor": self.principal_id, **project}
+
+
+class Ledger:
+    """The ledger of one unit of work. Every step locks the account first, and raises `Refused` to undo all of it.
+
+    Parameters
+    ----------
+    connection : Connection
+        Inside `Database.begin`.
+    signer : Signer
+    trust : Trust
+    is_first : bool
+        Whether this is the unit of work that makes the curator's first key: it alone may follow an unsigned entry.
+    """
+
+    def __init__(self, connection: Connection, signer: Signer, trust: "Trust", *, is_first: bool = False) -> None:
+        self.connection = connection
+        self.signer = signer
+        self.trust = trust
+        self.is_first = is_first
+
+    def charge(self, population: str, cost: int, payer: Payer) -> Head:
+        """Charge a cost to the account, or to the payer's study, decided by the database in one statement."""
+        if cost <= 0:
+            raise ValueError("a charge is positive")
+        if payer.study_id is None:
+            return self._take(population, payer.shares, posted=cost, pending=0)
+        repository.lock(self.connection, population)
+        if not reservations.draw(self.connection, payer.study_id, payer.principal_id, cost):
+            raise Refused
+        return self._take(population, payer.shares, posted=cost, pending=-cost)
+
+    def _take(self, population: str, shares: Sequence[tuple[str, str]], *, posted: int, pending: int) -> Head:
+        """Lock the account, move it and whose shares it is, and take the next sequence; nothing under a seal."""
+        head = repository.move(self.connection, population, posted=posted, pending=pending)
+        if head is None:
+            raise Refused
+        self.check(head, limit=head.limit, posted=head.posted - posted, pending=head.pending - pending)
+        for scope, label in shares:
+            if pending < 0:  # held already: no limit is asked again
+                repository.settle_share(self.connection, population, scope, label, posted=posted, pending=pending)
+            elif not repository.move_share(self.connection, population, scope, label, posted=posted, pending=pending):
+                raise Refused
+        return head
+
+    def reserve(self, reservation: Reservation, details: str | None = None) -> Receipt:
+        """Hold an amount of the account, or of a study, and say so in the chain."""
+        if reservation.units <= 0:
+            raise ValueError("a reservation is positive")
+        if reservation.study_id is None:
+            head = self._take(reservation.population, reservation.shares, posted=0, pending=reservation.units)
+        else:
+            head = self._take(reservation.population, reservation.shares, posted=0, pending=0)
+            drawn = reservations.draw(
+                self.connection, reservation.study_id, reservation.principal_id, reservation.units
+            )
+            if not drawn:
+                raise Refused
+        stored = replace(
+            reservation, sequence=head.sequence, details=reservation.details if details is None else details
+        )
+        reservations.insert_reservation(self.connection, stored)
+        return self.record(head, "reserve", reservation.units, reservations.facts_of(reservation))
+
+    def post(self, reservation: Reservation) -> Head:
+        """Turn what a job holds into a charge: only while its reservation is open, and never twice."""
+        units = reservation.units
+        repository.lock(self.connection, reservation.population)
+        if not reservations.close_reservation(self.connection, reservation.id, reservations.DONE, drawn=units):
+            raise Refused
+        return self._take(reservation.population, reservation.shares, posted=units, pending=-units)
+
+    def release(self, reservation: Reservation, outcome: str, moment: str, *, actor: str) -> Receipt:
+        """Give back what is left of a reservation: to the account, or to the study that it came from."""
+        repository.lock(self.connection, reservation.population)
+        current = reservations.find_reservation(self.connection, reservation.id)
+        if current is None or not reservations.close_reservation(self.connection, reservation.id, outcome):
+            raise Refused
+        left = current.units - current.drawn
+        facts = {"reservation": current.id, "actor": actor, "holder": current.principal_id, "time": moment}
+        facts |= {"outcome": outcome} | ({"project": current.project} if current.project else {})
+        study = current.study_id
+        if study is not None and reservations.draw(self.connection, study, current.principal_id, -left):
+            facts["to"] = study
+            head = self.next(current.population)
+        else:
+            head = self._take(current.population, current.shares, posted=0, pending=-left)
+        return self.record(head, "void", left, facts)
+
+    def next(self, population: str) -> Head:
+        """Take the next sequence without moving an amount."""
+        return self._take(population, (), posted=0, pending=0)
+
+    def note(self, population: str, kind: str, facts: Mapping[str, Any]) -> Receipt:
+        """Append an entry that charges nothing."""
+        return self.record(self.next(population), kind, 0, facts)
+
+    def record(self, head: Head, kind: str, units: int, facts: Mapping[str, Any]) -> Receipt:
+        """Append an entry to the chain of a locked account, hashed and signed.
+
+        Raises
+        ------
+        Contradiction
+            If its sequence is one that somebody on this machine has seen taken.
+        """
+        self.trust.anchor.refresh()
+        if (head.epoch, head.sequence) <= self.trust.anchor.floor(head.population):
+            raise Contradiction(f"sequence {head.sequence} of {head.population!r} was given out twice")
+        payload = canonical(
+            {
+                **facts,
+                "format": FORMAT,
+                "kind": kind,
+                "population": head.population,
+                "sequence": head.sequence,
+                "units": str(units),
+                "previous_hash": head.previous_hash,
+                "epoch": head.epoch,
+                "limit": str(head.limit),
+                "posted": str(head.posted),
+                "pending": str(head.pending),
+                "key_id": self.signer.key_id,
+            }
+        )
+        digest = entry_hash(payload)
+        checkpoint = Checkpoint(
+            head.population,
+            head.sequence,
+            digest,
+            head.epoch,
+            head.limit,
+            head.posted,
+            head.pending,
+            self.signer.key_id,
+        )
+        signed = SignedCheckpoint(checkpoint, self.signer.sign(checkpoint))
+        entry = StoredEntry(head.sequence, payload, digest, signed.signature)
+        repository.append_entry(self.connection, head.population, entry)
+        receipt = Receipt.of(payload, signed)
+        self.trust.heads[head.population] = receipt
+        return receipt
+
+    def check(self, head: Head, *, limit: int, posted: int, pending: int) -> None:
+        """Compare a locked account, as it was before it moved, with the last entry; and ask the seal once more.
+
+        The lock may have been waited for: what was true when the statement began need not be true any more.
+
+        Raises
+        ------
+        Refused
+            If the curator was sealed in the meantime.
+        Contradiction
+            If account and entry differ, or the entry is not signed by this curator.
+        """
+        entry, sealed = repository.find_head_and_seal(self.connection, head.population)
+        if sealed:
+            raise Refused
+        if entry is None:
+            if head.previous_hash != GENESIS:
+                raise Contradiction(f"the ledger of {head.population!r} has lost its entries")
+            return
+        if entry.entry_hash != head.previous_hash or entry.sequence != head.sequence - 1:
+            raise Contradiction(f"the account of {head.population!r} does not point to its last entry")
+        if self._is_of_first_schema(entry, head.population):
+            return  # the entry to be written is the first that is signed
+        receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
+        known = self.trust.heads.get(head.population)
+        if known == receipt:
+            receipt = known
+        elif not self.trust.holds(receipt):
+            raise Contradiction(f"the last entry of {head.population!r} is not one that this curator signed")
+        stated = receipt.signed.checkpoint
+        asked = limit, posted, pending, entry.sequence, head.epoch
+        if (stated.limit, stated.posted, stated.pending, stated.sequence, stated.epoch) != asked:
+            raise Contradiction(f"the account of {head.population!r} is not what its last entry says")
+
+    def _is_of_first_schema(self, entry: StoredEntry, population: str) -> bool:
+        unsigned = not entry.signature and from_json(entry.payload)["format"] == UNSIGNED_FORMAT
+        return self.is_first and unsigned and self.trust.anchor.floor(population) == (0, 0)
+
+    def check_registered(self, dataset: "Registration") -> None:
+        """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
+        self.trust.check_registered(self.connection, dataset)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a chain says of a dataset, and what decides its noise and who pays."""
+
+    population: str
+    adjacency: str
+    accountant: str
+    dataset_id: str
+    name: str
+    manifest_digest: str
+    snapshot: str
+
+    def is_among(self, known: "frozenset[Registration]") -> bool:
+        """Tell whether it was registered; entries of the first schema do not name the id."""
+        return self in known or replace(self, dataset_id="") in known
+
+
+def list_registrations(connection: Connection, population: str, holds: Holds) -> frozenset[Registration]:
+    """Return every dataset that attested entries of a chain registered, under the terms of its opening entry."""
+    opening = next(iter(list_attested(connection, population, "open", holds)), None)
+    if opening is None:
+        return frozenset()
+    return frozenset(
+        Registration(
+            population,
+            opening["adjacency"],
+            opening["accountant"],
+            facts.get("dataset_id", ""),
+            facts["dataset"],
+            facts["manifest_digest"],
+            facts["snapshot"],
+        )
+        for facts in list_attested(connection, population, "dataset", holds)
+    )
+
+
+@dataclass(slots=True)
+class Trust:
+    """What a unit of work holds the ledger against.
+
+    Attributes
+    ----------
+    anchor : Anchor
+    holds : callable
+        Whether a receipt is whole, and signed by this curator.
+    heads : dict of str to Receipt
+        The last entry of each population that this process wrote or verified.
+    registered : dict of str to frozenset of Registration
+        The datasets of each population that this process has found in its chain.
+    """
+
+    anchor: Anchor
+    holds: Holds
+    heads: dict[str, Receipt] = field(default_factory=dict)
+    registered: dict[str, frozenset[Registration]] = field(default_factory=dict)
+
+    def check_registered(self, connection: Connection, dataset: Registration) -> None:
+        """Compare a dataset, as a request was planned with it, with what the ledger registered.
+
+        The rows of the tables say what it is, and whoever may change them could lower its noise, let other people pay,
+        or read what was bought by others, for a moment.
+
+        Raises
+        ------
+        Contradiction
+            If no attested entry of the population's chain registered it so.
+        """
+        population = dataset.population
+        if dataset.is_among(self.registered.get(population, frozenset())):
+            return
+        try:
+            known = self.registered[population] = list_registrations(connection, population, self.holds)
+        except (ValueError, KeyError, TypeError):
+            raise Contradiction(f"the registrations of {population!r} cannot be read") from None
+        if not dataset.is_among(known):
+            raise Contradiction(f"the dataset {dataset.name!r} is not one that {population!r} registered")
+
+
+def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
+    """Return what writes into every chain that a new key signs from now on; it also covers entries from before it."""
+
+    def announce(connection: Connection, signer: Signer, moment: str) -> None:
+        ledger = Ledger(connection, signer, trust, is_first=len(list_keys(connection)) == 1)
+        facts = {"actor": "curator", "signing_key": signer.key_id, "time": moment}
+        for population in repository.list_populations(connection):
+            ledger.note(population.name, "key", facts)
+
+    return announce
+
+
+def new_id(prefix: str) -> str:
+    """Return a new random id."""
+    return f"{prefix}{secrets.token_hex(12)}"

@@ -1,0 +1,1 @@
+"""The chain: entries, signatures, keys, verification."""

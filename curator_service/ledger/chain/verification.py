@@ -1,0 +1,335 @@
+"""The verification of a chain: pure functions of its stored text."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from curator_service.ledger.chain.entries import (
+    EPOCH_FIRST,
+    GENESIS,
+    UNSIGNED_FORMAT,
+    Checkpoint,
+    StoredEntry,
+    entry_hash,
+)
+
+UNCHARGED_KINDS = frozenset({"dataset", "derive", "key", "refusal", "confirmation"})
+_OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
+
+
+@dataclass(slots=True)
+class Share:
+    """What one analyst, or one project, has of an account; without a limit of its own it is bound by the account's."""
+
+    limit: int | None = None
+    posted: int = 0
+    pending: int = 0
+
+
+@dataclass(slots=True)
+class AccountState:
+    """An account as its rows state it, or as its chain implies it.
+
+    Attributes
+    ----------
+    limit, posted, pending : int
+        Units.
+    highest_limit : int
+        The highest that the limit ever was, in units: that of the guarantee.
+    sequence, epoch : int
+    head : str
+        The hash of the last entry.
+    terms : tuple of str
+        Adjacency, accountant, delta and time of creation, which the opening entry fixes for good.
+    shares : dict
+        By scope and label.
+    reservations : dict of str to int
+        What is left of each open reservation.
+    """
+
+    limit: int = 0
+    highest_limit: int = 0
+    posted: int = 0
+    pending: int = 0
+    sequence: int = 0
+    epoch: int = EPOCH_FIRST
+    head: str = GENESIS
+    terms: tuple[str, ...] = ()
+    shares: dict[tuple[str, str], Share] = field(default_factory=dict)
+    reservations: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a verification found.
+
+    Attributes
+    ----------
+    entries : int
+        How many entries were read up to the first bad one.
+    bad_sequence : int or None
+        The first sequence at which the chain does not hold.
+    reason : str
+    state : AccountState
+        What the entries up to there imply.
+    """
+
+    entries: int
+    bad_sequence: int | None
+    reason: str
+    state: AccountState
+
+    @property
+    def ok(self) -> bool:
+        """Whether every entry holds and the account agrees."""
+        return self.bad_sequence is None
+
+
+_NO_ENTRY = "the entry's text is not an entry"
+_UNSIGNED = "the signature is not one of this curator's on this entry"
+
+
+class _Bad(Exception):
+    """An entry that does not hold."""
+
+
+SignatureCheck = Callable[[Checkpoint, str], bool]
+Watch = Callable[[StoredEntry, dict[str, Any]], None]
+"""Is shown each entry that holds, with what it says."""
+
+
+def verify_chain(
+    population: str,
+    entries: Iterable[StoredEntry],
+    account: AccountState,
+    holds: SignatureCheck,
+    *,
+    every_signature: bool = True,
+    watch: Watch = lambda _entry, _facts: None,
+) -> Verification:
+    """Check every entry's hash, link, place and meaning, its signature, and the account's rows against their sum.
+
+    Parameters
+    ----------
+    population : str
+    entries : iterable of StoredEntry
+        In the order of their sequence.
+    account : AccountState
+        What the account's rows say.
+    holds : callable
+        Whether a signature on a checkpoint is one of the curator's.
+    every_signature : bool
+        Otherwise the last one alone, which covers the hashes of all entries before.
+    watch : callable
+        Is shown each entry that holds, with what it says: so that its text is read once.
+
+    Returns
+    -------
+    Verification
+    """
+    state, count, last = AccountState(), 0, None
+    for entry in entries:
+        count += 1
+        expected, before = state.sequence + 1, last
+        try:
+            facts = _read(entry.payload)
+            last = _apply(population, entry, facts, state)
+        except _Bad as bad:
+            return Verification(count, expected, str(bad), state)
+        if before is not None and last is None:
+            return Verification(count, expected, "an entry without a signature follows one that has one", state)
+        if every_signature and last is not None and not holds(last, entry.signature):
+            return Verification(count, expected, _UNSIGNED, state)
+        signature = entry.signature
+        watch(entry, facts)
+    if last is None:
+        reason = "the last entry is not signed" if count else "there are no entries, not even the opening one"
+        return Verification(count, max(state.sequence, 1), reason, state)
+    if not every_signature and not holds(last, signature):
+        return Verification(count, state.sequence, _UNSIGNED, state)
+    if state != account:
+        return Verification(count, state.sequence + 1, _disagreement(state, account), state)
+    return Verification(count, None, "", state)
+
+
+def _read(payload: str) -> dict[str, Any]:
+    try:
+        facts = from_json(payload)
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict):
+        raise _Bad(_NO_ENTRY)
+    return facts
+
+
+def _apply(population: str, entry: StoredEntry, payload: dict[str, Any], state: AccountState) -> Checkpoint | None:
+    """Add an entry to the state; return its checkpoint, or None where it is of the format without."""
+    try:
+        version = payload["format"]
+        if entry_hash(entry.payload, version) != entry.entry_hash:
+            raise _Bad("the hash does not match the entry's text")
+        _check_place(population, entry, payload, state)
+        units = int(payload["units"])
+        _count(payload, units, state)
+        state.sequence, state.head = entry.sequence, entry.entry_hash
+        if version == UNSIGNED_FORMAT:
+            if entry.signature or state.epoch != EPOCH_FIRST:
+                raise _Bad("the entry is of a format without a signature, and has one")
+            return None
+        checkpoint = Checkpoint(
+            population,
+            entry.sequence,
+            entry.entry_hash,
+            state.epoch,
+            state.limit,
+            state.posted,
+            state.pending,
+            payload["key_id"],
+        )
+        stated = payload["epoch"], payload["limit"], payload["posted"], payload["pending"]
+    except (ValueError, KeyError, TypeError):
+        raise _Bad(_NO_ENTRY) from None
+    if stated != (state.epoch, str(state.limit), str(state.posted), str(state.pending)):
+        raise _Bad("the entry states another account than the entries up to it add up to")
+    return checkpoint
+
+
+def _check_place(population: str, entry: StoredEntry, payload: dict[str, Any], state: AccountState) -> None:
+    expected = state.sequence + 1
+    if payload["kind"] == "reconcile":
+        expected = max(expected, int(payload["sequence"]))  # it leaves out the sequences that were lost
+    if entry.sequence != expected:
+        raise _Bad(f"sequence {entry.sequence} stands where {expected} belongs")
+    if (payload["population"], payload["sequence"]) != (population, expected):
+        raise _Bad("population or sequence inside the entry do not match its place")
+    if payload["previous_hash"] != state.head:
+        raise _Bad("the entry does not follow the one before")
+
+
+def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    """Move the account as an entry says."""
+    kind = payload["kind"]
+    if units < 0 or (kind == "open") is not (state.sequence == 0):
+        raise _Bad(f"an entry of kind {kind!r} does not belong here")
+    if kind == "open":
+        state.limit = units
+        state.terms = tuple(str(payload[name]) for name in _OPENING_TERMS)
+    elif kind == "charge" and units > 0:
+        _count_charge(payload, units, state)
+    elif kind == "reserve" and units > 0:
+        _count_reserve(payload, units, state)
+    elif kind == "void":
+        _count_void(payload, units, state)
+    elif kind == "limit":
+        _count_limit(payload, units, state)
+    elif kind == "reconcile":
+        _count_reconciliation(payload, units, state)
+    elif kind not in UNCHARGED_KINDS or units != 0:
+        raise _Bad(f"an entry of kind {kind!r} with {units} units does not belong here")
+    state.highest_limit = max(state.highest_limit, state.limit)
+    if state.posted + state.pending > state.limit:
+        raise _Bad("the charges exceed the limit")
+
+
+def _shares(payload: dict[str, Any], state: AccountState) -> list[Share]:
+    """Return the shares that an entry touches: its analyst's, and its project's if it names one."""
+    names = [
+        (scope, payload[member])
+        for scope, member in (("analyst", "actor"), ("project", "project"))
+        if member in payload
+    ]
+    return [state.shares.setdefault(name, Share()) for name in names]
+
+
+def _count_charge(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    reservation = payload.get("reservation")
+    if reservation is not None:
+        _take(state, reservation, units, whole=reservation.startswith("job_"))
+        state.pending -= units
+    state.posted += units
+    for share in _shares(payload, state):
+        share.posted += units
+        share.pending -= 0 if reservation is None else units
+        _check_share(share)
+
+
+def _count_reserve(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    reservation, study = payload["reservation"], payload.get("from")
+    if reservation in state.reservations:
+        raise _Bad("the reservation is open already")
+    if study is not None:
+        _take(state, study, units)
+    else:
+        state.pending += units
+        for share in _shares(payload, state):
+            share.pending += units
+            _check_share(share)
+    state.reservations[reservation] = units
+
+
+def _count_void(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    reservation, study = payload["reservation"], payload.get("to")
+    if state.reservations.pop(reservation, None) != units:
+        raise _Bad("the entry gives back another amount than was left of the reservation")
+    if study is not None:
+        if study not in state.reservations:
+            raise _Bad("the entry gives back to a reservation that is not open")
+        state.reservations[study] += units
+        return
+    state.pending -= units
+    for share in _shares(payload | {"actor": payload["holder"]}, state):
+        share.pending -= units
+
+
+def _count_limit(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    if "scope" not in payload:
+        raised = units > state.limit
+        state.limit = units
+    else:
+        share = state.shares.setdefault((payload["scope"], payload["label"]), Share())
+        raised = share.limit is not None and units > share.limit
+        share.limit = units
+        _check_share(share)
+    if raised and payload["actor"] == payload["approved_by"]:
+        raise _Bad("a limit was raised without a second admin")
+
+
+def _count_reconciliation(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    if payload["voided"] != {name: str(left) for name, left in state.reservations.items()}:
+        raise _Bad("the entry closes other reservations than were open")
+    state.reservations.clear()
+    for share in state.shares.values():
+        share.pending = 0
+    state.pending = 0
+    if payload["epoch"] <= state.epoch:
+        raise _Bad("the entry begins an epoch that is not a new one")
+    state.epoch = payload["epoch"]
+    state.posted += units
+    state.limit = int(payload["limit"])
+    # Of a history that was lost a higher limit may be known than the last; entries of before do not state it.
+    state.highest_limit = max(state.highest_limit, int(payload.get("highest_limit", 0)))
+
+
+def _take(state: AccountState, reservation: str, units: int, *, whole: bool = False) -> None:
+    left = state.reservations.get(reservation, -1) - units
+    if left < 0 or (whole and left):
+        raise _Bad("the entry takes another amount than was left of the reservation")
+    state.reservations[reservation] = left
+    if whole:
+        del state.reservations[reservation]
+
+
+def _check_share(share: Share) -> None:
+    if share.limit is not None and share.posted + share.pending > share.limit:
+        raise _Bad("the charges exceed the limit of an analyst or a project")
+
+
+def _disagreement(chain: AccountState, account: AccountState) -> str:
+    if account.sequence != chain.sequence:
+        verdict = "entries are missing" if account.sequence > chain.sequence else "entries were added"
+        return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: {verdict}"
+    names = ("limit", "highest_limit", "posted", "pending", "epoch", "head", "terms", "shares", "reservations")
+    fields = [name for name in names if getattr(chain, name) != getattr(account, name)]
+    return f"the account's row and the log disagree on {', '.join(fields)}"

@@ -1,0 +1,1 @@
+"""Trust: the anchor, the guard, recovery."""

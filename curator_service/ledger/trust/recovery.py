@@ -1,0 +1,240 @@
+"""Reconciling a ledger that was restored from a backup: what cannot be proved unspent is written off.
+
+The anchor moves before any answer leaves, so a charge beyond it has never left. Where the anchor survives, what was
+spent after the backup is known to the unit; where it is lost, everything that was left is taken as spent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from curator_service.kit.clock import timestamp
+from curator_service.kit.db import Connection
+from curator_service.ledger import repository
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.chain.attestation import Holds, list_attested
+from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
+from curator_service.ledger.chain.keys import set_seal
+from curator_service.ledger.chain.signing import Verifier
+from curator_service.ledger.repository import Head, Population
+from curator_service.ledger.service import LedgerService
+from curator_service.ledger.trust.anchor import Anchor
+from curator_service.ledger.trust.guard import is_written_off, verify_population
+
+
+class ReconciliationError(ValueError):
+    """The ledger cannot be reconciled as asked; the message says why, and what to do, for the admin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """What a reconciliation did to one population.
+
+    Attributes
+    ----------
+    population : str
+    kept_through : int
+        The last sequence that the restored ledger holds.
+    lost_through : int or None
+        The last sequence of which there is evidence; None if the anchor was lost and everything was written off.
+    written_off : int
+        Units.
+    epoch : int
+        The new one.
+    """
+
+    population: str
+    kept_through: int
+    lost_through: int | None
+    written_off: int
+    epoch: int
+
+
+def reconcile(
+    ledger: LedgerService,
+    receipts: Sequence[SignedCheckpoint] = (),
+    anchors: Sequence[Anchor] = (),
+    *,
+    actor: str,
+    anchor_lost: bool,
+) -> list[Reconciliation]:
+    """Bring every account to at least what was spent, begin a new epoch, and lift the seal.
+
+    Parameters
+    ----------
+    ledger : LedgerService
+    receipts : sequence of SignedCheckpoint
+        What holders of releases still have.
+    anchors : sequence of Anchor
+        Those of other hosts; this host's own is read in any case.
+    actor : str
+    anchor_lost : bool
+        The operator's word that an anchor is gone: then everything that was left is written off.
+
+    Raises
+    ------
+    ReconciliationError
+        If a chain does not hold, evidence is not signed by this curator, or no anchor goes back far enough and nobody
+        said so. Nothing is changed then.
+    AnchorError
+    """
+    logs = [anchor.log() for anchor in (ledger.guard.anchor, *anchors)]
+    evidence = [*(signed for log in logs for signed in log), *receipts]
+    with ledger.database.read() as connection:
+        if not repository.list_populations(connection):
+            raise ReconciliationError("the ledger is empty: restore a backup first")
+    verifier = ledger.guard.keys.verifier()
+    for signed in evidence:
+        if not verifier.holds(signed.checkpoint, signed.signature):
+            raise ReconciliationError(
+                f"a checkpoint of {signed.checkpoint.population!r} at sequence {signed.checkpoint.sequence} is not "
+                "signed by any key of this curator"
+            )
+    holds = ledger.guard.trust.holds
+    with ledger.database.snapshot() as connection:
+        populations = repository.list_populations(connection)
+        strange = {signed.checkpoint.population for signed in evidence} - {p.name for p in populations}
+        if strange:
+            raise ReconciliationError(
+                f"the ledger has no population {min(strange)!r}, and there is evidence of one: restore a later backup"
+            )
+        for population in populations:
+            _check_holds(connection, population, verifier)
+            if not anchor_lost and not any(_is_whole(connection, population, log, holds) for log in logs):
+                raise ReconciliationError(
+                    f"there is no anchor of {population.name!r} from its beginning: answers may have left of which "
+                    f"nothing is known. Bring the anchor of the lost curator back, to {ledger.guard.anchor.folder} or "
+                    "with --anchor, or say --anchor-lost: then all that was left of the budget is written off"
+                )
+    done = []
+    for population in populations:
+        own = [signed.checkpoint for signed in evidence if signed.checkpoint.population == population.name]
+        done.append(_reconcile_one(ledger, population.name, own, actor, anchor_lost=anchor_lost))
+    with ledger.database.begin() as connection:
+        set_seal(connection, "", timestamp(ledger.now()))
+    return done
+
+
+def _is_whole(connection: Connection, population: Population, log: list[SignedCheckpoint], holds: Holds) -> bool:
+    """Tell whether an anchor saw all of this history: its first entry, or a reconciliation that accounted for more.
+
+    One that began later, beside a database that had been in use, may be of another history than what clients hold.
+    """
+    begun = {1, *(facts["sequence"] for facts in list_attested(connection, population.name, "reconcile", holds))}
+    seen = {s.checkpoint.sequence: s.checkpoint.entry_hash for s in log if s.checkpoint.population == population.name}
+    entries = (repository.find_entry(connection, population.name, sequence) for sequence in begun & seen.keys())
+    return any(entry is not None and entry.entry_hash == seen[entry.sequence] for entry in entries)
+
+
+def _check_holds(connection: Connection, population: Population, verifier: Verifier) -> None:
+    found = verify_population(connection, population, verifier, every_signature=True)
+    if not found.ok:
+        raise ReconciliationError(
+            f"the ledger of {population.name!r} is broken at sequence {found.bad_sequence}: {found.reason}. It cannot "
+            "be reconciled: restore a backup whose chain holds"
+        )
+
+
+def _reconcile_one(
+    ledger: LedgerService, name: str, evidence: list[Checkpoint], actor: str, *, anchor_lost: bool
+) -> Reconciliation:
+    with ledger.unit() as unit:
+        connection = unit.connection
+        kept = repository.lock(connection, name)
+        losses = _find_losses(connection, kept, evidence, ledger.guard.trust.holds)
+        lost = [checkpoint for loss in losses for checkpoint in loss.lost]
+        posted = kept.posted + sum(loss.units for loss in losses)
+        latest = max(lost, key=lambda checkpoint: checkpoint.order, default=None)
+        raised = kept.limit if latest is None or latest.epoch < kept.epoch else latest.limit
+        limit = max(posted, raised)
+        if anchor_lost:
+            posted = limit = max(kept.limit, limit)
+        highest = max([limit, *(checkpoint.limit for checkpoint in lost)])
+        held = {}
+        for reservation in reservations.list_open(connection, name):
+            held[reservation.id] = str(reservation.left)
+            reservations.close_reservation(connection, reservation.id, reservations.VOIDED)
+        repository.clear_pending(connection, name)
+        last = max([kept.sequence, *(checkpoint.sequence for checkpoint in evidence)])
+        epoch = max([kept.epoch, *(checkpoint.epoch for checkpoint in evidence)]) + 1
+        head = repository.set_account(
+            connection, name, limit=limit, highest=highest, posted=posted, epoch=epoch, sequence=last + 1
+        )
+        facts = {
+            "actor": actor,
+            "time": timestamp(ledger.now()),
+            "kept_through": str(kept.sequence),
+            "lost": [lost_range for loss in losses for lost_range in loss.ranges],
+            "all": "yes" if anchor_lost else "no",
+            "highest_limit": str(highest),
+            "voided": held,
+        }
+        receipt = unit.record(head, "reconcile", posted - kept.posted, facts)
+    ledger.guard.let_out(receipt, just_written=True)
+    through = None if anchor_lost else max([kept.sequence, *(checkpoint.sequence for checkpoint in lost)])
+    return Reconciliation(name, kept.sequence, through, posted - kept.posted, head.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """A history of which this ledger has the beginning alone.
+
+    Attributes
+    ----------
+    lost : list of Checkpoint
+        What is known of its end.
+    after : int
+        The last sequence that this ledger has of it.
+    known : int
+        What of its posted amount this ledger holds already.
+    """
+
+    lost: list[Checkpoint]
+    after: int
+    known: int
+
+    @property
+    def units(self) -> int:
+        """What was spent in it, and is not in this ledger."""
+        return max(0, *(checkpoint.posted - self.known for checkpoint in self.lost))
+
+    @property
+    def ranges(self) -> list[dict[str, str | int]]:
+        """The lost sequences, epoch by epoch: in a later one none was kept."""
+        epochs = sorted({checkpoint.epoch for checkpoint in self.lost})
+        return [
+            {
+                "epoch": epoch,
+                "after": str(self.after if epoch == epochs[0] else 0),
+                "through": str(max(c.sequence for c in self.lost if c.epoch == epoch)),
+            }
+            for epoch in epochs
+        ]
+
+
+def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint], holds: Holds) -> list[_Loss]:
+    """Return the histories that went on where this ledger ends, and those where an earlier reconciliation began.
+
+    A checkpoint of an epoch that this ledger has left belongs to the life before that reconciliation, which accounted
+    for what was known then: what it proves beyond is lost as well.
+    """
+    reconciled = list_attested(connection, kept.population, "reconcile", holds)
+    grouped: dict[int, _Loss] = {}
+    for checkpoint in evidence:
+        if not _is_lost(connection, checkpoint, holds):
+            continue
+        before = next((facts for facts in reconciled if facts["epoch"] > checkpoint.epoch), None)
+        place, after, known = (
+            (kept.sequence, kept.sequence, kept.posted)
+            if before is None
+            else (before["sequence"], int(before["kept_through"]), int(before["posted"]))
+        )
+        grouped.setdefault(place, _Loss([], after, known)).lost.append(checkpoint)
+    return list(grouped.values())
+
+
+def _is_lost(connection: Connection, seen: Checkpoint, holds: Holds) -> bool:
+    entry = repository.find_entry(connection, seen.population, seen.sequence)
+    if entry is not None and entry.entry_hash == seen.entry_hash:
+        return False
+    population = repository.find_population(connection, seen.population)
+    return population is None or not is_written_off(connection, population, seen, holds)

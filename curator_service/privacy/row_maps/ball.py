@@ -1,0 +1,83 @@
+"""The ball: whole rows shrunk to a norm."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel, Field
+
+from curator_service.kit.wire import STRICT
+from curator_service.privacy.design import Design
+from curator_service.privacy.lattice import UNIT, RowArray
+from curator_service.privacy.row_maps.integers import isqrt, norms_squared, scale
+
+_LENGTH_MAX = 2**26
+"""Above the norm of any row: D terms of at most q have s ≤ D·2^34, below 2^52 for D < 2^18."""
+
+
+class BallRows(BaseModel):
+    """Rows shrunk into a ball; the norm is 1 + (terms beside the constant)/10, under a root, if not given."""
+
+    model_config = STRICT
+
+    map: Literal["ball"]
+    norm: Annotated[float, Field(ge=0.1, le=100)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ball:
+    """The whole row, targets included, shrunk until its terms lie in a ball.
+
+    Attributes
+    ----------
+    radius : int
+        Q = ⌊R q⌋, in lattice units.
+    """
+
+    radius: int
+
+    weighs_terms: ClassVar[bool] = True
+
+    @classmethod
+    def of_norm(cls, norm: float) -> "Ball":
+        """Return the ball of a norm R in scaled units; the float is taken at its exact value.
+
+        Raises
+        ------
+        ValueError
+            If `norm` is not finite and positive.
+        """
+        if not (math.isfinite(norm) and norm > 0):
+            raise ValueError("the norm must be finite and positive")
+        return cls(math.floor(Fraction(norm) * UNIT))
+
+    def norm_squared(self, design: Design) -> int:
+        """Bound ‖row‖² over the terms, in squared lattice units."""
+        del design
+        return self.radius**2
+
+    def apply(self, rows: RowArray, design: Design) -> RowArray:
+        """Shrink each row whose terms are longer than the radius.
+
+        A row with s = ‖terms‖² > Q² has each entry z replaced by sign(z)·⌊|z|·Q / (isqrt(s) + 1)⌋, so that its
+        norm is at most Q exactly: isqrt(s) + 1 > √s, and rounding goes towards zero.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (n, terms + targets)
+            Integers in ``[-q, q]``.
+        design : Design
+            Only the terms decide the weight.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, terms + targets)
+            Integers in ``[-q, q]``.
+        """
+        squared = norms_squared(rows[:, : len(design.terms)])
+        radius = min(self.radius, _LENGTH_MAX)
+        long = squared > radius**2
+        # A short row is multiplied and divided by 1: no time is saved, or shown, by how many rows are short.
+        return scale(rows, np.where(long, radius, 1), np.where(long, isqrt(squared) + 1, 1))

@@ -1,0 +1,35 @@
+"""Exact integers held in float64: what row maps compute with.
+
+Squared norms are sums of integers below 2^53, so exact in any order; every other operation is one elementwise IEEE
+operation, and its result is proved to be the integer that is stated.
+"""
+
+import numpy as np
+
+from curator_service.privacy.lattice import IntArray, RowArray
+
+
+def norms_squared(terms: RowArray) -> IntArray:
+    """Return ‖row‖² exactly: every partial sum is an integer below 2^52."""
+    squared: IntArray = np.einsum("ij,ij->i", terms, terms).astype(np.int64)
+    return squared
+
+
+def scale(rows: RowArray, multiplier: IntArray, divisor: IntArray) -> RowArray:
+    """Return sign(z)·⌊|z|·a / b⌋ for each entry z of a row with multiplier a and divisor b, exactly.
+
+    Let p = |z|·a, an integer with p + b < 2^53 here. If p/b is not an integer, let k = ⌊p/b⌋ + 1: then
+    p/b ≤ k − 1/b, and 1/b > k·2^-53 because k·b ≤ p + b < 2^53. A number is rounded up to k from at most k·2^-53
+    below, so the quotient is rounded to less than k, and cut to ⌊p/b⌋.
+    """
+    scaled: RowArray = rows * multiplier.astype(np.float64)[:, None]
+    scaled /= divisor.astype(np.float64)[:, None]
+    return np.trunc(scaled, out=scaled)
+
+
+def isqrt(values: IntArray) -> IntArray:
+    """Return ⌊√v⌋ exactly for 0 ≤ v < 2^62, where the float root is right to within one."""
+    roots: IntArray = np.sqrt(values.astype(np.float64)).astype(np.int64)
+    roots -= roots * roots > values
+    roots += (roots + 1) * (roots + 1) <= values
+    return roots

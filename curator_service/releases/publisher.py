@@ -1,0 +1,374 @@
+"""The till: the only place where something is charged and published, durable together or not at all."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from curator_service.datasets.service import DatasetService
+from curator_service.kinds.gram.library import Search, derive_statistics
+from curator_service.kinds.gram.listing import Listing
+from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.db import DATABASE_ERRORS, Database, is_passing
+from curator_service.kit.limiter import ConcurrencyLimiter
+from curator_service.kit.problems import Problem, Unavailable
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.reservations import Reservation
+from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
+from curator_service.ledger.chain.entries import canonical
+from curator_service.ledger.repository import Head, Population, find_population
+from curator_service.ledger.service import LedgerService
+from curator_service.ledger.trust.guard import unverified
+from curator_service.privacy.lattice import IntArray
+from curator_service.privacy.mechanism import NoisyStatistics, draw_noise, perturb
+from curator_service.privacy.samplers import NoiseSource
+from curator_service.releases import catalogue, repository
+from curator_service.releases.jobs import Workshop
+from curator_service.releases.preparation import Prepared
+from curator_service.releases.rendering import (
+    charge_facts,
+    derive_facts,
+    outline_of,
+    outline_of_derived,
+    render_answer,
+    render_derived,
+)
+from curator_service.releases.repository import StoredRelease
+from curator_service.releases.response_time import Pace
+from curator_service.releases.submission import ATTEMPTS, JobEnded, Purchase
+
+_UNBOUNDED = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """An answer that was drawn and rendered, and is not published yet."""
+
+    release_id: str
+    moment: str
+    answer: str
+    summary: str
+    listing: Listing
+
+
+class Till:
+    """Charges a purchase and publishes its answer.
+
+    Every method returns None where the key, the library or the budget decided otherwise in the meantime: then the
+    caller looks again.
+
+    Parameters
+    ----------
+    database : Database
+    ledger : LedgerService
+    datasets : DatasetService
+    noise : NoiseSource
+    workshop : Workshop
+        Runs the jobs of this process.
+    passes : ConcurrencyLimiter
+        Of what takes time while its caller waits: each holds a thread and the memory of a pass over rows.
+    pace : Pace
+        Makes answers show at public times.
+    answer_bytes_max : int
+        Bytes of answers that are stored for one analyst of one population.
+    now : callable
+        The clock.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        ledger: LedgerService,
+        datasets: DatasetService,
+        noise: NoiseSource,
+        workshop: Workshop,
+        *,
+        passes: ConcurrencyLimiter,
+        pace: Pace,
+        answer_bytes_max: int,
+        now: Clock,
+    ) -> None:
+        self.database = database
+        self.ledger = ledger
+        self.datasets = datasets
+        self.noise = noise
+        self.workshop = workshop
+        self.passes = passes
+        self.pace = pace
+        self.answer_bytes_max = answer_bytes_max
+        self.now = now
+
+    # --- What takes no time: the charge and the answer in one unit of work
+
+    def charge_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
+        """Charge and publish: durable together or not at all. None if the key, the library or the budget decide."""
+        release_id = new_id("rel_")
+        prepared = purchase.prepared
+        draws = draw_noise(prepared.plan, self.noise)  # of no data, and outside of the lock
+
+        def work(ledger: Ledger) -> StoredRelease:
+            self._claim(ledger, purchase, release_id=release_id)
+            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)
+            ledger.check_registered(prepared.dataset.registration)
+            self._check_unanswered(ledger, purchase)
+            draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
+            return self._publish(ledger, purchase, draft, head)
+
+        return self._decide(work, purchase)
+
+    def _decide(self, work: Callable[[Ledger], StoredRelease], purchase: Purchase) -> StoredRelease | None:
+        """Run a unit of work. None if the database decided against it, or against its moment.
+
+        A commit whose outcome is unknown is looked up by its key.
+        """
+        try:
+            with self.ledger.unit() as ledger:
+                return work(ledger)
+        except Refused:
+            return None
+        except DATABASE_ERRORS as error:
+            if is_passing(error):
+                return None
+            found = self._look_up_again(purchase)
+            if found is not None:
+                return found
+            raise
+
+    def _look_up_again(self, purchase: Purchase) -> StoredRelease | None:
+        with self.database.read() as connection:
+            known = repository.find_key(connection, purchase.analyst.id, purchase.key)
+            if known is None or known.release_id is None or known.fingerprint != purchase.prepared.fingerprint:
+                return None
+            return repository.find_release(connection, known.release_id)
+
+    @staticmethod
+    def _claim(ledger: Ledger, purchase: Purchase, **holder: str) -> None:
+        claimed = repository.claim_key(
+            ledger.connection, purchase.analyst.id, purchase.key, purchase.prepared.fingerprint, **holder
+        )
+        if not claimed:
+            raise Refused
+
+    @staticmethod
+    def _check_unanswered(ledger: Ledger, purchase: Purchase, *, but_for: str = "") -> None:
+        """Refuse what was answered, or begun, in the meantime: the account is locked, so whoever did has committed."""
+        prepared = purchase.prepared
+        if prepared.request.fresh:
+            return
+        if Search(ledger.connection, prepared, purchase.analyst.id).find_exact() is not None:
+            raise Refused
+        if but_for:
+            running = reservations.list_running(ledger.connection, prepared.dataset.id)
+            if any(job.id != but_for and purchase.joins(job) for job in running):
+                raise Refused
+
+    def _compute(self, prepared: Prepared, draws: IntArray) -> NoisyStatistics:
+        statistics = self.datasets.compute_statistics(prepared.dataset, prepared.plan.design, prepared.plan.row_map)
+        return perturb(statistics, prepared.plan, draws)
+
+    def _draft(self, release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics) -> _Draft:
+        moment, outline = timestamp(self.now()), outline_of(prepared, population)
+        answer = render_answer(release_id, prepared, outline, noisy, moment)
+        return _Draft(release_id, moment, answer, outline.summary(release_id, moment), prepared.listing)
+
+    def _publish(
+        self, ledger: Ledger, purchase: Purchase, draft: _Draft, head: Head, reservation: Reservation | None = None
+    ) -> StoredRelease:
+        """Write the entry of a charge and the answer's body, in the unit of work that charged."""
+        prepared = purchase.prepared
+        facts = charge_facts(draft.release_id, prepared, draft.answer, draft.moment) | purchase.payer.facts
+        held_by = reservation.id if reservation is not None else purchase.payer.study_id
+        if held_by is not None:
+            facts["reservation"] = held_by
+        receipt = ledger.record(head, "charge", prepared.plan.cost, facts)
+        release = StoredRelease(
+            id=draft.release_id,
+            dataset_id=prepared.dataset.id,
+            population=prepared.dataset.population,
+            sequence=head.sequence,
+            request_digest=prepared.request_digest,
+            answer=draft.answer,
+            receipt=receipt,
+        )
+        self._store(ledger, purchase, draft, release, is_job=reservation is not None)
+        return release
+
+    def _store(
+        self, ledger: Ledger, purchase: Purchase, draft: _Draft, release: StoredRelease, *, is_job: bool = False
+    ) -> None:
+        """Store an answer where it is found again. What a job has worked for has its space, whoever took some since."""
+        prepared, analyst, connection = purchase.prepared, purchase.analyst.id, ledger.connection
+        most = _UNBOUNDED if is_job else self.answer_bytes_max
+        repository.insert_release(connection, release)
+        catalogue.insert_listing(connection, prepared.dataset, analyst, release, draft.listing, draft.summary)
+        if not catalogue.add_space(connection, release.population, analyst, prepared.answer_bytes, most):
+            raise Refused
+
+    def derive(self, purchase: Purchase, source: StoredRelease) -> StoredRelease | None:
+        """Cut an answer out of a stored one, and publish it: it costs nothing, and has its own entry and receipt."""
+        release_id, prepared, moment = new_id("rel_"), purchase.prepared, timestamp(self.now())
+        with self.database.read() as connection:
+            population = find_population(connection, prepared.dataset.population)
+        assert population is not None
+        values, sd, distribution = derive_statistics(prepared, source)
+        outline = outline_of_derived(prepared, population, sd, distribution)
+        answer = render_derived(release_id, prepared, outline, source.id, values, moment)
+        listing = replace(prepared.listing, distribution=distribution, sd=sd, derived_from=source.id)
+        draft = _Draft(release_id, moment, answer, outline.summary(release_id, moment), listing)
+
+        def work(ledger: Ledger) -> StoredRelease:
+            self._claim(ledger, purchase, release_id=release_id)
+            facts = derive_facts(release_id, prepared, source, answer, moment) | purchase.payer.facts
+            receipt = ledger.note(prepared.dataset.population, "derive", facts)
+            ledger.check_registered(prepared.dataset.registration)
+            self._check_unanswered(ledger, purchase)
+            release = StoredRelease(
+                id=release_id,
+                dataset_id=prepared.dataset.id,
+                population=prepared.dataset.population,
+                sequence=receipt.signed.checkpoint.sequence,
+                request_digest=prepared.request_digest,
+                answer=answer,
+                receipt=receipt,
+            )
+            self._store(ledger, purchase, draft, release)
+            return release
+
+        return self._decide(work, purchase)
+
+    # --- What takes time, by declarations: reserve, compute at a public pace, post
+
+    def _new_job(self, purchase: Purchase, population: Population) -> Reservation:
+        prepared, payer = purchase.prepared, purchase.payer
+        details = {
+            "request": json.dumps(prepared.canonical),
+            "noise": json.dumps(prepared.listing.noise),
+            "duration_ms": self._duration_ms(prepared),
+        }
+        return Reservation(
+            id=new_id(reservations.JOB),
+            population=population.name,
+            dataset_id=prepared.dataset.id,
+            principal_id=purchase.analyst.id,
+            project=payer.project,
+            study_id=payer.study_id,
+            units=prepared.plan.cost,
+            drawn=0,
+            state=reservations.OPEN,
+            outcome=reservations.RUNNING,
+            request_digest="" if prepared.request.fresh else prepared.request_digest,
+            details=canonical(details),
+            owner=self.workshop.worker_id,
+            created_at=timestamp(self.now()),
+            expires_at="",
+        )
+
+    def _reserve(self, purchase: Purchase, job: Reservation) -> Reservation | None:
+        """Hold the cost of a request under its key; None if the key, the library or the budget decide."""
+        try:
+            with self.ledger.unit() as ledger:
+                self._claim(ledger, purchase, reservation_id=job.id)
+                ledger.reserve(job)
+                ledger.check_registered(purchase.prepared.dataset.registration)
+                self._check_unanswered(ledger, purchase, but_for=job.id)
+        except Refused:
+            return None
+        except DATABASE_ERRORS as error:
+            if is_passing(error):
+                return None
+            raise  # if it was reserved after all, nobody attends to it, and the watcher gives it up
+        return job
+
+    @staticmethod
+    def _duration_ms(prepared: Prepared) -> int:
+        return int(prepared.duration_s * 1000)
+
+    def reserve_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
+        """Reserve, compute at a public pace, and post, while the caller waits.
+
+        Raises
+        ------
+        TooManyRequests
+            If as many callers wait as may. Nothing was reserved, and the key is free.
+        """
+        job = self._new_job(purchase, population)
+        with self.passes.place(purchase.analyst.id), self.workshop.attending(job.id):
+            return None if self._reserve(purchase, job) is None else self._work(purchase, population, job)
+
+    def start_job(self, purchase: Purchase, population: Population) -> Reservation | None:
+        """Reserve, and let the workshop do the rest; None if the key, the library or the budget decide.
+
+        Raises
+        ------
+        TooManyRequests
+            If as many jobs wait as may. Nothing was reserved, and the key is free.
+        """
+        job = self._new_job(purchase, population)
+        with self.workshop.place(job.id, purchase.analyst.id) as place:
+            if self._reserve(purchase, job) is None:
+                return None
+            place.take(lambda: self._work(purchase, population, job))
+        return job
+
+    def _work(self, purchase: Purchase, population: Population, job: Reservation) -> StoredRelease:
+        """Compute, and post at a public time.
+
+        Whatever goes wrong shows at the same times, and gives the reservation back: a charge is only ever posted with
+        its answer.
+
+        Raises
+        ------
+        JobEnded
+            If its analyst cancelled it in the meantime.
+        Unavailable
+            If it was given up in the meantime.
+        """
+        release_id = new_id("rel_")
+        try:
+            self._check_open(job)
+            self.database.give_back()  # there are fewer connections than threads
+            with self.pace.keeping(purchase.prepared.duration_s):
+                noisy = self._compute(purchase.prepared, draw_noise(purchase.prepared.plan, self.noise))
+            draft = self._draft(release_id, purchase.prepared, population, noisy)
+
+            def work(ledger: Ledger) -> StoredRelease:
+                release = self._publish(ledger, purchase, draft, ledger.post(job), job)
+                repository.answer_keys(ledger.connection, job.id, release.id)
+                return release
+
+            published = self._decide_job(work, purchase)
+        except Exception:
+            with suppress(Problem, *DATABASE_ERRORS):  # then the watcher does it, or a reconciliation
+                self.ledger.end(job.id, reservations.VOIDED, actor="curator")
+            raise
+        if published is None:
+            self._check_open(job)
+            raise unverified()  # it is open, and nothing is posted under a seal
+        return published
+
+    def _check_open(self, job: Reservation) -> None:
+        """Refuse to go on with a job that has ended: what others did to it, and when, is public."""
+        with self.database.read() as connection:
+            current = reservations.find_reservation(connection, job.id)
+        if current is None or current.outcome == reservations.CANCELLED:
+            raise JobEnded(
+                f"The job {job.id!r} was cancelled. Nothing was charged; send the request again to begin anew."
+            )
+        if current.state != reservations.OPEN:
+            raise Unavailable(f"The job {job.id!r} was given up. Nothing was charged; send the request again.")
+
+    def _decide_job(self, work: Callable[[Ledger], StoredRelease], purchase: Purchase) -> StoredRelease | None:
+        for _ in range(ATTEMPTS):
+            try:
+                with self.ledger.unit() as ledger:
+                    return work(ledger)
+            except Refused:
+                return self._look_up_again(purchase)
+            except DATABASE_ERRORS as error:
+                if is_passing(error):
+                    continue
+                found = self._look_up_again(purchase)
+                if found is not None:
+                    return found
+                raise
+        raise Unavailable("The database was busy too often. Nothing was charged; send the request again.")

@@ -1,0 +1,262 @@
+"""Reservations as their holders see them: amounts for a study, and jobs."""
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic_core import to_json
+
+from curator_service.datasets.repository import Dataset
+from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal
+from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.db import Database
+from curator_service.kit.problems import NotFound, RequestInvalid, Unavailable
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.reservations import Reservation
+from curator_service.ledger.accounts.unit_of_work import Payer, Refused, new_id
+from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.repository import Population, find_entry, find_population
+from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.service import LedgerService, find_rooms
+from curator_service.ledger.trust.guard import unverified
+from curator_service.releases import repository
+from curator_service.releases.refusal import reservation_exceeded
+from curator_service.releases.repository import KnownKey
+from curator_service.releases.schemas import StudyRequest, digest
+from curator_service.releases.submission import (
+    ATTEMPTS,
+    AnswerKind,
+    IdempotencyKeyReused,
+    JobEnded,
+    ReservationEnded,
+    check_key,
+    reservation_not_found,
+)
+
+_ID_PATTERN = re.compile(r"(job|res)_[0-9a-f]{24}")
+_REASONS = {
+    reservations.VOIDED: "The work ended before it was finished. Nothing was charged: send the request again.",
+    reservations.CANCELLED: "It was cancelled. Nothing was charged.",
+}
+
+
+class StudyService:
+    """Amounts that analysts hold for a study, and the jobs that hold their own.
+
+    Parameters
+    ----------
+    database : Database
+    ledger : LedgerService
+    now : callable
+        The clock.
+    """
+
+    def __init__(self, database: Database, ledger: LedgerService, now: Clock) -> None:
+        self.database = database
+        self.ledger = ledger
+        self.now = now
+
+    # --- Studies
+
+    def reserve(
+        self, dataset: Dataset, request: StudyRequest, analyst: Principal, key: str | None
+    ) -> tuple[bytes, AnswerKind]:
+        """Hold an amount for a study; the same key gives the same bytes for ever.
+
+        Raises
+        ------
+        IdempotencyKeyMissing, IdempotencyKeyReused, RequestInvalid, BudgetExceeded, LedgerUnverified, Unavailable
+        """
+        key, moment = check_key(key), self.now()
+        fingerprint = f"{digest(request.model_dump(exclude_none=True), dataset=dataset.id)}:study"
+        try:
+            units = dataset.accountant.units_of(request.price.price)
+        except ValueError as error:
+            raise RequestInvalid.at("/price", str(error)) from None
+        if units <= 0:
+            raise RequestInvalid.at("/price", "the amount is below the smallest that the account counts; hold more")
+        payer = Payer(analyst.id, request.project or "")
+        for _ in range(ATTEMPTS):
+            with self.database.read() as connection:
+                known = repository.find_key(connection, analyst.id, key)
+                population = find_population(connection, dataset.population)
+                assert population is not None
+                rooms = find_rooms(connection, population, payer)
+            if known is not None:
+                return self._replay(known, fingerprint), AnswerKind.REPLAYED
+            if population.sealed:
+                raise unverified()
+            if units > rooms[0].left:
+                raise reservation_exceeded(units, population, rooms[0])
+            study = Reservation(
+                id=new_id(reservations.STUDY),
+                population=population.name,
+                dataset_id=dataset.id,
+                principal_id=analyst.id,
+                project=payer.project,
+                study_id=None,
+                units=units,
+                drawn=0,
+                state=reservations.OPEN,
+                outcome=reservations.RUNNING,
+                request_digest="",
+                details="",
+                owner="",
+                created_at=timestamp(moment),
+                expires_at=timestamp(moment + timedelta(seconds=request.expires_in_s)),
+            )
+            details = to_json(render_study(study, dataset.name, population)).decode()
+            try:
+                with self.ledger.unit() as ledger:
+                    claimed = repository.claim_key(
+                        ledger.connection, analyst.id, key, fingerprint, reservation_id=study.id
+                    )
+                    receipt = ledger.reserve(study, details) if claimed else None
+            except Refused:
+                continue
+            if receipt is None:  # somebody used the key in this instant: what it reserved is the answer
+                continue
+            self.ledger.guard.let_out(receipt, just_written=True)
+            return _with_receipt(details, receipt), AnswerKind.NEW
+        raise Unavailable("Too many requests decide about this account at once. Nothing was reserved; send it again.")
+
+    def _replay(self, known: KnownKey, fingerprint: str) -> bytes:
+        if known.fingerprint != fingerprint or known.reservation_id is None:
+            raise IdempotencyKeyReused("This key belongs to another request. Use a new key for a new request.")
+        study = self._find(known.reservation_id)
+        return _with_receipt(study.details, self._receipt(study))
+
+    def get_study(self, study_id: str, analyst: Principal) -> bytes:
+        """Return a study as it stands.
+
+        Raises
+        ------
+        ReservationNotFound
+        """
+        study = self._find(study_id)
+        if not _may_touch(study, analyst) or not study.id.startswith(reservations.STUDY):
+            raise reservation_not_found()
+        with self.database.read() as connection:
+            population = find_population(connection, study.population)
+        assert population is not None
+        shown = render_study(study, json.loads(study.details)["dataset"], population)
+        return _with_receipt(to_json(shown).decode(), self._receipt(study))
+
+    def close_study(self, study_id: str, analyst: Principal) -> bytes:
+        """Give back what is left of a study.
+
+        Raises
+        ------
+        ReservationNotFound, ReservationEnded
+        """
+        self.get_study(study_id, analyst)
+        if not self.ledger.end(study_id, reservations.CLOSED, actor=analyst.id):
+            raise ReservationEnded(f"The reservation {study_id!r} had ended before; nothing of it was held any more.")
+        return self.get_study(study_id, analyst)
+
+    def _find(self, reservation_id: str) -> Reservation:
+        found = None
+        if _ID_PATTERN.fullmatch(reservation_id):
+            with self.database.read() as connection:
+                found = reservations.find_reservation(connection, reservation_id)
+        if found is None:
+            raise reservation_not_found()
+        return found
+
+    def _receipt(self, study: Reservation) -> Receipt:
+        with self.database.read() as connection:
+            entry = find_entry(connection, study.population, study.sequence)
+        assert entry is not None
+        self.ledger.guard.check_attested(study.population, entry)
+        receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
+        self.ledger.guard.let_out(receipt)
+        return receipt
+
+    # --- Jobs
+
+    def get_job(self, job_id: str) -> Reservation:
+        """Return a job; the caller checks who may see its dataset.
+
+        Raises
+        ------
+        NotFound
+        """
+        job = None
+        if _ID_PATTERN.fullmatch(job_id) and job_id.startswith(reservations.JOB):
+            with self.database.read() as connection:
+                job = reservations.find_reservation(connection, job_id)
+        if job is None:
+            raise job_not_found()
+        return job
+
+    def render_job(self, job: Reservation, dataset: Dataset) -> dict[str, Any]:
+        """Return a job as JSON; its progress is the share of its public time that has passed, and tells no rows."""
+        details = json.loads(job.details)
+        with self.database.read() as connection:
+            release_id = repository.find_release_of(connection, job.id)
+        passed_s = (self.now() - _moment(job.created_at)).total_seconds()
+        running = job.state == reservations.OPEN
+        share = min(0.99, max(0.0, passed_s / max(details["duration_ms"] / 1000, 0.001)))
+        return {
+            "id": job.id,
+            "dataset": dataset.name,
+            "state": job.outcome,
+            "progress": round(share, 2) if running else 1.0,
+            "created_at": job.created_at,
+            "release": release_id,
+            "reason": _REASONS.get(job.outcome),
+            "request": json.loads(details["request"]),
+        }
+
+    def cancel(self, job: Reservation, analyst: Principal) -> Reservation:
+        """Give a job up before it is charged.
+
+        Raises
+        ------
+        NotFound
+            If it is somebody else's.
+        JobEnded
+        """
+        if not _may_touch(job, analyst):
+            raise job_not_found()
+        if not self.ledger.end(job.id, reservations.CANCELLED, actor=analyst.id):
+            raise JobEnded(
+                f"The job {job.id!r} had ended before it could be cancelled; GET /v1/jobs/{job.id} says how."
+            )
+        return self.get_job(job.id)
+
+
+def render_study(study: Reservation, dataset: str, population: Population) -> dict[str, Any]:
+    """Return a study as JSON."""
+    return {
+        "id": study.id,
+        "dataset": dataset,
+        "population": study.population,
+        "state": reservations.OPEN if study.state == reservations.OPEN else study.outcome,
+        "reserved": render_amount(population.view(study.units)),
+        "drawn": render_amount(population.view(study.drawn)),
+        "remaining": render_amount(population.view_left(study.left)),
+        "created_at": study.created_at,
+        "expires_at": study.expires_at,
+        "project": study.project or None,
+    }
+
+
+def _may_touch(reservation: Reservation, principal: Principal) -> bool:
+    """Tell whether a reservation is the principal's own; an admin may end anybody's, so that nobody hoards."""
+    return principal.role is Role.ADMIN or reservation.principal_id == principal.id
+
+
+def job_not_found() -> NotFound:
+    """Build the refusal of a job that is not there or not visible: which of these is not said."""
+    return NotFound("There is no job of this id among those that you may see.")
+
+
+def _with_receipt(body: str, receipt: Receipt) -> bytes:
+    return f'{body[:-1]},"receipt":{receipt.text}}}'.encode()
+
+
+def _moment(text: str) -> datetime:
+    return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

@@ -1,0 +1,145 @@
+"""What a purchase is, and how one is refused before anything is charged."""
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
+from typing import ClassVar
+
+from curator_service.identity.repository import Principal
+from curator_service.kinds.gram.library import will_answer
+from curator_service.kit.problems import NotFound, Problem
+from curator_service.ledger.accounts.reservations import Reservation
+from curator_service.ledger.accounts.unit_of_work import Payer
+from curator_service.releases.preparation import Prepared
+
+_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+ATTEMPTS = 5
+"""How often a request is begun again because another one decided about its key, its answer or its account."""
+
+
+class IdempotencyKeyMissing(Problem):
+    """A request that charges needs a key, so that a retry cannot charge twice."""
+
+    slug = "idempotency-key-missing"
+    status = HTTPStatus.BAD_REQUEST
+    title = "An Idempotency-Key header is needed"
+
+
+class IdempotencyKeyReused(Problem):
+    """The key was used for another request."""
+
+    slug = "idempotency-key-reused"
+    status = HTTPStatus.UNPROCESSABLE_ENTITY
+    title = "This Idempotency-Key was used for another request"
+
+
+class ReleaseInProgress(Problem):
+    """The same key, or the same request, is being worked on."""
+
+    slug = "release-in-progress"
+    status = HTTPStatus.CONFLICT
+    title = "The answer is being worked on"
+    default_headers: ClassVar = {"Retry-After": "1"}
+
+
+class JobEnded(Problem):
+    """The job was charged, cancelled or given up before."""
+
+    slug = "job-ended"
+    status = HTTPStatus.CONFLICT
+    title = "The job has ended"
+
+
+class ReservationNotFound(Problem):
+    """No such study, or somebody else's: which of these is not said."""
+
+    slug = "reservation-not-found"
+    status = HTTPStatus.NOT_FOUND
+    title = "There is no such reservation"
+
+
+class ReservationEnded(Problem):
+    """The study's time is over, or it was closed."""
+
+    slug = "reservation-ended"
+    status = HTTPStatus.CONFLICT
+    title = "The reservation has ended"
+
+
+class AnswerSpaceExceeded(Problem):
+    """As much was stored for this analyst as may be."""
+
+    slug = "answer-space-exceeded"
+    status = HTTPStatus.CONFLICT
+    title = "The space for your answers is used up"
+
+
+class AnswerKind(StrEnum):
+    """Where an answer came from."""
+
+    NEW = "new"
+    REPLAYED = "replayed"
+    STORED = "stored"
+    DERIVED = "derived"
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A request of somebody, under a key."""
+
+    prepared: Prepared
+    analyst: Principal
+    key: str
+    payer: Payer
+
+    def joins(self, job: Reservation) -> bool:
+        """Tell whether the answer of a job will serve this request as it stands."""
+        is_readable = self.prepared.dataset.manifest.library == "shared" or job.principal_id == self.analyst.id
+        return is_readable and will_answer(self.prepared, json.loads(job.details))
+
+
+def in_progress(job: Reservation) -> ReleaseInProgress:
+    """Build the refusal of a request that is being worked on."""
+    return ReleaseInProgress(
+        f"This request, or the same with less noise, is being worked on as {job.id!r}. Its answer will cost nothing: "
+        f"ask again later with the same Idempotency-Key, or follow /v1/jobs/{job.id}.",
+        job=job.id,
+    )
+
+
+def answer_space_exceeded(size: int, left: int, most: int) -> AnswerSpaceExceeded:
+    """Build the refusal of an answer for which there is no space."""
+    return AnswerSpaceExceeded(
+        f"The answer would take {size} bytes, and {left} of the {most} remain that one analyst may have stored of a "
+        "population's answers, whatever they cost. Ask for fewer columns, or read a stored release. An admin may raise "
+        "`answer_bytes_max`.",
+        answer_bytes=size,
+        answer_bytes_left=left,
+    )
+
+
+def reservation_not_found() -> ReservationNotFound:
+    """Build the refusal of a study that is not there, or somebody else's: which of these is not said."""
+    return ReservationNotFound("There is no reservation of this id among yours for this population.")
+
+
+def release_not_found() -> NotFound:
+    """Build the refusal of a release that is not there or not visible: which of these is not said."""
+    return NotFound("There is no release of this id among those that you may read.")
+
+
+def check_key(key: str | None) -> str:
+    """Return a well-formed idempotency key.
+
+    Raises
+    ------
+    IdempotencyKeyMissing
+    """
+    if key is None or not _KEY_PATTERN.fullmatch(key):
+        raise IdempotencyKeyMissing(
+            "Send an `Idempotency-Key` header: 1 to 128 letters, digits, - or _, new for each request and the same for "
+            "each retry of it."
+        )
+    return key
