@@ -1,7 +1,7 @@
 """The guessing game: a coin chooses a neighbour, the service releases it, the attacker guesses the coin.
 
 The attacker knows both datasets and everything that is published: answers, stated noise, stated cost, the account. The
-service is a real curator on an embedded database, asked through `ReleaseService.release` as its HTTP door asks it.
+service is a real curator on an embedded database, asked through `ReleaseService.release` as its HTTP endpoint asks it.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases.preparation import prepare
-from curator_service.releases.response_time import Pace
+from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.schemas import ReleaseRequest
 from curator_service.settings import Settings
 
@@ -127,7 +127,7 @@ class Shop:
         self.folder = folder
         self.curator: Curator = make_curator(
             Settings(data_dir=folder / "data"),
-            pace=Pace(0.0),  # the game is about numbers; times have tests and a bench of their own
+            response_timer=ResponseTimer(0.0),  # the game is about numbers; times have tests and a bench of their own
         )
         self.curator.database.upgrade()
         token = self.curator.identity.create_token("attacker", Role.ANALYST)

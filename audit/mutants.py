@@ -311,7 +311,7 @@ MUTANTS = (
     _mutant(
         "the joint bound without yᵀy",
         "kinds/gram/sensitivity.py",
-        ("max(yty, xty / 4 + curvature * xty**2 / (16 * xtx))", "xty / 4 + curvature * xty**2 / (16 * xtx)"),
+        ("max(yty, xty / 4 + joint_constant * xty**2 / (16 * xtx))", "xty / 4 + joint_constant * xty**2 / (16 * xtx)"),
         cells=("gaussian box, omitted row, replace_one",),
         tests=(SENSITIVITY,),
     ),
@@ -359,14 +359,14 @@ MUTANTS = (
         "booked after the answer is durable",
         "releases/publisher.py",
         (
-            "            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)\n",
+            "            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, submission.payer)\n",
             "            head = ledger.next(prepared.dataset.population)\n",
         ),
         (
-            "            return self._publish(ledger, purchase, draft, head)\n\n"
-            "        return self._decide(work, purchase)\n",
-            "            return self._publish(ledger, purchase, draft, head)\n\n"
-            "        release = self._decide(work, purchase)\n" + _LATER + "        return release\n",
+            "            return self._publish(ledger, submission, draft, head)\n\n"
+            "        return self._decide(work, submission)\n",
+            "            return self._publish(ledger, submission, draft, head)\n\n"
+            "        release = self._decide(work, submission)\n" + _LATER + "        return release\n",
         ),
         tests=(FAILURES, LEDGER),
     ),

@@ -78,7 +78,7 @@ and `audit`, `datasets/storage.py`, and of `ledger` what moves an account: `serv
 ## The game
 
 Two neighbouring datasets are registered with a real curator, from CSV files and manifests. A fair coin chooses one. The
-service sells a fresh release of it, on the path that its HTTP door uses. The attacker sees the answer, its stated noise
+service sells a fresh release of it, on the path of its HTTP endpoint. The attacker sees the answer, its stated noise
 and its stated cost, and knows both datasets. It guesses the coin by the likelihood ratio, which no guess can beat.
 
 A release that costs µ lets nobody guess right more often than Φ(µ/2). A release of pure ε lets nobody guess right more

@@ -307,7 +307,7 @@ def measure_command(count: int, rounds: int) -> None:
     Processor time, and what does not grow with the ledger aside: the start of Python, and the dataset's rows.
     """
     from curator_service.container import make_curator  # noqa: PLC0415
-    from curator_service.releases import audit as backing  # noqa: PLC0415
+    from curator_service.releases import audit  # noqa: PLC0415
     from curator_service.settings import Settings  # noqa: PLC0415
 
     for own_prices in (False, True):
@@ -322,10 +322,10 @@ def measure_command(count: int, rounds: int) -> None:
                 one, start = ed25519_s(), time.process_time()
                 chain = curator.ledger.verify("people0")
                 middle = time.process_time()
-                _, unbacked = backing.verify(curator.ledger, datasets, "people0")
+                _, discrepancies = audit.verify(curator.ledger, datasets, "people0")
                 end = time.process_time()
                 assert chain.ok, chain.reason
-                assert not unbacked
+                assert not discrepancies
                 ratios.append(((middle - start) / chain.entries / one, (end - middle) / chain.entries / one, one))
             middles = [statistics.median(column) for column in zip(*ratios, strict=True)]
             prices = "a price of its own for each" if own_prices else f"{len(PRICES)} prices"

@@ -184,7 +184,7 @@ def quote(features: list[str], mu: float, rows: str = "box") -> Act:
     return lambda c, token: post(c, "/v1/datasets/cohort/quotes", token, ask(features, mu, rows))
 
 
-def purchase(features: list[str], **more: Any) -> Act:
+def submission(features: list[str], **more: Any) -> Act:
     """Return what buys a release, each at another price, quieter than before."""
     prices = itertools.count()
     return lambda c, token: post_release(c, "cohort", token, ask(features, 0.05 * (1 + next(prices) / 1000), **more))
@@ -206,9 +206,9 @@ ACTS: dict[str, Act] = {
     "quote, ball": quote(["c0", "c1", "c2"], 0.02, "ball"),
     "quote, 30 columns": quote(NUMBERS[:30], 0.02),
     "quote, 1,000 terms": quote(WIDE, 1.0),
-    "purchase, four columns": purchase(["c0", "c1", "c2"]),
-    "purchase, 30 columns": purchase(NUMBERS[:30]),
-    "purchase, fresh": purchase(["c0", "c1", "c2"], fresh=True),
+    "purchase, four columns": submission(["c0", "c1", "c2"]),
+    "purchase, 30 columns": submission(NUMBERS[:30]),
+    "purchase, fresh": submission(["c0", "c1", "c2"], fresh=True),
 }
 
 

@@ -56,7 +56,7 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
             to_thread.current_default_thread_limiter().total_tokens = THREADS
             if not curator.ledger.guard.start():
                 curator.datasets.start()
-            curator.workshop.start()
+            curator.job_runner.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()

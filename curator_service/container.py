@@ -15,11 +15,11 @@ from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.guard import Guard, holds_receipt
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
-from curator_service.releases.jobs import Workshop
+from curator_service.releases.jobs import JobRunner
 from curator_service.releases.presence import Presence
-from curator_service.releases.publisher import Till
+from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.reservations import StudyService
-from curator_service.releases.response_time import Pace
+from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.service import ReleaseService
 from curator_service.settings import Settings
 
@@ -37,7 +37,7 @@ class Curator:
     limits: LimitService
     identity: IdentityService
     datasets: DatasetService
-    workshop: Workshop
+    job_runner: JobRunner
     releases: ReleaseService
     studies: StudyService
     requests: ConcurrencyLimiter
@@ -45,13 +45,17 @@ class Curator:
     def close(self) -> None:
         """Give up what this process works on, and close its connections."""
         try:
-            self.workshop.stop()
+            self.job_runner.stop()
         finally:
             self.database.dispose()
 
 
 def make_curator(
-    settings: Settings, *, noise: NoiseSource | None = None, now: Clock = utc_now, pace: Pace | None = None
+    settings: Settings,
+    *,
+    noise: NoiseSource | None = None,
+    now: Clock = utc_now,
+    response_timer: ResponseTimer | None = None,
 ) -> Curator:
     """Wire the services.
 
@@ -73,7 +77,7 @@ def make_curator(
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     datasets = DatasetService(database, ledger, storage, now)
     ledger.guard.checks.append(datasets.find_fault)
-    workshop = Workshop(
+    job_runner = JobRunner(
         database,
         ledger,
         Presence(settings.anchor_folder / "workers"),
@@ -81,14 +85,14 @@ def make_curator(
         waiting_max=settings.jobs_waiting_max,
         now=now,
     )
-    till = Till(
+    publisher = ReleasePublisher(
         database,
         ledger,
         datasets,
         SystemNoise() if noise is None else noise,
-        workshop,
+        job_runner,
         passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
-        pace=Pace() if pace is None else pace,
+        response_timer=ResponseTimer() if response_timer is None else response_timer,
         answer_bytes_max=settings.answer_bytes_max,
         now=now,
     )
@@ -99,8 +103,8 @@ def make_curator(
         limits=LimitService(database, ledger, now),
         identity=IdentityService(database, now),
         datasets=datasets,
-        workshop=workshop,
-        releases=ReleaseService(database, ledger, till, synchronous_s=settings.synchronous_s, now=now),
+        job_runner=job_runner,
+        releases=ReleaseService(database, ledger, publisher, synchronous_s=settings.synchronous_s, now=now),
         studies=StudyService(database, ledger, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )

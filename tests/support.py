@@ -31,7 +31,7 @@ from curator_service.ledger.repository import Population, iterate_entries
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.audit import Backing
+from curator_service.releases.audit import StoredReleaseAudit
 from curator_service.releases.routes import _prepare_again
 from curator_service.settings import Settings
 
@@ -198,13 +198,13 @@ class Api:
         self.runner.close()
 
 
-def find_unbacked(curator: Curator, population: str) -> list[str]:
+def find_discrepancies(curator: Curator, population: str) -> list[str]:
     """Return what is stored and is not what a chain says of it, whether or not the chain itself holds."""
     with curator.database.snapshot() as connection:
-        backing = Backing(connection, curator.datasets, population)
+        audit = StoredReleaseAudit(connection, curator.datasets, population)
         for entry in iterate_entries(connection, population):
-            backing.watch(entry, json.loads(entry.payload))
-        return [found.what for found in backing.end()]
+            audit.watch(entry, json.loads(entry.payload))
+        return [found.what for found in audit.end()]
 
 
 @dataclass
@@ -240,9 +240,9 @@ class World:
     def entries(self, population: str = "town") -> list[dict[str, Any]]:
         return self.curator.ledger.list_entries(population, count=1000)
 
-    def unbacked(self, population: str = "town") -> list[str]:
+    def discrepancies(self, population: str = "town") -> list[str]:
         """Return what is stored and is not what a chain says of it."""
-        return find_unbacked(self.curator, population)
+        return find_discrepancies(self.curator, population)
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """Run raw SQL in one transaction; return the rows of the last statement."""

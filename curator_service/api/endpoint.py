@@ -20,7 +20,7 @@ PAGE_DEFAULT, PAGE_MAX = 100, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class RequestContext:
     """An authenticated call with permission for one action."""
 
     curator: Curator
@@ -52,7 +52,7 @@ class Visit:
 
 
 def page_parameters(of_what: str) -> dict[str, Any]:
-    """Describe the parameters that `Visit.page` reads, for the OpenAPI document."""
+    """Describe the parameters that `RequestContext.page` reads, for the OpenAPI document."""
     after = {"type": "integer", "minimum": 0, "default": 0}
     limit = {"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT}
     return {
@@ -69,8 +69,8 @@ def request_body(model: str, example: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": content}}}
 
 
-def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
-    """Turn a function of a `Visit` and the route's parameters into an endpoint.
+def endpoint(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Awaitable[Response]]]:
+    """Turn a function of a `RequestContext` and the route's parameters into an endpoint.
 
     The event loop reads the body; one worker thread authenticates, authorises and answers, in this order.
 
@@ -84,11 +84,11 @@ def door(action: Action) -> Callable[[Callable[..., Response]], Callable[..., Aw
         signature = inspect.signature(function)
 
         def answer(call: Call, curator: Curator, parameters: dict[str, object]) -> Response:
-            with curator.database.sitting():
+            with curator.database.shared_read():
                 principal = curator.identity.authenticate(call.authorization)
-                visit = Visit(curator, call, principal, curator.identity.authorize(principal, action))
+                context = RequestContext(curator, call, principal, curator.identity.authorize(principal, action))
                 with curator.requests.place(principal.id):
-                    return function(visit, **parameters)
+                    return function(context, **parameters)
 
         async def endpoint(request: Request, **parameters: object) -> Response:
             call = Call(request.headers, request.query_params, await request.body())

@@ -153,7 +153,7 @@ class LimitService:
                 "The limit cannot be set: it would fall below what is spent and held, or it was changed, or the "
                 "proposal decided, in the meantime. Look at the account and ask anew."
             ) from None
-        self.ledger.guard.let_out(receipt, just_written=True)
+        self.ledger.guard.anchor_before_send(receipt, just_written=True)
         return receipt
 
 

@@ -13,7 +13,7 @@ from curator_service.ledger.schemas import render_budget
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import UNITS_PER_ONE
-from curator_service.releases import audit as backing
+from curator_service.releases import audit
 
 populations = typer.Typer(no_args_is_help=True)
 app = typer.Typer(no_args_is_help=True)
@@ -127,15 +127,15 @@ def verify(
 
 
 def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
-    chain, unbacked = backing.verify(curator.ledger, curator.datasets, name)
-    sequences = [found.sequence for found in unbacked if found.sequence is not None]
+    chain, discrepancies = audit.verify(curator.ledger, curator.datasets, name)
+    sequences = [found.sequence for found in discrepancies if found.sequence is not None]
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
-    if unbacked:
-        reason = f"the chain and what is stored disagree on {', '.join(found.what for found in unbacked[:5])}"
+    if discrepancies:
+        reason = f"the chain and what is stored disagree on {', '.join(found.what for found in discrepancies[:5])}"
     return {
         "population": name,
         "entries": chain.entries,
-        "ok": chain.ok and not unbacked,
+        "ok": chain.ok and not discrepancies,
         "bad_sequence": min(sequences, default=chain.bad_sequence),
         "reason": reason,
     }

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.api.endpoint import Visit, door
+from curator_service.api.endpoint import RequestContext, endpoint
 from curator_service.api.http import json_response
 from curator_service.datasets.schemas import render_dataset
 from curator_service.identity.policy import Action
@@ -12,22 +12,22 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"], responses=PROBLEM_R
 
 
 @router.get("", summary="The datasets that you may see")
-@door(Action.READ_DATASET)
+@endpoint(Action.READ_DATASET)
 def list_datasets(
-    visit: Visit,
+    context: RequestContext,
 ) -> Response:
     """Return every visible dataset with its schema."""
-    datasets = visit.curator.datasets
-    visible = datasets.list_visible(visit.principal, visit.objects)
+    datasets = context.curator.datasets
+    visible = datasets.list_visible(context.principal, context.objects)
     return json_response({"datasets": [render_dataset(dataset, datasets.public_count(dataset)) for dataset in visible]})
 
 
 @router.get("/{name}", summary="One dataset's schema, bounds and adjacency")
-@door(Action.READ_DATASET)
+@endpoint(Action.READ_DATASET)
 def get_dataset(
-    visit: Visit,
+    context: RequestContext,
     name: str,
 ) -> Response:
     """Return one dataset's declaration."""
-    dataset = visit.dataset(name)
-    return json_response(render_dataset(dataset, visit.curator.datasets.public_count(dataset)))
+    dataset = context.dataset(name)
+    return json_response(render_dataset(dataset, context.curator.datasets.public_count(dataset)))

@@ -174,9 +174,9 @@ class DatasetService:
                 proposal, receipt = self._refuse(ledger, manifest, snapshot, owner, actor, other_people)
         if owner is None:
             self.storage.confirm(dataset_id)
-            self.ledger.guard.let_out(receipt, just_written=True)
+            self.ledger.guard.anchor_before_send(receipt, just_written=True)
             return dataset
-        self.ledger.guard.let_out(receipt, just_written=True)
+        self.ledger.guard.anchor_before_send(receipt, just_written=True)
         log.warning("the registration of %r was refused: its rows are like those of %r", manifest.name, owner)
         said = f"the same rows, or nearly, are registered under the population {owner!r}; the same people must not get "
         said += f"a second budget: name the population {owner!r} in the manifest. "

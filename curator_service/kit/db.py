@@ -47,7 +47,7 @@ DATABASE_ERRORS = (sqlite3.Error, psycopg.Error, SQLAlchemyError)
 """What the drivers and the pool raise: whether a commit that ends so has happened is not known."""
 
 
-def is_passing(error: BaseException) -> bool:
+def is_retryable(error: BaseException) -> bool:
     """Tell whether a unit of work was undone for its moment alone: a deadlock, or a conflict with another one."""
     return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
 
@@ -270,8 +270,8 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for single statements that only read; within `sitting`, the one of this thread."""
-        if not getattr(self._local, "sitting", False):
+        """Open a connection for single statements that only read; within `shared_read`, the one of this thread."""
+        if not getattr(self._local, "shared_read", False):
             with closing(Connection(self._read_by)) as connection:
                 yield connection
             return
@@ -280,14 +280,14 @@ class Database:
         yield self._local.connection
 
     @contextmanager
-    def sitting(self) -> Iterator[None]:
+    def shared_read(self) -> Iterator[None]:
         """Let the reads of this thread share one connection: checking one out costs more than a look-up."""
-        self._local.sitting, self._local.connection = True, None
+        self._local.shared_read, self._local.connection = True, None
         try:
             yield
         finally:
             self.give_back()
-            self._local.sitting = False
+            self._local.shared_read = False
 
     def give_back(self) -> None:
         """Give back the connection that this thread's reads share, until the next read: for work that takes time."""

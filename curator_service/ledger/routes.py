@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.api.endpoint import Visit, door, page_parameters, request_body
+from curator_service.api.endpoint import RequestContext, endpoint, page_parameters, request_body
 from curator_service.api.http import json_response
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
@@ -14,15 +14,15 @@ router = APIRouter(prefix="/v1", tags=["ledger"], responses=PROBLEM_RESPONSES)
 
 
 @router.get("/datasets/{name}/budget", summary="What was spent and what remains")
-@door(Action.READ_BUDGET)
+@endpoint(Action.READ_BUDGET)
 def get_budget(
-    visit: Visit,
+    context: RequestContext,
     name: str,
 ) -> Response:
     """Return the account of a dataset's population."""
-    dataset = visit.dataset(name)
-    population = visit.curator.ledger.get_population(dataset.population)
-    checkpoint = visit.curator.ledger.get_checkpoint(dataset.population)
+    dataset = context.dataset(name)
+    population = context.curator.ledger.get_population(dataset.population)
+    checkpoint = context.curator.ledger.get_checkpoint(dataset.population)
     return json_response({"dataset": dataset.name, **render_budget(population), "checkpoint": checkpoint.facts})
 
 
@@ -31,46 +31,46 @@ def get_budget(
     summary="The entries of a population's chain (auditor)",
     openapi_extra=page_parameters("entries"),
 )
-@door(Action.READ_LEDGER)
+@endpoint(Action.READ_LEDGER)
 def list_entries(
-    visit: Visit,
+    context: RequestContext,
     population: str,
 ) -> Response:
     """Return a page of entries after a sequence, each with its hash."""
-    account = _population(visit, population)
-    after, count = visit.page()
-    entries = visit.curator.ledger.list_entries(population, after=after, count=count)
+    account = _population(context, population)
+    after, count = context.page()
+    entries = context.curator.ledger.list_entries(population, after=after, count=count)
     return json_response({**render_budget(account), "entries": entries})
 
 
 @router.get("/ledger/{population}/checkpoint", summary="The signed checkpoint of a chain's head (auditor)")
-@door(Action.READ_LEDGER)
+@endpoint(Action.READ_LEDGER)
 def get_checkpoint(
-    visit: Visit,
+    context: RequestContext,
     population: str,
 ) -> Response:
     """Return what is signed of the last entry: whoever keeps it can tell later whether the ledger was wound back."""
-    _population(visit, population)
-    return json_response({"checkpoint": visit.curator.ledger.get_checkpoint(population).facts})
+    _population(context, population)
+    return json_response({"checkpoint": context.curator.ledger.get_checkpoint(population).facts})
 
 
 @router.get("/admin/seal", summary="Whether the curator is sealed, since when and why (auditor)")
-@door(Action.READ_LEDGER)
+@endpoint(Action.READ_LEDGER)
 def get_seal(
-    visit: Visit,
+    context: RequestContext,
 ) -> Response:
     """Return why releases are refused; an empty reason means that they are not."""
-    reason, since = visit.curator.ledger.guard.status()
+    reason, since = context.curator.ledger.guard.status()
     return json_response({"sealed": bool(reason), "reason": reason, "since": since or None})
 
 
 @router.get("/keys", summary="The curator's public keys, each endorsed by the one before")
-@door(Action.READ_KEYS)
+@endpoint(Action.READ_KEYS)
 def list_keys(
-    visit: Visit,
+    context: RequestContext,
 ) -> Response:
     """Return every key that ever signed a receipt, the oldest first."""
-    keys = visit.curator.keys.list_keys()
+    keys = context.curator.keys.list_keys()
     return json_response({"keys": [render_key(key) for key in keys], "active": keys[-1].key_id if keys else None})
 
 
@@ -81,48 +81,48 @@ def list_keys(
     responses={202: {"description": "A raise, which waits for the approval of another admin"}},
     openapi_extra=request_body("LimitRequest", LIMIT_EXAMPLE),
 )
-@door(Action.SET_LIMIT)
+@endpoint(Action.SET_LIMIT)
 def set_limit(
-    visit: Visit,
+    context: RequestContext,
     population: str,
 ) -> Response:
     """Set the limit of an account, of an analyst or of a project: lower at once, higher with a second admin."""
-    asked = visit.call.parse(LimitRequest)
-    limits = visit.curator.limits
-    proposal = limits.propose(population, asked.scope, asked.label, asked.limit.price, asked.reason, visit.principal)
+    asked = context.call.parse(LimitRequest)
+    limits = context.curator.limits
+    proposal = limits.propose(population, asked.scope, asked.label, asked.limit.price, asked.reason, context.principal)
     return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
 
 
 @router.get("/admin/proposals", summary="Proposed limits, the newest first (admin)")
-@door(Action.SET_LIMIT)
+@endpoint(Action.SET_LIMIT)
 def list_proposals(
-    visit: Visit,
+    context: RequestContext,
 ) -> Response:
     """Return what was proposed and decided."""
-    return json_response({"proposals": [render_proposal(p) for p in visit.curator.limits.list_proposals()]})
+    return json_response({"proposals": [render_proposal(p) for p in context.curator.limits.list_proposals()]})
 
 
 @router.post("/admin/proposals/{proposal_id}/approve", summary="Approve a higher limit as the second admin")
-@door(Action.SET_LIMIT)
+@endpoint(Action.SET_LIMIT)
 def approve_proposal(
-    visit: Visit,
+    context: RequestContext,
     proposal_id: str,
 ) -> Response:
     """Approve what another admin proposed: the limit holds from now on, and the ledger names both."""
-    return json_response(render_proposal(visit.curator.limits.decide(proposal_id, visit.principal, approve=True)))
+    return json_response(render_proposal(context.curator.limits.decide(proposal_id, context.principal, approve=True)))
 
 
 @router.post("/admin/proposals/{proposal_id}/reject", summary="Reject a proposed limit, or take it back (admin)")
-@door(Action.SET_LIMIT)
+@endpoint(Action.SET_LIMIT)
 def reject_proposal(
-    visit: Visit,
+    context: RequestContext,
     proposal_id: str,
 ) -> Response:
     """Reject a proposal."""
-    return json_response(render_proposal(visit.curator.limits.decide(proposal_id, visit.principal, approve=False)))
+    return json_response(render_proposal(context.curator.limits.decide(proposal_id, context.principal, approve=False)))
 
 
-def _population(visit: Visit, name: str) -> Population:
+def _population(context: RequestContext, name: str) -> Population:
     if not NAME.fullmatch(name):
         raise NotFound("There is no population of this name.")
-    return visit.curator.ledger.get_population(name)
+    return context.curator.ledger.get_population(name)

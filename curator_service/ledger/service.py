@@ -45,7 +45,7 @@ class PopulationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Headroom:
     """How much one of the limits that bind a payer leaves.
 
     Attributes
@@ -109,7 +109,7 @@ class LedgerService:
         Unavailable
             If the anchor cannot be read.
         """
-        if self.guard.doubt:
+        if self.guard.degraded_reason:
             raise unverified()
         signer = self.guard.signer()
         try:
@@ -209,7 +209,7 @@ class LedgerService:
             facts = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
             head = ledger.next(name)
             receipt = ledger.record(head, "open", units, {**facts, "actor": actor, "time": moment})
-        self.guard.let_out(receipt, just_written=True)
+        self.guard.anchor_before_send(receipt, just_written=True)
         return replace(population, sequence=1)
 
     def list_populations(self) -> list[Population]:
@@ -245,7 +245,7 @@ class LedgerService:
         if self.guard.trust.heads.get(population) != receipt and not self.guard.reason():
             self.guard.check_attested(population, entry)
             self.guard.trust.heads[population] = receipt
-        self.guard.let_out(receipt)
+        self.guard.anchor_before_send(receipt)
         return receipt.signed
 
     def list_entries(self, population: str, *, after: int = 0, count: int = 100) -> list[dict[str, Any]]:
@@ -277,16 +277,16 @@ class LedgerService:
         return verify_population(connection, row, self.guard.keys.verifier(), every_signature=True, **watching)
 
 
-def find_rooms(connection: Connection, population: Population, payer: Payer) -> list[Room]:
+def find_headrooms(connection: Connection, population: Population, payer: Payer) -> list[Headroom]:
     """Return every limit that binds a payer, the tightest first."""
     if payer.study_id is not None:
         study = reservations.find_reservation(connection, payer.study_id)
         if study is not None:
-            return [Room(f"the reservation {study.id!r}", study.units, study.left)]
-    rooms = [Room(f"the population {population.name!r}", population.limit, population.remaining)]
+            return [Headroom(f"the reservation {study.id!r}", study.units, study.left)]
+    headrooms = [Headroom(f"the population {population.name!r}", population.limit, population.remaining)]
     for scope, label in payer.shares:
         share = repository.find_share(connection, population.name, scope, label)
         if share is not None and share.limit is not None:
             owner = "you" if scope == "analyst" else f"the project {label!r}"
-            rooms.append(Room(owner, share.limit, share.limit - share.posted - share.pending))
-    return sorted(rooms, key=lambda room: room.left)
+            headrooms.append(Headroom(owner, share.limit, share.limit - share.posted - share.pending))
+    return sorted(headrooms, key=lambda room: room.left)

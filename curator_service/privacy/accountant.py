@@ -142,7 +142,7 @@ class Accountant(ABC):
     def affordable(self, units: int, delta: float) -> Amount:
         """View an amount that may be spent: each view, used as a price, costs at most `units`."""
 
-    def cost(self, parts: Sequence[Part], curvature: Fraction | None = None) -> int:
+    def cost(self, parts: Sequence[Part], joint_constant: Fraction | None = None) -> int:
         """Return what a release costs, from the integers that were used, rounded up.
 
         Parameters
@@ -158,9 +158,9 @@ class Accountant(ABC):
                 total += part.copies * self.laplace(part.epsilon)
             else:
                 gaussian[part.statistic] = gaussian.get(part.statistic, Fraction(0)) + self.gaussian(part)
-        if curvature is not None and Statistic.XTX in gaussian:
+        if joint_constant is not None and Statistic.XTX in gaussian:
             xtx, xty, yty = (gaussian.pop(s, Fraction(0)) for s in (Statistic.XTX, Statistic.XTY, Statistic.YTY))
-            total += joint_cost(xtx, xty, yty, curvature)
+            total += joint_cost(xtx, xty, yty, joint_constant)
         return units_up(total + sum(gaussian.values(), Fraction(0)))
 
 

@@ -26,9 +26,9 @@ from curator_service.releases.preparation import derive_stated
 from curator_service.releases.rendering import (
     Form,
     Stated,
-    account_again,
     agrees_with_charge,
     answer_digest,
+    recompute_cost,
     render_free,
     render_opening,
 )
@@ -43,14 +43,14 @@ _MALFORMED = (RequestInvalid, ValueError, KeyError, TypeError, AttributeError, I
 
 
 @dataclass(frozen=True, slots=True)
-class Unbacked:
+class Discrepancy:
     """Something that is stored and differs from what the chain says of it, with the sequence where it does."""
 
     what: str
     sequence: int | None = None
 
 
-def verify(ledger: LedgerService, datasets: DatasetService, population: str) -> tuple[Verification, list[Unbacked]]:
+def verify(ledger: LedgerService, datasets: DatasetService, population: str) -> tuple[Verification, list[Discrepancy]]:
     """Verify a chain, and what is stored against it, in one consistent read and one pass.
 
     Returns
@@ -63,12 +63,12 @@ def verify(ledger: LedgerService, datasets: DatasetService, population: str) -> 
     NotFound, SigningError
     """
     with ledger.database.snapshot() as connection:
-        backing = Backing(connection, datasets, population)
-        chain = ledger.verify_within(connection, population, watch=backing.watch)
-        return chain, backing.end() if chain.ok else []
+        audit = StoredReleaseAudit(connection, datasets, population)
+        chain = ledger.verify_within(connection, population, watch=audit.watch)
+        return chain, audit.end() if chain.ok else []
 
 
-class Backing:
+class StoredReleaseAudit:
     """Holds what is stored against a chain, entry by entry.
 
     What it names: ids of releases that are not the answer that their entry states, or hold anything but what their
@@ -99,7 +99,7 @@ class Backing:
         self._next = next(self._releases, None)
         self._registered: set[tuple[str, str, str]] = set()
         self._snapshots: set[tuple[str, str]] = set()
-        self._found: list[Unbacked] = []
+        self._found: list[Discrepancy] = []
 
     def watch(self, entry: StoredEntry, facts: dict[str, Any]) -> None:
         """Hold what is stored against the next entry."""
@@ -112,7 +112,7 @@ class Backing:
             self._registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
             self._snapshots.add((facts["dataset"], facts["snapshot"]))
 
-    def end(self) -> list[Unbacked]:
+    def end(self) -> list[Discrepancy]:
         """Return what was found, by sequence; then hold datasets and their rows against the chain."""
         while self._next is not None:
             self._take(self._next.sequence + 1)
@@ -121,9 +121,9 @@ class Backing:
             if dataset.population != self._account.name:
                 continue
             if (dataset.name, dataset.manifest_digest, dataset.commitment) not in self._registered:
-                found.append(Unbacked(f"dataset {dataset.name}"))
+                found.append(Discrepancy(f"dataset {dataset.name}"))
             if not self._datasets.holds(dataset):
-                found.append(Unbacked(f"the rows of dataset {dataset.name}"))
+                found.append(Discrepancy(f"the rows of dataset {dataset.name}"))
         return found
 
     def _take(self, sequence: int) -> ListedRelease | None:
@@ -138,7 +138,7 @@ class Backing:
         return found
 
     def _name(self, what: str, sequence: int) -> None:
-        self._found.append(Unbacked(what, sequence))
+        self._found.append(Discrepancy(what, sequence))
 
     def _watch_answered(self, sequence: int, facts: dict[str, Any], release: ListedRelease | None) -> None:
         if facts["kind"] == "charge" and not _is_charged_right(facts, self._account.accountant):
@@ -302,7 +302,7 @@ _NOTIONS: tuple[set[str], ...] = ({"mu"}, {"rho"}, {"epsilon"}, {"epsilon", "del
 def _is_charged_right(facts: Mapping[str, Any], accountant: Accountant) -> bool:
     """Account for a charge again, from the integers of its mechanism."""
     try:
-        return account_again(facts, accountant) == int(facts["units"])
+        return recompute_cost(facts, accountant) == int(facts["units"])
     except _MALFORMED:
         return False
 

@@ -65,7 +65,7 @@ class FairQueue:
         return principal_id, job_id, work
 
 
-class Workshop:
+class JobRunner:
     """Runs jobs, shows that this worker lives, and gives up the jobs of workers that do not.
 
     Parameters

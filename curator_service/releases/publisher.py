@@ -9,7 +9,7 @@ from curator_service.datasets.service import DatasetService
 from curator_service.kinds.gram.library import Search, derive_statistics
 from curator_service.kinds.gram.listing import Listing
 from curator_service.kit.clock import Clock, timestamp
-from curator_service.kit.db import DATABASE_ERRORS, Database, is_passing
+from curator_service.kit.db import DATABASE_ERRORS, Database, is_retryable
 from curator_service.kit.limiter import ConcurrencyLimiter
 from curator_service.kit.problems import Problem, Unavailable
 from curator_service.ledger.accounts import reservations
@@ -23,7 +23,7 @@ from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import NoisyStatistics, draw_noise, perturb
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.releases import catalogue, repository
-from curator_service.releases.jobs import Workshop
+from curator_service.releases.jobs import JobRunner
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.rendering import (
     charge_facts,
@@ -34,8 +34,8 @@ from curator_service.releases.rendering import (
     render_derived,
 )
 from curator_service.releases.repository import StoredRelease
-from curator_service.releases.response_time import Pace
-from curator_service.releases.submission import ATTEMPTS, JobEnded, Purchase
+from curator_service.releases.response_time import ResponseTimer
+from curator_service.releases.submission import ATTEMPTS, JobEnded, Submission
 
 _UNBOUNDED = 2**62
 
@@ -51,7 +51,7 @@ class _Draft:
     listing: Listing
 
 
-class Till:
+class ReleasePublisher:
     """Charges a purchase and publishes its answer.
 
     Every method returns None where the key, the library or the budget decided otherwise in the meantime: then the
@@ -81,10 +81,10 @@ class Till:
         ledger: LedgerService,
         datasets: DatasetService,
         noise: NoiseSource,
-        workshop: Workshop,
+        job_runner: JobRunner,
         *,
         passes: ConcurrencyLimiter,
-        pace: Pace,
+        response_timer: ResponseTimer,
         answer_bytes_max: int,
         now: Clock,
     ) -> None:
@@ -92,31 +92,31 @@ class Till:
         self.ledger = ledger
         self.datasets = datasets
         self.noise = noise
-        self.workshop = workshop
+        self.job_runner = job_runner
         self.passes = passes
-        self.pace = pace
+        self.response_timer = response_timer
         self.answer_bytes_max = answer_bytes_max
         self.now = now
 
     # --- What takes no time: the charge and the answer in one unit of work
 
-    def charge_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
+    def charge_and_publish(self, submission: Submission, population: Population) -> StoredRelease | None:
         """Charge and publish: durable together or not at all. None if the key, the library or the budget decide."""
         release_id = new_id("rel_")
-        prepared = purchase.prepared
+        prepared = submission.prepared
         draws = draw_noise(prepared.plan, self.noise)  # of no data, and outside of the lock
 
         def work(ledger: Ledger) -> StoredRelease:
-            self._claim(ledger, purchase, release_id=release_id)
-            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, purchase.payer)
+            self._claim(ledger, submission, release_id=release_id)
+            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, submission.payer)
             ledger.check_registered(prepared.dataset.registration)
-            self._check_unanswered(ledger, purchase)
+            self._check_unanswered(ledger, submission)
             draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
-            return self._publish(ledger, purchase, draft, head)
+            return self._publish(ledger, submission, draft, head)
 
-        return self._decide(work, purchase)
+        return self._decide(work, submission)
 
-    def _decide(self, work: Callable[[Ledger], StoredRelease], purchase: Purchase) -> StoredRelease | None:
+    def _decide(self, work: Callable[[Ledger], StoredRelease], submission: Submission) -> StoredRelease | None:
         """Run a unit of work. None if the database decided against it, or against its moment.
 
         A commit whose outcome is unknown is looked up by its key.
@@ -127,39 +127,39 @@ class Till:
         except Refused:
             return None
         except DATABASE_ERRORS as error:
-            if is_passing(error):
+            if is_retryable(error):
                 return None
-            found = self._look_up_again(purchase)
+            found = self._look_up_again(submission)
             if found is not None:
                 return found
             raise
 
-    def _look_up_again(self, purchase: Purchase) -> StoredRelease | None:
+    def _look_up_again(self, submission: Submission) -> StoredRelease | None:
         with self.database.read() as connection:
-            known = repository.find_key(connection, purchase.analyst.id, purchase.key)
-            if known is None or known.release_id is None or known.fingerprint != purchase.prepared.fingerprint:
+            known = repository.find_key(connection, submission.analyst.id, submission.key)
+            if known is None or known.release_id is None or known.fingerprint != submission.prepared.fingerprint:
                 return None
             return repository.find_release(connection, known.release_id)
 
     @staticmethod
-    def _claim(ledger: Ledger, purchase: Purchase, **holder: str) -> None:
+    def _claim(ledger: Ledger, submission: Submission, **holder: str) -> None:
         claimed = repository.claim_key(
-            ledger.connection, purchase.analyst.id, purchase.key, purchase.prepared.fingerprint, **holder
+            ledger.connection, submission.analyst.id, submission.key, submission.prepared.fingerprint, **holder
         )
         if not claimed:
             raise Refused
 
     @staticmethod
-    def _check_unanswered(ledger: Ledger, purchase: Purchase, *, but_for: str = "") -> None:
+    def _check_unanswered(ledger: Ledger, submission: Submission, *, but_for: str = "") -> None:
         """Refuse what was answered, or begun, in the meantime: the account is locked, so whoever did has committed."""
-        prepared = purchase.prepared
+        prepared = submission.prepared
         if prepared.request.fresh:
             return
-        if Search(ledger.connection, prepared, purchase.analyst.id).find_exact() is not None:
+        if Search(ledger.connection, prepared, submission.analyst.id).find_exact() is not None:
             raise Refused
         if but_for:
             running = reservations.list_running(ledger.connection, prepared.dataset.id)
-            if any(job.id != but_for and purchase.joins(job) for job in running):
+            if any(job.id != but_for and submission.joins(job) for job in running):
                 raise Refused
 
     def _compute(self, prepared: Prepared, draws: IntArray) -> NoisyStatistics:
@@ -172,12 +172,12 @@ class Till:
         return _Draft(release_id, moment, answer, outline.summary(release_id, moment), prepared.listing)
 
     def _publish(
-        self, ledger: Ledger, purchase: Purchase, draft: _Draft, head: Head, reservation: Reservation | None = None
+        self, ledger: Ledger, submission: Submission, draft: _Draft, head: Head, reservation: Reservation | None = None
     ) -> StoredRelease:
         """Write the entry of a charge and the answer's body, in the unit of work that charged."""
-        prepared = purchase.prepared
-        facts = charge_facts(draft.release_id, prepared, draft.answer, draft.moment) | purchase.payer.facts
-        held_by = reservation.id if reservation is not None else purchase.payer.study_id
+        prepared = submission.prepared
+        facts = charge_facts(draft.release_id, prepared, draft.answer, draft.moment) | submission.payer.facts
+        held_by = reservation.id if reservation is not None else submission.payer.study_id
         if held_by is not None:
             facts["reservation"] = held_by
         receipt = ledger.record(head, "charge", prepared.plan.cost, facts)
@@ -190,23 +190,23 @@ class Till:
             answer=draft.answer,
             receipt=receipt,
         )
-        self._store(ledger, purchase, draft, release, is_job=reservation is not None)
+        self._store(ledger, submission, draft, release, is_job=reservation is not None)
         return release
 
     def _store(
-        self, ledger: Ledger, purchase: Purchase, draft: _Draft, release: StoredRelease, *, is_job: bool = False
+        self, ledger: Ledger, submission: Submission, draft: _Draft, release: StoredRelease, *, is_job: bool = False
     ) -> None:
         """Store an answer where it is found again. What a job has worked for has its space, whoever took some since."""
-        prepared, analyst, connection = purchase.prepared, purchase.analyst.id, ledger.connection
+        prepared, analyst, connection = submission.prepared, submission.analyst.id, ledger.connection
         most = _UNBOUNDED if is_job else self.answer_bytes_max
         repository.insert_release(connection, release)
         catalogue.insert_listing(connection, prepared.dataset, analyst, release, draft.listing, draft.summary)
         if not catalogue.add_space(connection, release.population, analyst, prepared.answer_bytes, most):
             raise Refused
 
-    def derive(self, purchase: Purchase, source: StoredRelease) -> StoredRelease | None:
+    def derive(self, submission: Submission, source: StoredRelease) -> StoredRelease | None:
         """Cut an answer out of a stored one, and publish it: it costs nothing, and has its own entry and receipt."""
-        release_id, prepared, moment = new_id("rel_"), purchase.prepared, timestamp(self.now())
+        release_id, prepared, moment = new_id("rel_"), submission.prepared, timestamp(self.now())
         with self.database.read() as connection:
             population = find_population(connection, prepared.dataset.population)
         assert population is not None
@@ -217,11 +217,11 @@ class Till:
         draft = _Draft(release_id, moment, answer, outline.summary(release_id, moment), listing)
 
         def work(ledger: Ledger) -> StoredRelease:
-            self._claim(ledger, purchase, release_id=release_id)
-            facts = derive_facts(release_id, prepared, source, answer, moment) | purchase.payer.facts
+            self._claim(ledger, submission, release_id=release_id)
+            facts = derive_facts(release_id, prepared, source, answer, moment) | submission.payer.facts
             receipt = ledger.note(prepared.dataset.population, "derive", facts)
             ledger.check_registered(prepared.dataset.registration)
-            self._check_unanswered(ledger, purchase)
+            self._check_unanswered(ledger, submission)
             release = StoredRelease(
                 id=release_id,
                 dataset_id=prepared.dataset.id,
@@ -231,15 +231,15 @@ class Till:
                 answer=answer,
                 receipt=receipt,
             )
-            self._store(ledger, purchase, draft, release)
+            self._store(ledger, submission, draft, release)
             return release
 
-        return self._decide(work, purchase)
+        return self._decide(work, submission)
 
     # --- What takes time, by declarations: reserve, compute at a public pace, post
 
-    def _new_job(self, purchase: Purchase, population: Population) -> Reservation:
-        prepared, payer = purchase.prepared, purchase.payer
+    def _new_job(self, submission: Submission, population: Population) -> Reservation:
+        prepared, payer = submission.prepared, submission.payer
         details = {
             "request": json.dumps(prepared.canonical),
             "noise": json.dumps(prepared.listing.noise),
@@ -249,7 +249,7 @@ class Till:
             id=new_id(reservations.JOB),
             population=population.name,
             dataset_id=prepared.dataset.id,
-            principal_id=purchase.analyst.id,
+            principal_id=submission.analyst.id,
             project=payer.project,
             study_id=payer.study_id,
             units=prepared.plan.cost,
@@ -258,23 +258,23 @@ class Till:
             outcome=reservations.RUNNING,
             request_digest="" if prepared.request.fresh else prepared.request_digest,
             details=canonical(details),
-            owner=self.workshop.worker_id,
+            owner=self.job_runner.worker_id,
             created_at=timestamp(self.now()),
             expires_at="",
         )
 
-    def _reserve(self, purchase: Purchase, job: Reservation) -> Reservation | None:
+    def _reserve(self, submission: Submission, job: Reservation) -> Reservation | None:
         """Hold the cost of a request under its key; None if the key, the library or the budget decide."""
         try:
             with self.ledger.unit() as ledger:
-                self._claim(ledger, purchase, reservation_id=job.id)
+                self._claim(ledger, submission, reservation_id=job.id)
                 ledger.reserve(job)
-                ledger.check_registered(purchase.prepared.dataset.registration)
-                self._check_unanswered(ledger, purchase, but_for=job.id)
+                ledger.check_registered(submission.prepared.dataset.registration)
+                self._check_unanswered(ledger, submission, but_for=job.id)
         except Refused:
             return None
         except DATABASE_ERRORS as error:
-            if is_passing(error):
+            if is_retryable(error):
                 return None
             raise  # if it was reserved after all, nobody attends to it, and the watcher gives it up
         return job
@@ -283,7 +283,7 @@ class Till:
     def _duration_ms(prepared: Prepared) -> int:
         return int(prepared.duration_s * 1000)
 
-    def reserve_and_publish(self, purchase: Purchase, population: Population) -> StoredRelease | None:
+    def reserve_and_publish(self, submission: Submission, population: Population) -> StoredRelease | None:
         """Reserve, compute at a public pace, and post, while the caller waits.
 
         Raises
@@ -291,11 +291,11 @@ class Till:
         TooManyRequests
             If as many callers wait as may. Nothing was reserved, and the key is free.
         """
-        job = self._new_job(purchase, population)
-        with self.passes.place(purchase.analyst.id), self.workshop.attending(job.id):
-            return None if self._reserve(purchase, job) is None else self._work(purchase, population, job)
+        job = self._new_job(submission, population)
+        with self.passes.place(submission.analyst.id), self.job_runner.attending(job.id):
+            return None if self._reserve(submission, job) is None else self._work(submission, population, job)
 
-    def start_job(self, purchase: Purchase, population: Population) -> Reservation | None:
+    def start_job(self, submission: Submission, population: Population) -> Reservation | None:
         """Reserve, and let the workshop do the rest; None if the key, the library or the budget decide.
 
         Raises
@@ -303,14 +303,14 @@ class Till:
         TooManyRequests
             If as many jobs wait as may. Nothing was reserved, and the key is free.
         """
-        job = self._new_job(purchase, population)
-        with self.workshop.place(job.id, purchase.analyst.id) as place:
-            if self._reserve(purchase, job) is None:
+        job = self._new_job(submission, population)
+        with self.job_runner.place(job.id, submission.analyst.id) as place:
+            if self._reserve(submission, job) is None:
                 return None
-            place.take(lambda: self._work(purchase, population, job))
+            place.take(lambda: self._work(submission, population, job))
         return job
 
-    def _work(self, purchase: Purchase, population: Population, job: Reservation) -> StoredRelease:
+    def _work(self, submission: Submission, population: Population, job: Reservation) -> StoredRelease:
         """Compute, and post at a public time.
 
         Whatever goes wrong shows at the same times, and gives the reservation back: a charge is only ever posted with
@@ -327,16 +327,16 @@ class Till:
         try:
             self._check_open(job)
             self.database.give_back()  # there are fewer connections than threads
-            with self.pace.keeping(purchase.prepared.duration_s):
-                noisy = self._compute(purchase.prepared, draw_noise(purchase.prepared.plan, self.noise))
-            draft = self._draft(release_id, purchase.prepared, population, noisy)
+            with self.response_timer.ending_at_public_time(submission.prepared.duration_s):
+                noisy = self._compute(submission.prepared, draw_noise(submission.prepared.plan, self.noise))
+            draft = self._draft(release_id, submission.prepared, population, noisy)
 
             def work(ledger: Ledger) -> StoredRelease:
-                release = self._publish(ledger, purchase, draft, ledger.post(job), job)
+                release = self._publish(ledger, submission, draft, ledger.post(job), job)
                 repository.answer_keys(ledger.connection, job.id, release.id)
                 return release
 
-            published = self._decide_job(work, purchase)
+            published = self._decide_job(work, submission)
         except Exception:
             with suppress(Problem, *DATABASE_ERRORS):  # then the watcher does it, or a reconciliation
                 self.ledger.end(job.id, reservations.VOIDED, actor="curator")
@@ -357,17 +357,17 @@ class Till:
         if current.state != reservations.OPEN:
             raise Unavailable(f"The job {job.id!r} was given up. Nothing was charged; send the request again.")
 
-    def _decide_job(self, work: Callable[[Ledger], StoredRelease], purchase: Purchase) -> StoredRelease | None:
+    def _decide_job(self, work: Callable[[Ledger], StoredRelease], submission: Submission) -> StoredRelease | None:
         for _ in range(ATTEMPTS):
             try:
                 with self.ledger.unit() as ledger:
                     return work(ledger)
             except Refused:
-                return self._look_up_again(purchase)
+                return self._look_up_again(submission)
             except DATABASE_ERRORS as error:
-                if is_passing(error):
+                if is_retryable(error):
                     continue
-                found = self._look_up_again(purchase)
+                found = self._look_up_again(submission)
                 if found is not None:
                     return found
                 raise

@@ -3,14 +3,14 @@
 from curator_service.kinds.gram.plan import GramPlan
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
-from curator_service.ledger.service import BudgetExceeded, Room
+from curator_service.ledger.service import BudgetExceeded, Headroom
 from curator_service.privacy.accountant import PURE, Amount, Price
 from curator_service.privacy.calibration import Calibration, PlanError
 from curator_service.privacy.conversions import UNITS_PER_ONE, exact, round_down
 from curator_service.releases.preparation import Prepared, plan_at
 
 
-def budget_exceeded(prepared: Prepared, population: Population, room: Room) -> BudgetExceeded:
+def budget_exceeded(prepared: Prepared, population: Population, room: Headroom) -> BudgetExceeded:
     """Build the refusal of a request whose cost does not fit into the tightest limit that binds it."""
     remaining, asked = population.view_left(room.left), population.view(prepared.plan.cost)
     largest = _largest_plan(prepared, population, room, remaining)
@@ -54,7 +54,7 @@ def _is_formula(prepared: Prepared) -> bool:
     return prepared.request.calibration in {Calibration.CLASSICAL, Calibration.WANG2018}
 
 
-def reservation_exceeded(units: int, population: Population, room: Room) -> BudgetExceeded:
+def reservation_exceeded(units: int, population: Population, room: Headroom) -> BudgetExceeded:
     """Build the refusal of a reservation that does not fit."""
     asked, remaining = population.view(units), population.view_left(room.left)
     return BudgetExceeded(
@@ -67,7 +67,7 @@ def reservation_exceeded(units: int, population: Population, room: Room) -> Budg
     )
 
 
-def _largest_plan(prepared: Prepared, population: Population, room: Room, remaining: Amount) -> GramPlan | None:
+def _largest_plan(prepared: Prepared, population: Population, room: Headroom, remaining: Amount) -> GramPlan | None:
     """Plan the same request at the price of all that remains; None if that buys nothing."""
     try:
         if _is_formula(prepared) or remaining.rho is None:

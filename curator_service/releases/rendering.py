@@ -240,7 +240,7 @@ def charge_facts(release_id: str, prepared: Prepared, answer: str, moment: str) 
     return {
         **_facts(release_id, prepared, answer, moment),
         "mechanism": [_part_facts(part) for part in prepared.plan.parts],
-        **({} if prepared.plan.curvature is None else {"curvature": str(prepared.plan.curvature)}),
+        **({} if prepared.plan.joint_constant is None else {"curvature": str(prepared.plan.joint_constant)}),
     }
 
 
@@ -275,7 +275,7 @@ def _sensitivity_facts(
     }
 
 
-def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
+def recompute_cost(facts: Mapping[str, Any], accountant: Accountant) -> int:
     """Return what a charge's entry costs under an accountant, from the integers that it states.
 
     Raises
@@ -287,8 +287,8 @@ def account_again(facts: Mapping[str, Any], accountant: Accountant) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _account(accountant: Accountant, mechanism: bytes, curvature: str | None) -> int:
-    return accountant.cost(_read_parts(mechanism), None if curvature is None else Fraction(curvature))
+def _account(accountant: Accountant, mechanism: bytes, joint_constant: str | None) -> int:
+    return accountant.cost(_read_parts(mechanism), None if joint_constant is None else Fraction(joint_constant))
 
 
 def agrees_with_charge(answer: Answer, facts: Mapping[str, Any]) -> bool:
@@ -322,10 +322,10 @@ class Stated:
 
     parts: list[dict[str, Any]]
     has_pairs: list[bool]
-    curvature: str | None
+    joint_constant: str | None
 
     @classmethod
-    def of(cls, bounds: Sequence[Bound], curvature: Fraction | None) -> "Stated":
+    def of(cls, bounds: Sequence[Bound], joint_constant: Fraction | None) -> "Stated":
         """Return what it says where they are these."""
         return cls(
             [
@@ -333,7 +333,7 @@ class Stated:
                 for b in bounds
             ],
             [bound.has_pairs for bound in bounds],
-            None if curvature is None else str(curvature),
+            None if joint_constant is None else str(joint_constant),
         )
 
     def agrees(self, facts: Mapping[str, Any]) -> bool:
@@ -343,7 +343,7 @@ class Stated:
         """
         mechanism = facts["mechanism"]
         return (
-            facts.get("curvature") == self.curvature
+            facts.get("curvature") == self.joint_constant
             and [{**part, "scales": None} for part in mechanism] == self.parts
             and all(
                 has_pairs or len(set(part["scales"])) == 1

@@ -19,7 +19,7 @@ from curator_service.ledger.accounts.unit_of_work import Payer, Refused, new_id
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.ledger.repository import Population, find_entry, find_population
 from curator_service.ledger.schemas import render_amount
-from curator_service.ledger.service import LedgerService, find_rooms
+from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import unverified
 from curator_service.releases import repository
 from curator_service.releases.refusal import reservation_exceeded
@@ -83,13 +83,13 @@ class StudyService:
                 known = repository.find_key(connection, analyst.id, key)
                 population = find_population(connection, dataset.population)
                 assert population is not None
-                rooms = find_rooms(connection, population, payer)
+                headrooms = find_headrooms(connection, population, payer)
             if known is not None:
                 return self._replay(known, fingerprint), AnswerKind.REPLAYED
             if population.sealed:
                 raise unverified()
-            if units > rooms[0].left:
-                raise reservation_exceeded(units, population, rooms[0])
+            if units > headrooms[0].left:
+                raise reservation_exceeded(units, population, headrooms[0])
             study = Reservation(
                 id=new_id(reservations.STUDY),
                 population=population.name,
@@ -118,7 +118,7 @@ class StudyService:
                 continue
             if receipt is None:  # somebody used the key in this instant: what it reserved is the answer
                 continue
-            self.ledger.guard.let_out(receipt, just_written=True)
+            self.ledger.guard.anchor_before_send(receipt, just_written=True)
             return _with_receipt(details, receipt), AnswerKind.NEW
         raise Unavailable("Too many requests decide about this account at once. Nothing was reserved; send it again.")
 
@@ -171,7 +171,7 @@ class StudyService:
         assert entry is not None
         self.ledger.guard.check_attested(study.population, entry)
         receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
-        self.ledger.guard.let_out(receipt)
+        self.ledger.guard.anchor_before_send(receipt)
         return receipt
 
     # --- Jobs

@@ -28,7 +28,7 @@ def public_duration_s(plan: GramPlan, row_capacity: int) -> float:
     return duration
 
 
-class Pace:
+class ResponseTimer:
     """Makes work end at public times only.
 
     Parameters
@@ -41,7 +41,7 @@ class Pace:
         self.factor = factor
 
     @contextmanager
-    def keeping(self, duration_s: float) -> Iterator[None]:
+    def ending_at_public_time(self, duration_s: float) -> Iterator[None]:
         """Make a block end after its duration, or after twice, four times, … of it, however it ends.
 
         Where it takes longer than it should, the next time is as far away again: what shows is a few bits at most.

@@ -19,12 +19,12 @@ from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Payer
 from curator_service.ledger.repository import Population, find_population
-from curator_service.ledger.service import LedgerService, find_rooms
+from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import LedgerUnverified, unverified
 from curator_service.releases import catalogue, repository
 from curator_service.releases.audit import is_stated
 from curator_service.releases.preparation import Prepared
-from curator_service.releases.publisher import Till
+from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.refusal import budget_exceeded
 from curator_service.releases.rendering import describe
 from curator_service.releases.repository import StoredRelease
@@ -32,9 +32,9 @@ from curator_service.releases.submission import (
     ATTEMPTS,
     AnswerKind,
     IdempotencyKeyReused,
-    Purchase,
     ReservationEnded,
     ReservationNotFound,
+    Submission,
     answer_space_exceeded,
     check_key,
     in_progress,
@@ -65,34 +65,34 @@ class ReleaseService:
         self,
         database: Database,
         ledger: LedgerService,
-        till: Till,
+        publisher: ReleasePublisher,
         *,
         synchronous_s: float,
         now: Clock = utc_now,
     ) -> None:
         self.database = database
         self.ledger = ledger
-        self.till = till
+        self.publisher = publisher
         self.synchronous_s = synchronous_s
         self.now = now
 
     def quote(self, prepared: Prepared, analyst: Principal) -> dict[str, Any]:
         """Return the price and the noise of a request, and what is stored already. Free; reads no rows."""
         with self.database.read() as connection:
-            purchase = self._purchase(connection, prepared, analyst, "")
+            submission = self._purchase(connection, prepared, analyst, "")
             population = find_population(connection, prepared.dataset.population)
             assert population is not None
-            rooms = find_rooms(connection, population, purchase.payer)
+            headrooms = find_headrooms(connection, population, submission.payer)
             search = Search(connection, prepared, analyst.id)
             with self._sealing():
                 stored = None if prepared.request.fresh else search.find_exact()
                 source = search.find_source() if stored is None and not prepared.request.fresh else None
                 offers = search.list_offers() if stored is None and source is None else []
-            space_left = self._space_left(connection, purchase)
+            space_left = self._space_left(connection, submission)
         return {
             "dataset": prepared.dataset.name,
             **describe(prepared, population),
-            "affordable": prepared.plan.cost <= rooms[0].left,
+            "affordable": prepared.plan.cost <= headrooms[0].left,
             "pass_over_rows": needs_pass(prepared.plan.design, prepared.plan.row_map),
             "duration_s": prepared.duration_s,
             "answer_bytes": prepared.answer_bytes,
@@ -137,61 +137,61 @@ class ReleaseService:
         key = check_key(key)
         for attempt in range(ATTEMPTS):
             with self.database.read() as connection:
-                purchase = self._purchase(connection, prepared, analyst, key)
+                submission = self._purchase(connection, prepared, analyst, key)
                 # First the account, then the library: an answer that used up the budget is seen, and served.
                 population = find_population(connection, prepared.dataset.population)
                 assert population is not None
-                found = self._find_answer(connection, purchase)
+                found = self._find_answer(connection, submission)
                 # What takes no time finds out as it is stored; where something else is too much, both are told.
                 in_full = attempt > 0 or not prepared.is_immediate or prepared.plan.cost > population.remaining
-                space_left = self._space_left(connection, purchase) if in_full else prepared.answer_bytes
+                space_left = self._space_left(connection, submission) if in_full else prepared.answer_bytes
             fits = prepared.answer_bytes <= space_left
             if found is not None and (found[1] is not AnswerKind.DERIVED or (fits and not population.sealed)):
-                served = self._serve(purchase, *found)
+                served = self._serve(submission, *found)
                 if served is None:
                     continue  # somebody used the key in this instant: its answer is the one that counts
                 return served
-            if population.sealed or self.ledger.guard.doubt:
+            if population.sealed or self.ledger.guard.degraded_reason:
                 raise unverified()
-            self.till.datasets.check_available(prepared.dataset)
+            self.publisher.datasets.check_available(prepared.dataset)
             if not fits:
-                raise answer_space_exceeded(prepared.answer_bytes, space_left, self.till.answer_bytes_max)
-            self._check_room(purchase, population, in_full=attempt > 0)
+                raise answer_space_exceeded(prepared.answer_bytes, space_left, self.publisher.answer_bytes_max)
+            self._check_headroom(submission, population, in_full=attempt > 0)
             if as_job:
-                job = self.till.start_job(purchase, population)
+                job = self.publisher.start_job(submission, population)
                 if job is not None:
                     return job
                 continue
             published = (
-                self.till.charge_and_publish(purchase, population)
+                self.publisher.charge_and_publish(submission, population)
                 if prepared.is_immediate
-                else self.till.reserve_and_publish(purchase, population)
+                else self.publisher.reserve_and_publish(submission, population)
             )
             if published is not None:
-                return self._let_out(published, just_written=True), AnswerKind.NEW
+                return self._anchor_before_send(published, just_written=True), AnswerKind.NEW
         raise Unavailable("Too many requests decide about this one at once. Nothing was charged; send it again.")
 
-    def _purchase(self, connection: Connection, prepared: Prepared, analyst: Principal, key: str) -> Purchase:
+    def _purchase(self, connection: Connection, prepared: Prepared, analyst: Principal, key: str) -> Submission:
         """Resolve who pays: the account, or a study of this analyst."""
         request = prepared.request
         if request.reservation is None:
-            return Purchase(prepared, analyst, key, Payer(analyst.id, request.project or ""))
+            return Submission(prepared, analyst, key, Payer(analyst.id, request.project or ""))
         study = reservations.find_reservation(connection, request.reservation)
         if study is None or study.principal_id != analyst.id or study.population != prepared.dataset.population:
             raise reservation_not_found()
         if request.project is not None and request.project != study.project:
             raise ReservationNotFound(f"The reservation {study.id!r} is not of the project {request.project!r}.")
-        return Purchase(prepared, analyst, key, Payer(analyst.id, study.project, study.id))
+        return Submission(prepared, analyst, key, Payer(analyst.id, study.project, study.id))
 
-    def _space_left(self, connection: Connection, purchase: Purchase) -> int:
+    def _space_left(self, connection: Connection, submission: Submission) -> int:
         """Return how many bytes of answers may still be stored for an analyst; jobs at once may pass it together."""
-        used = catalogue.find_space(connection, purchase.prepared.dataset.population, purchase.analyst.id)
-        return max(0, self.till.answer_bytes_max - used)
+        used = catalogue.find_space(connection, submission.prepared.dataset.population, submission.analyst.id)
+        return max(0, self.publisher.answer_bytes_max - used)
 
-    def _check_room(self, purchase: Purchase, population: Population, *, in_full: bool) -> None:
+    def _check_headroom(self, submission: Submission, population: Population, *, in_full: bool) -> None:
         """Refuse what does not fit. A first look spares the work; where the database said no, `in_full` finds why."""
         with self.database.read() as connection:
-            study_id = purchase.payer.study_id
+            study_id = submission.payer.study_id
             if study_id is not None:
                 study = reservations.find_reservation(connection, study_id)
                 if study is None or study.state != reservations.OPEN or study.expires_at <= timestamp(self.now()):
@@ -199,21 +199,21 @@ class ReleaseService:
                         f"The reservation {study_id!r} has ended, and what was left of it is back in the budget. Ask "
                         "without it, or reserve anew."
                     )
-            elif purchase.prepared.plan.cost <= population.remaining and not in_full:
+            elif submission.prepared.plan.cost <= population.remaining and not in_full:
                 return
-            rooms = find_rooms(connection, population, purchase.payer)
-        if purchase.prepared.plan.cost > rooms[0].left:
-            raise budget_exceeded(purchase.prepared, population, rooms[0])
+            headrooms = find_headrooms(connection, population, submission.payer)
+        if submission.prepared.plan.cost > headrooms[0].left:
+            raise budget_exceeded(submission.prepared, population, headrooms[0])
 
-    def _find_answer(self, connection: Connection, purchase: Purchase) -> tuple[StoredRelease, AnswerKind] | None:
+    def _find_answer(self, connection: Connection, submission: Submission) -> tuple[StoredRelease, AnswerKind] | None:
         """Return the answer that exists already.
 
         Raises
         ------
         IdempotencyKeyReused, ReleaseInProgress
         """
-        prepared = purchase.prepared
-        known = repository.find_key(connection, purchase.analyst.id, purchase.key)
+        prepared = submission.prepared
+        known = repository.find_key(connection, submission.analyst.id, submission.key)
         if known is not None:
             if known.fingerprint != prepared.fingerprint:
                 raise IdempotencyKeyReused(
@@ -232,14 +232,14 @@ class ReleaseService:
             return None
         # First who works on it, then what is stored: whoever ended in between has stored it.
         running = [] if prepared.is_immediate else reservations.list_running(connection, prepared.dataset.id)
-        found = self._find_stored(connection, purchase)
+        found = self._find_stored(connection, submission)
         for job in running if found is None else []:
-            if purchase.joins(job):
+            if submission.joins(job):
                 raise in_progress(job)
         return found
 
-    def _find_stored(self, connection: Connection, purchase: Purchase) -> tuple[StoredRelease, AnswerKind] | None:
-        search = Search(connection, purchase.prepared, purchase.analyst.id)
+    def _find_stored(self, connection: Connection, submission: Submission) -> tuple[StoredRelease, AnswerKind] | None:
+        search = Search(connection, submission.prepared, submission.analyst.id)
         found, kind = search.find_exact(), AnswerKind.STORED
         if found is None:
             with self._sealing():
@@ -250,29 +250,33 @@ class ReleaseService:
         if release is None:
             raise self._contradiction(f"the catalogue lists {found}, which is not stored")
         with self._sealing():  # its declarations say whose answers may be served
-            self.ledger.guard.trust.check_registered(connection, purchase.prepared.dataset.registration)
+            self.ledger.guard.trust.check_registered(connection, submission.prepared.dataset.registration)
         return release, kind
 
     def _serve(
-        self, purchase: Purchase, found: StoredRelease, kind: AnswerKind
+        self, submission: Submission, found: StoredRelease, kind: AnswerKind
     ) -> tuple[StoredRelease, AnswerKind] | None:
         """Serve an answer that exists, and tie the key to it for ever; None if somebody has the key."""
         self._check_backed(found)
         if kind is not AnswerKind.REPLAYED:
-            self._check_answers(purchase, found, exactly=kind is AnswerKind.STORED)
+            self._check_answers(submission, found, exactly=kind is AnswerKind.STORED)
         if kind is AnswerKind.STORED:
             with self.database.begin() as connection:
                 claimed = repository.claim_key(
-                    connection, purchase.analyst.id, purchase.key, purchase.prepared.fingerprint, release_id=found.id
+                    connection,
+                    submission.analyst.id,
+                    submission.key,
+                    submission.prepared.fingerprint,
+                    release_id=found.id,
                 )
             if not claimed:
                 return None
         elif kind is AnswerKind.DERIVED:
-            derived = self.till.derive(purchase, found)
+            derived = self.publisher.derive(submission, found)
             if derived is None:
                 return None
             found = derived
-        return self._let_out(found), kind
+        return self._anchor_before_send(found), kind
 
     def _check_backed(self, release: StoredRelease) -> None:
         """Check that an answer is the one that an entry of this curator's states; seal the curator if not.
@@ -286,18 +290,18 @@ class ReleaseService:
         if not is_stated(release):
             raise self._contradiction(f"the release {release.id} is not what the ledger says of it")
 
-    def _check_answers(self, purchase: Purchase, found: StoredRelease, *, exactly: bool) -> None:
+    def _check_answers(self, submission: Submission, found: StoredRelease, *, exactly: bool) -> None:
         """Check that a stored answer is one to this request: the catalogue only nominates; seal the curator if not.
 
         Raises
         ------
         LedgerUnverified
         """
-        prepared, facts = purchase.prepared, json.loads(found.receipt.payload)
+        prepared, facts = submission.prepared, json.loads(found.receipt.payload)
         dataset = prepared.dataset
-        is_own = dataset.manifest.library == "shared" or facts["actor"] == purchase.analyst.id
+        is_own = dataset.manifest.library == "shared" or facts["actor"] == submission.analyst.id
         is_of_dataset = (facts["dataset"], facts["snapshot"]) == (dataset.name, dataset.commitment)
-        if not (is_own and is_of_dataset and answers(prepared, purchase.analyst.id, found.answer, exactly=exactly)):
+        if not (is_own and is_of_dataset and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)):
             raise self._contradiction(f"the release {found.id} is not the answer that the catalogue lists")
 
     @contextmanager
@@ -312,9 +316,9 @@ class ReleaseService:
         self.ledger.guard.seal(reason)
         return unverified()
 
-    def _let_out(self, release: StoredRelease, *, just_written: bool = False) -> StoredRelease:
+    def _anchor_before_send(self, release: StoredRelease, *, just_written: bool = False) -> StoredRelease:
         """Pass the last door: the anchor has moved to the entry of whatever leaves."""
-        self.ledger.guard.let_out(release.receipt, just_written=just_written)
+        self.ledger.guard.anchor_before_send(release.receipt, just_written=just_written)
         return release
 
     # --- Reading
@@ -333,7 +337,7 @@ class ReleaseService:
         if release is None:
             raise release_not_found()
         self._check_backed(release)
-        return self._let_out(release)
+        return self._anchor_before_send(release)
 
     def check_reader(self, release: StoredRelease, dataset: Dataset, reader: Principal) -> None:
         """Check that a dataset's policy lets a principal read a release.

@@ -86,7 +86,7 @@ class AnswerKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Purchase:
+class Submission:
     """A request of somebody, under a key."""
 
     prepared: Prepared

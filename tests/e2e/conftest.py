@@ -1,19 +1,21 @@
-"""Fixtures of the tests with processes: one nursery for all of them, and a town for each test, on either database."""
+"""Fixtures of tests with processes: one process factory for all, and a deployment for each test, on either database."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nursery import Nursery
+from deployments import Deployment, open_place, open_town
+from process_factory import ProcessFactory
 from support import World
-from towns import Town, open_place, open_town
 
 
 @pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
+def process_factory() -> Iterator[ProcessFactory]:
     """Return the parent of every process."""
     # The last two are what pyarrow imports at its first use, where they are installed.
-    made = Nursery("towns", "faulty", "customers", "curator_service.cli", "pandas", "pyarrow.pandas_compat")
+    made = ProcessFactory(
+        "deployments", "faulty", "customers", "curator_service.cli", "pandas", "pyarrow.pandas_compat"
+    )
     try:
         yield made
     finally:
@@ -43,33 +45,33 @@ def place(request: pytest.FixtureRequest) -> World:
 
 
 @pytest.fixture
-def town(place: World, nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
+def town(place: World, process_factory: ProcessFactory, tmp_path: Path) -> Iterator[Deployment]:
     """Return a town, once on each database."""
-    with open_town(place, nursery, tmp_path) as made:
+    with open_town(place, process_factory, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def embedded_town(embedded_place: World, nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
-    with open_town(embedded_place, nursery, tmp_path) as made:
+def embedded_town(embedded_place: World, process_factory: ProcessFactory, tmp_path: Path) -> Iterator[Deployment]:
+    with open_town(embedded_place, process_factory, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def postgres_town(postgres_place: World, nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
-    with open_town(postgres_place, nursery, tmp_path) as made:
+def postgres_town(postgres_place: World, process_factory: ProcessFactory, tmp_path: Path) -> Iterator[Deployment]:
+    with open_town(postgres_place, process_factory, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def doomed_town(nursery: Nursery, tmp_path: Path, database_url: str | None) -> Iterator[Town]:
+def doomed_town(process_factory: ProcessFactory, tmp_path: Path, database_url: str | None) -> Iterator[Deployment]:
     """Return a town in a world of its own, for what breaks a ledger; once on each database."""
-    with open_place(tmp_path, database_url) as world, open_town(world, nursery, tmp_path) as made:
+    with open_place(tmp_path, database_url) as world, open_town(world, process_factory, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def embedded_doomed_town(nursery: Nursery, tmp_path: Path) -> Iterator[Town]:
+def embedded_doomed_town(process_factory: ProcessFactory, tmp_path: Path) -> Iterator[Deployment]:
     """Return the same on the embedded database alone."""
-    with open_place(tmp_path, None) as world, open_town(world, nursery, tmp_path) as made:
+    with open_place(tmp_path, None) as world, open_town(world, process_factory, tmp_path) as made:
         yield made

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from books import Books
-from customers import Purchase, read_record
-from nursery import Child
-from towns import ANALYSTS, Caller, Server, Town, ball, box, describe
+from customers import Submission, read_record
+from deployments import ANALYSTS, Caller, Deployment, Server, ball, box, describe
+from ledger_books import LedgerBooks
+from process_factory import Child
 
 PATIENCE_S = 60.0
 
@@ -26,7 +26,7 @@ class Crowd:
         How many customers.
     """
 
-    def __init__(self, town: Town, servers: Sequence[Server], path: str, seconds: float, count: int = 4) -> None:
+    def __init__(self, town: Deployment, servers: Sequence[Server], path: str, seconds: float, count: int = 4) -> None:
         self.town = town
         self._running: list[tuple[str, Child, Path]] = []
         kinds = [box(), ball(), box(fresh=False), ball(price={"mu": 0.02}, fresh=False)]
@@ -40,10 +40,10 @@ class Crowd:
                 "seconds": seconds,
                 "record": str(record),
             }
-            child = town.nursery.fork("customers:buy_until_cut_off", arguments, {}, log)
+            child = town.process_factory.fork("customers:buy_until_cut_off", arguments, {}, log)
             self._running.append((analyst, child, record))
 
-    def settle(self, server: Server, population: str) -> tuple[list[Purchase], Books]:
+    def settle(self, server: Server, population: str) -> tuple[list[Submission], LedgerBooks]:
         """Wait for the customers, ask again with every key, and audit.
 
         Every answer that came must come again in the same bytes, every other key must be answered now, and nothing may
@@ -53,18 +53,18 @@ class Crowd:
         for analyst, child, record in self._running:
             assert child.wait(120) == 0, child.text
             with self.town.call(server, analyst) as caller:
-                for purchase in read_record(record):
-                    sent.append(purchase)
-                    answered[purchase.key] = self._ask_again(caller, purchase)
+                for submission in read_record(record):
+                    sent.append(submission)
+                    answered[submission.key] = self._ask_again(caller, submission)
         books = self.town.audit(population)
         assert set(answered.values()) == set(books.releases), "an answer belongs to nobody of the crowd"
         return sent, books
 
     @staticmethod
-    def _ask_again(caller: Caller, purchase: Purchase) -> str:
-        assert purchase.status in {0, 200, 201, 409, 503}, purchase
-        answer = caller.insist(purchase.path, purchase.content, purchase.key, within_s=PATIENCE_S)
+    def _ask_again(caller: Caller, submission: Submission) -> str:
+        assert submission.status in {0, 200, 201, 409, 503}, submission
+        answer = caller.insist(submission.path, submission.content, submission.key, within_s=PATIENCE_S)
         assert answer.status_code in {200, 201}, describe(answer)
-        if purchase.status in {200, 201}:
-            assert hashlib.sha256(answer.content).hexdigest() == purchase.digest, purchase.key
+        if submission.status in {200, 201}:
+            assert hashlib.sha256(answer.content).hexdigest() == submission.digest, submission.key
         return str(answer.json()["id"])

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from deployments import Caller, slug
 from patience import scaled
-from towns import Caller, slug
 
 
 @dataclass(frozen=True)
-class Purchase:
+class Submission:
     """A request with its key, and how its last sending ended: status 0 is no answer."""
 
     path: str
@@ -38,13 +38,18 @@ def buy(
 
 
 def buy_until_cut_off(
-    url: str, token: str, wishes: Sequence[tuple[str, dict[str, Any]]], prefix: str, seconds: float, record: str
+    url: str,
+    token: str,
+    planned_requests: Sequence[tuple[str, dict[str, Any]]],
+    prefix: str,
+    seconds: float,
+    record: str,
 ) -> None:
     """Send one wish after the other, each once, for some seconds; record the answers, and those that never came."""
     end, count = time.monotonic() + seconds, 0
     with Caller(url, token) as caller, Path(record).open("w", encoding="utf-8") as file:
         while time.monotonic() < end:
-            path, content = wishes[count % len(wishes)]
+            path, content = planned_requests[count % len(planned_requests)]
             key = f"{prefix}-{count}"
             count += 1
             try:
@@ -62,5 +67,5 @@ def _write(file: Any, path: str, content: dict[str, Any], key: str, answer: http
     file.write(json.dumps([path, content, key, status, problem, digest]) + "\n")
 
 
-def read_record(file: Path) -> list[Purchase]:
-    return [Purchase(*json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+def read_record(file: Path) -> list[Submission]:
+    return [Submission(*json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]

@@ -51,7 +51,7 @@ from curator_service.kit.clock import utc_now
 from curator_service.kit.db import Connection, Database, Statement
 from curator_service.ledger.trust import anchor
 from curator_service.privacy.samplers import Distribution, SystemNoise
-from curator_service.releases.jobs import Place, Workshop
+from curator_service.releases.jobs import JobRunner, Place
 from curator_service.settings import Settings
 
 HEADER = "x-test-order"
@@ -250,8 +250,8 @@ def _install() -> None:
     if ordered is not None:
         order_of_watcher = Order(**json.loads(ordered))
 
-        @_replace(Workshop, "sweep")
-        def sweep(original: Any, self: Workshop) -> list[str]:
+        @_replace(JobRunner, "sweep")
+        def sweep(original: Any, self: JobRunner) -> list[str]:
             token = _order.set(order_of_watcher)
             try:
                 given_up: list[str] = original(self)

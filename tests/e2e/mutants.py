@@ -111,13 +111,13 @@ def _post_unfenced() -> None:
 
 def _early_answer() -> None:
     """Send an answer whether the anchor could be moved or not."""
-    let_out = Guard.let_out
+    anchor_before_send = Guard.anchor_before_send
 
     def let_out_early(self: Guard, receipt: Receipt, **named: Any) -> None:
         with suppress(Unavailable):
-            let_out(self, receipt, **named)
+            anchor_before_send(self, receipt, **named)
 
-    Guard.let_out = let_out_early  # type: ignore[method-assign]
+    Guard.anchor_before_send = let_out_early  # type: ignore[method-assign]
 
 
 def _void_after_charge() -> None:

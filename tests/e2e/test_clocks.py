@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from deployments import ANALYSTS, Caller, Deployment, Server, ball, box, slug
 from faulty import CLOCK_VARIABLE
 from patience import wait_for
-from towns import ANALYSTS, Caller, Server, Town, ball, box, slug
-from wishes import ASYNC, STUDY, wait_for_end
+from planned_requests import ASYNC, STUDY, wait_for_end
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ YEAR = 366
 class Shifted:
     """A curator whose clock is wrong by whole days, and an analyst whose token outlives that."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: Deployment) -> None:
         self._file: Path = town.folder / "days"
         self.shift(0)
         self.server: Server = town.serve(**{CLOCK_VARIABLE: str(self._file)})
@@ -34,7 +34,7 @@ class Shifted:
         return Caller(self.server.url, self.token)
 
 
-def test_a_key_gives_the_same_bytes_after_a_year_and_after_a_clock_that_went_back(town: Town) -> None:
+def test_a_key_gives_the_same_bytes_after_a_year_and_after_a_clock_that_went_back(town: Deployment) -> None:
     path, shifted = town.open_account("years"), Shifted(town)
     stored = ball(fresh=False, price={"mu": 0.02})
     requests = {"at-once": box(), "reserved-first": ball(), "first": stored, "stored": stored}
@@ -52,7 +52,7 @@ def test_a_key_gives_the_same_bytes_after_a_year_and_after_a_clock_that_went_bac
     assert len(town.audit("years").charges) == 3
 
 
-def test_a_clock_that_jumps_a_year_while_a_job_runs_costs_nobody_anything(town: Town) -> None:
+def test_a_clock_that_jumps_a_year_while_a_job_runs_costs_nobody_anything(town: Deployment) -> None:
     path, shifted = town.open_account("years"), Shifted(town)
     with shifted.call() as caller:
         for i, days in enumerate((YEAR, -YEAR, 0)):
@@ -66,7 +66,7 @@ def test_a_clock_that_jumps_a_year_while_a_job_runs_costs_nobody_anything(town: 
     assert len(town.audit("years").charges) == 3
 
 
-def test_a_study_ends_early_when_the_clock_jumps_ahead_and_keeps_what_it_paid(town: Town) -> None:
+def test_a_study_ends_early_when_the_clock_jumps_ahead_and_keeps_what_it_paid(town: Deployment) -> None:
     path, shifted = town.open_account("years"), Shifted(town)
     with shifted.call() as caller:
         held = caller.insist(f"{path}/reservations", STUDY, "study").json()["id"]
@@ -84,7 +84,7 @@ def test_a_study_ends_early_when_the_clock_jumps_ahead_and_keeps_what_it_paid(to
     assert len(books.charges) == len(books.of_kind("void")) == 1
 
 
-def test_a_study_goes_on_when_the_clock_jumps_back_and_is_closed_once(town: Town) -> None:
+def test_a_study_goes_on_when_the_clock_jumps_back_and_is_closed_once(town: Deployment) -> None:
     path, shifted = town.open_account("years"), Shifted(town)
     with shifted.call() as caller:
         shifted.shift(YEAR)
@@ -99,7 +99,9 @@ def test_a_study_goes_on_when_the_clock_jumps_back_and_is_closed_once(town: Town
 
 
 @pytest.mark.parametrize("ending", ["charged", "cancelled"])
-def test_a_job_outlives_the_study_that_pays_it_when_the_clock_jumps_ahead(embedded_town: Town, ending: str) -> None:
+def test_a_job_outlives_the_study_that_pays_it_when_the_clock_jumps_ahead(
+    embedded_town: Deployment, ending: str
+) -> None:
     town = embedded_town
     path, shifted = town.open_account("years"), Shifted(town)
     with shifted.call() as caller:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deployments import Deployment, Server, box, describe
 from faulty import LIMITS_VARIABLE
 from patience import scaled, wait_for
-from towns import Server, Town, box, describe
 
 from curator_service.api.connections import DISCARDED_MAX, HEAD_BYTES_MAX, PIPELINED_MAX
 
@@ -25,7 +25,7 @@ LARGE = b"GET /static-offline-docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: x\r\n\
 PATIENCE_S = scaled(30.0)
 
 
-def serve(town: Town, connections_max: int = 400, **limits: float) -> Server:
+def serve(town: Deployment, connections_max: int = 400, **limits: float) -> Server:
     """Start a curator with other bounds of connections."""
     return town.serve(**{LIMITS_VARIABLE: json.dumps(limits), "CURATOR_CONNECTIONS_MAX": str(connections_max)})
 
@@ -90,7 +90,7 @@ def header(size: int) -> bytes:
     return begin + b"a" * (size - len(begin) - 4) + b"\r\n\r\n"
 
 
-def release_request(town: Town, path: str, content: bytes) -> bytes:
+def release_request(town: Deployment, path: str, content: bytes) -> bytes:
     lines = [
         f"POST {path}/releases HTTP/1.1",
         "Host: x",
@@ -103,7 +103,7 @@ def release_request(town: Town, path: str, content: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("piece", [1 << 20, 4096, 997], ids=["at once", "in pages", "in small pieces"])
-def test_a_head_may_have_so_many_bytes_however_they_come(embedded_town: Town, piece: int) -> None:
+def test_a_head_may_have_so_many_bytes_however_they_come(embedded_town: Deployment, piece: int) -> None:
     server = serve(embedded_town)
     for size, status in ((HEAD_BYTES_MAX, 200), (HEAD_BYTES_MAX + 1, 431), (10 * HEAD_BYTES_MAX, 431)):
         with connect(server) as connection:
@@ -131,7 +131,7 @@ def test_a_head_may_have_so_many_bytes_however_they_come(embedded_town: Town, pi
     ],
     ids=["value", "address", "blank", "headers", "extension", "extensions", "trailer", "chunks", "length"],
 )
-def test_what_does_not_end_is_ended(embedded_town: Town, begin: bytes, pieces: Iterator[bytes]) -> None:
+def test_what_does_not_end_is_ended(embedded_town: Deployment, begin: bytes, pieces: Iterator[bytes]) -> None:
     server = serve(embedded_town)
     with connect(server) as connection:
         # What the kernels on both sides hold back counts too.
@@ -140,7 +140,7 @@ def test_what_does_not_end_is_ended(embedded_town: Town, begin: bytes, pieces: I
     assert is_served(server)
 
 
-def test_whoever_sends_a_head_or_a_body_too_slowly_is_told_and_closed(embedded_town: Town) -> None:
+def test_whoever_sends_a_head_or_a_body_too_slowly_is_told_and_closed(embedded_town: Deployment) -> None:
     path = embedded_town.open_account("slow")
     server = serve(embedded_town, HEAD_S=0.3, BODY_S=0.6, SWEEP_S=0.1)
     token = embedded_town.tokens["analyst-0"].encode()
@@ -161,7 +161,7 @@ def test_whoever_sends_a_head_or_a_body_too_slowly_is_told_and_closed(embedded_t
     assert "failed with" not in server.process.text
 
 
-def test_a_dribble_does_not_keep_a_connection_open(embedded_town: Town) -> None:
+def test_a_dribble_does_not_keep_a_connection_open(embedded_town: Deployment) -> None:
     server = serve(embedded_town, HEAD_S=0.3, SWEEP_S=0.1)
     with connect(server) as connection:
         connection.sendall(GET)
@@ -182,7 +182,7 @@ def test_a_dribble_does_not_keep_a_connection_open(embedded_town: Town) -> None:
     assert answer == b"" or refusal(answer) == (408, "request-timeout")
 
 
-def test_connections_that_wait_for_a_request_make_room_for_those_that_have_one(embedded_town: Town) -> None:
+def test_connections_that_wait_for_a_request_make_room_for_those_that_have_one(embedded_town: Deployment) -> None:
     path, most = embedded_town.open_account("crowd"), 20
     server = serve(embedded_town, connections_max=most, LOG_S=0.1, SWEEP_S=0.05)
     with ExitStack() as stack:
@@ -198,7 +198,7 @@ def test_connections_that_wait_for_a_request_make_room_for_those_that_have_one(e
     assert "there were too many" in server.process.text
 
 
-def test_connections_whose_answers_are_not_read_make_room(embedded_town: Town) -> None:
+def test_connections_whose_answers_are_not_read_make_room(embedded_town: Deployment) -> None:
     """Without a token one can ask for large files: all places are taken, and nobody waits for a request."""
     path, most = embedded_town.open_account("unread"), 8
     server = serve(embedded_town, connections_max=most, ANSWER_S=600, SWEEP_S=0.05, LOG_S=0.1)
@@ -227,7 +227,7 @@ def test_connections_whose_answers_are_not_read_make_room(embedded_town: Town) -
     ],
     ids=["websocket", "h2c", "connect", "http2", "tls", "smuggled", "negative"],
 )
-def test_what_is_not_plain_http_holds_nobody_up(embedded_town: Town, request_line: bytes) -> None:
+def test_what_is_not_plain_http_holds_nobody_up(embedded_town: Deployment, request_line: bytes) -> None:
     server = serve(embedded_town, HEAD_S=0.3, BODY_S=0.3, SWEEP_S=0.1)
     with connect(server) as connection:
         send_on(connection, request_line, iter([b"x" * 100_000] * 3))
@@ -237,7 +237,7 @@ def test_what_is_not_plain_http_holds_nobody_up(embedded_town: Town, request_lin
     assert "Traceback" not in server.process.text
 
 
-def test_requests_sent_ahead_are_answered_in_order_and_are_bounded(embedded_town: Town) -> None:
+def test_requests_sent_ahead_are_answered_in_order_and_are_bounded(embedded_town: Deployment) -> None:
     server = serve(embedded_town)
     with connect(server) as connection:
         paths = [b"/healthz", b"/nothing", b"/readyz", b"/v1/keys", b"/healthz"]
@@ -252,7 +252,7 @@ def test_requests_sent_ahead_are_answered_in_order_and_are_bounded(embedded_town
     assert is_served(server)
 
 
-def test_a_request_whose_sender_says_no_more_is_charged_once_and_answered_by_its_key(embedded_town: Town) -> None:
+def test_a_request_whose_sender_says_no_more_is_charged_once_and_answered_by_its_key(embedded_town: Deployment) -> None:
     path = embedded_town.open_account("half")
     server = serve(embedded_town)
     with connect(server) as connection:
@@ -265,7 +265,7 @@ def test_a_request_whose_sender_says_no_more_is_charged_once_and_answered_by_its
     assert len(embedded_town.audit("half").charges) == 1
 
 
-def test_whoever_does_not_read_an_answer_is_cut_off(embedded_town: Town) -> None:
+def test_whoever_does_not_read_an_answer_is_cut_off(embedded_town: Deployment) -> None:
     server = serve(embedded_town, ANSWER_S=0.3, SWEEP_S=0.1, LOG_S=0.1)
     with connect(server, SO_RCVBUF=4096) as connection:
         connection.sendall(LARGE * PIPELINED_MAX)
@@ -274,7 +274,7 @@ def test_whoever_does_not_read_an_answer_is_cut_off(embedded_town: Town) -> None
 
 
 @pytest.mark.parametrize("what", ["half a body", "half a head", "an unread answer"])
-def test_a_server_that_is_asked_to_end_waits_for_no_stranger(embedded_town: Town, what: str) -> None:
+def test_a_server_that_is_asked_to_end_waits_for_no_stranger(embedded_town: Deployment, what: str) -> None:
     server = serve(embedded_town, HEAD_S=600, BODY_S=600, ANSWER_S=600, STOP_S=1)
     with connect(server, SO_RCVBUF=4096) as connection:
         if what == "half a body":
@@ -289,7 +289,7 @@ def test_a_server_that_is_asked_to_end_waits_for_no_stranger(embedded_town: Town
             assert refusal(read(connection)) == (503, "busy")
 
 
-def test_idle_connections_make_room_also_when_their_last_body_came_after_its_answer(embedded_town: Town) -> None:
+def test_idle_connections_make_room_also_when_their_last_body_came_after_its_answer(embedded_town: Deployment) -> None:
     most = 8
     server = serve(embedded_town, connections_max=most, HEAD_S=60)
     with ExitStack() as stack:
@@ -302,7 +302,7 @@ def test_idle_connections_make_room_also_when_their_last_body_came_after_its_ans
         assert is_served(server)
 
 
-def test_connections_that_wait_for_a_body_make_room_also_behind_a_request_sent_ahead(embedded_town: Town) -> None:
+def test_connections_that_wait_for_a_body_make_room_also_behind_a_request_sent_ahead(embedded_town: Deployment) -> None:
     most = 8
     server = serve(embedded_town, connections_max=most)
     with ExitStack() as stack:
@@ -315,7 +315,7 @@ def test_connections_that_wait_for_a_body_make_room_also_behind_a_request_sent_a
         assert is_served(server)
 
 
-def test_connections_that_were_refused_make_room(embedded_town: Town) -> None:
+def test_connections_that_were_refused_make_room(embedded_town: Deployment) -> None:
     """A refused connection is read for a moment more."""
     most = 8
     server = serve(embedded_town, connections_max=most, LINGER_S=20)
@@ -327,7 +327,7 @@ def test_connections_that_were_refused_make_room(embedded_town: Town) -> None:
         assert is_served(server)
 
 
-def test_requests_sent_ahead_may_have_more_bytes_together_than_one_head(embedded_town: Town) -> None:
+def test_requests_sent_ahead_may_have_more_bytes_together_than_one_head(embedded_town: Deployment) -> None:
     path = embedded_town.open_account("ahead")
     server = serve(embedded_town)
     content = json.dumps(box()).encode()
@@ -341,7 +341,7 @@ def test_requests_sent_ahead_may_have_more_bytes_together_than_one_head(embedded
 
 
 @pytest.mark.parametrize("address", [b"http://x", b"http://x:99999/healthz"], ids=["no path", "port"])
-def test_whoever_sends_an_address_that_cannot_be_read_is_told_so(embedded_town: Town, address: bytes) -> None:
+def test_whoever_sends_an_address_that_cannot_be_read_is_told_so(embedded_town: Deployment, address: bytes) -> None:
     server = serve(embedded_town)
     with connect(server) as connection:
         connection.sendall(b"GET " + address + b" HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -350,7 +350,7 @@ def test_whoever_sends_an_address_that_cannot_be_read_is_told_so(embedded_town: 
 
 @pytest.mark.parametrize("hosts", [b"", b"Host: x\r\nHost: x\r\n", b"Host: x y\r\n"], ids=["none", "two", "malformed"])
 def test_a_request_for_no_host_or_two_is_refused_and_those_before_it_are_answered(
-    embedded_town: Town, hosts: bytes
+    embedded_town: Deployment, hosts: bytes
 ) -> None:
     server = serve(embedded_town)
     with connect(server) as connection:
@@ -360,7 +360,7 @@ def test_a_request_for_no_host_or_two_is_refused_and_those_before_it_are_answere
         assert refusal(b"HTTP/1.1 " + second) == (400, "body-malformed")
 
 
-def test_a_body_that_cannot_be_read_leaves_no_traceback_in_the_log(embedded_town: Town) -> None:
+def test_a_body_that_cannot_be_read_leaves_no_traceback_in_the_log(embedded_town: Deployment) -> None:
     """Whoever answers without reading a body is still at it when the refusal is written."""
     server = serve(embedded_town)
     with connect(server) as connection:
@@ -370,7 +370,7 @@ def test_a_body_that_cannot_be_read_leaves_no_traceback_in_the_log(embedded_town
     assert "Traceback" not in server.process.text
 
 
-def test_connections_whose_answers_lie_unread_are_never_more_than_may_be(embedded_town: Town) -> None:
+def test_connections_whose_answers_lie_unread_are_never_more_than_may_be(embedded_town: Deployment) -> None:
     """Whoever makes room goes at once, and what it has not read is thrown away."""
     most, document = 8, b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
     server = embedded_town.serve_to(embedded_town.folder / "log", "info", CURATOR_CONNECTIONS_MAX=str(most))

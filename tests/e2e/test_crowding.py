@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from deployments import ANALYSTS, Deployment, ball, box, describe, slug
 from patience import scaled, wait_for
-from towns import ANALYSTS, Town, ball, box, describe, slug
 
 from curator_service.container import THREADS
 from curator_service.settings import Settings
@@ -49,7 +49,7 @@ class Held:
 
 
 @contextmanager
-def holding(town: Town) -> Iterator[Held]:
+def holding(town: Deployment) -> Iterator[Held]:
     """Yield what holds requests, and let them go at the end."""
     with ThreadPoolExecutor(64) as pool:
         held = Held(town.folder / "meeting", pool)
@@ -60,7 +60,9 @@ def holding(town: Town) -> Iterator[Held]:
             held.let_go()
 
 
-def test_passes_of_one_analyst_stop_neither_health_nor_others_and_a_refused_one_leaves_nothing(town: Town) -> None:
+def test_passes_of_one_analyst_stop_neither_health_nor_others_and_a_refused_one_leaves_nothing(
+    town: Deployment,
+) -> None:
     path = f"{town.open_account('crowded')}/releases"
     server = town.serve()
     with (
@@ -103,7 +105,7 @@ def test_passes_of_one_analyst_stop_neither_health_nor_others_and_a_refused_one_
     assert books.of_kind("void") == []
 
 
-def test_one_analyst_cannot_take_every_thread(embedded_town: Town) -> None:
+def test_one_analyst_cannot_take_every_thread(embedded_town: Deployment) -> None:
     town = embedded_town
     path = f"{town.open_account('crowded')}/releases"
     server = town.serve()
@@ -120,7 +122,7 @@ def test_one_analyst_cannot_take_every_thread(embedded_town: Town) -> None:
     assert len(town.audit("crowded").charges) == THREADS // 2 + 2
 
 
-def test_a_request_that_is_worked_on_does_not_make_room_for_newcomers(embedded_town: Town) -> None:
+def test_a_request_that_is_worked_on_does_not_make_room_for_newcomers(embedded_town: Deployment) -> None:
     town, most = embedded_town, 8
     path = f"{town.open_account('crowded')}/releases"
     server = town.serve(CURATOR_CONNECTIONS_MAX=str(most))
@@ -134,7 +136,7 @@ def test_a_request_that_is_worked_on_does_not_make_room_for_newcomers(embedded_t
         assert sent.result(scaled(60)).status_code == 201
 
 
-def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town: Town) -> None:
+def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town: Deployment) -> None:
     """There are eight of each kind in a process: passes that wait for their public times must not take them."""
     town, most = postgres_town, 10
     path = f"{town.open_account('crowded')}/releases"
@@ -149,7 +151,7 @@ def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town
     assert len(town.audit("crowded").charges) == most + 1
 
 
-def test_what_takes_more_than_a_second_by_its_declarations_is_a_job_that_any_client_follows(town: Town) -> None:
+def test_what_takes_more_than_a_second_by_its_declarations_is_a_job_that_any_client_follows(town: Deployment) -> None:
     """Of 20 million declared rows a pass is given seconds: nobody's thread waits for them."""
     path = f"{town.open_account('declared', row_capacity=20_000_000)}"
     server = town.serve()

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from nursery import ROOT, Nursery
+from deployments import ANALYSTS, Deployment, Server, open_town
 from patience import scaled
+from process_factory import ROOT, ProcessFactory
 from proxies import LosingProxy
 from support import World, open_population
-from towns import ANALYSTS, Server, Town, open_town
 
 from analyst_client import OLS, Release, Ridge
 from analyst_client.estimators.base import LinearFit
@@ -38,7 +38,7 @@ SHIPPED = {"curl": EXAMPLES / "curl" / "request.json", "r": EXAMPLES / "r" / "re
 class Clinic:
     """A town whose one dataset is the real cohort, and a server of it."""
 
-    town: Town
+    town: Deployment
     server: Server
     dataset: str
 
@@ -67,10 +67,12 @@ class Clinic:
 
 
 @pytest.fixture(scope="module")
-def clinic(embedded_place: World, nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
+def clinic(
+    embedded_place: World, process_factory: ProcessFactory, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Clinic]:
     """Serve the cohort of examples/flchain."""
     folder = tmp_path_factory.mktemp("clinic")
-    with open_town(embedded_place, nursery, folder) as town:
+    with open_town(embedded_place, process_factory, folder) as town:
         curator, population = embedded_place.curator, town.full(POPULATION)
         open_population(curator, population, Price(mu=2.0))
         manifest = folder / "manifest.toml"

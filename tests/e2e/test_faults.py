@@ -13,12 +13,10 @@ import mutants
 import psycopg
 import pytest
 from crowds import Crowd
+from deployments import Caller, Deployment, at_once, ball, box, describe, slug
 from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
 from patience import scaled, wait_for
-from proxies import LATE, NEVER_SENT, UNANSWERED, DatabaseProxy
-from support import service_url
-from towns import Caller, Town, at_once, ball, box, describe, slug
-from wishes import (
+from planned_requests import (
     ASYNC,
     WISHES,
     WishMaker,
@@ -31,6 +29,8 @@ from wishes import (
     study,
     wait_for_end,
 )
+from proxies import LATE, NEVER_SENT, UNANSWERED, DatabaseProxy
+from support import service_url
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ both_ways = pytest.mark.parametrize("make_wish", [box_release, ball_release], id
 
 @both_ways
 def test_connections_that_end_at_any_step_cost_nobody_anything(
-    postgres_town: Town, make_wish: WishMaker, record_property: Callable[[str, object], None]
+    postgres_town: Deployment, make_wish: WishMaker, record_property: Callable[[str, object], None]
 ) -> None:
     town, path = postgres_town, postgres_town.open_account("ended")
     struck = []
@@ -67,7 +67,7 @@ def test_connections_that_end_at_any_step_cost_nobody_anything(
 
 @pytest.mark.parametrize("make_wish", WISHES, ids=lambda wish: wish.__name__)
 def test_deadlocks_and_conflicts_at_any_statement_are_passed_over(
-    postgres_town: Town, make_wish: WishMaker, record_property: Callable[[str, object], None]
+    postgres_town: Deployment, make_wish: WishMaker, record_property: Callable[[str, object], None]
 ) -> None:
     town, path = postgres_town, postgres_town.open_account("moment")
     with town.call(town.serve()) as caller:
@@ -110,7 +110,7 @@ WAITING = (
 )
 
 
-def test_a_real_deadlock_is_passed_over(postgres_town: Town) -> None:
+def test_a_real_deadlock_is_passed_over(postgres_town: Deployment) -> None:
     town, path = postgres_town, postgres_town.open_account("tangled")
     with town.call(town.serve()) as caller, psycopg.connect(town.url or "") as other, ThreadPoolExecutor(1) as pool:
         wish = ball_release(path, caller)
@@ -128,7 +128,7 @@ def test_a_real_deadlock_is_passed_over(postgres_town: Town) -> None:
 
 
 @pytest.mark.parametrize("fate", [NEVER_SENT, LATE, UNANSWERED])
-def test_a_commit_whose_answer_is_lost_is_neither_undone_nor_done_again(postgres_town: Town, fate: str) -> None:
+def test_a_commit_whose_answer_is_lost_is_neither_undone_nor_done_again(postgres_town: Deployment, fate: str) -> None:
     town = postgres_town
     with DatabaseProxy(town.url or "") as proxy:
         with town.call(town.serve(CURATOR_DATABASE_URL=proxy.url)) as caller:
@@ -149,7 +149,7 @@ def test_a_commit_whose_answer_is_lost_is_neither_undone_nor_done_again(postgres
         town.audit(make_wish.__name__)
 
 
-def test_a_commit_whose_outcome_is_not_known_is_looked_up(town: Town) -> None:
+def test_a_commit_whose_outcome_is_not_known_is_looked_up(town: Deployment) -> None:
     with town.call(town.serve()) as caller:
         for make_wish in SOME_WISHES:
             name = make_wish.__name__
@@ -164,7 +164,7 @@ def test_a_commit_whose_outcome_is_not_known_is_looked_up(town: Town) -> None:
         town.audit(make_wish.__name__)
 
 
-def lose_the_outcome_and_the_look_up(town: Town) -> None:
+def lose_the_outcome_and_the_look_up(town: Deployment) -> None:
     """Let a job be charged, and neither its commit nor the question about it be answered; then let all be as it is."""
     path = town.open_account("unknown")
     with town.call(town.servers[0]) as caller:
@@ -177,20 +177,20 @@ def lose_the_outcome_and_the_look_up(town: Town) -> None:
         wish.check(town.look("unknown"), 1, step)
 
 
-def test_a_charge_whose_outcome_is_not_known_is_never_given_back(town: Town) -> None:
+def test_a_charge_whose_outcome_is_not_known_is_never_given_back(town: Deployment) -> None:
     town.serve()
     lose_the_outcome_and_the_look_up(town)
     town.audit("unknown")
 
 
-def test_a_charge_that_is_given_back_is_seen(doomed_town: Town) -> None:
+def test_a_charge_that_is_given_back_is_seen(doomed_town: Deployment) -> None:
     doomed_town.serve(**{MUTANT_VARIABLE: mutants.VOID_AFTER_CHARGE})
     with pytest.raises(AssertionError, match="the account is not what was charged"):
         lose_the_outcome_and_the_look_up(doomed_town)
 
 
 def test_connections_that_end_again_and_again_under_load_lose_no_charge_and_invent_none(
-    postgres_town: Town, record_property: Callable[[str, object], None]
+    postgres_town: Deployment, record_property: Callable[[str, object], None]
 ) -> None:
     town, path = postgres_town, postgres_town.open_account("ended")
     server, ended = town.serve(), 0
@@ -207,15 +207,15 @@ def test_connections_that_end_again_and_again_under_load_lose_no_charge_and_inve
     sent, books = crowd.settle(server, "ended")
     record_property("connections", ended)
     print(f"{ended} connections ended, {len(sent)} requests, {len(books.charges)} charges")
-    assert any(purchase.status == 503 for purchase in sent), "nobody was disturbed"
-    assert any(purchase.status == 201 for purchase in sent), "nobody was served"
+    assert any(submission.status == 503 for submission in sent), "nobody was disturbed"
+    assert any(submission.status == 201 for submission in sent), "nobody was served"
 
 
 # --- The embedded database, while another process writes
 
 
 @contextmanager
-def write_lock(town: Town) -> Iterator[None]:
+def write_lock(town: Deployment) -> Iterator[None]:
     """Hold the embedded database's write lock, as another process may."""
     file = town.world.settings.url.removeprefix("sqlite:///")
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
@@ -226,7 +226,7 @@ def write_lock(town: Town) -> Iterator[None]:
             other.execute("ROLLBACK")
 
 
-def test_whoever_finds_the_embedded_database_locked_is_asked_to_come_again(embedded_town: Town) -> None:
+def test_whoever_finds_the_embedded_database_locked_is_asked_to_come_again(embedded_town: Deployment) -> None:
     town = embedded_town
     with town.call(town.serve(**{PATIENCE_VARIABLE: "100"})) as caller:
         for make_wish in WISHES:
@@ -246,7 +246,7 @@ def test_whoever_finds_the_embedded_database_locked_is_asked_to_come_again(embed
 
 @pytest.mark.parametrize("headers", [{}, ASYNC], ids=["reserved_first", "job"])
 def test_a_reservation_that_cannot_be_posted_for_a_lock_is_given_back_and_charged_once(
-    embedded_town: Town, headers: dict[str, str]
+    embedded_town: Deployment, headers: dict[str, str]
 ) -> None:
     town, path = embedded_town, embedded_town.open_account("locked")
     with town.call(town.serve(**{PATIENCE_VARIABLE: "100"})) as caller, ThreadPoolExecutor(1) as pool:
@@ -265,7 +265,7 @@ def test_a_reservation_that_cannot_be_posted_for_a_lock_is_given_back_and_charge
     assert len(books.charges) == len(books.of_kind("void")) == 1
 
 
-def test_many_who_find_the_embedded_database_locked_wait_no_longer_than_one(embedded_town: Town) -> None:
+def test_many_who_find_the_embedded_database_locked_wait_no_longer_than_one(embedded_town: Deployment) -> None:
     town, path, patience_s = embedded_town, embedded_town.open_account("locked"), 0.3
     server = town.serve(**{PATIENCE_VARIABLE: str(int(1000 * patience_s))})
     callers = [town.call(server) for _ in range(8)]

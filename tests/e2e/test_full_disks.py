@@ -19,17 +19,39 @@ import httpx
 import mutants
 import pytest
 from crowds import Crowd
+from deployments import (
+    ANALYSTS,
+    AUDITOR,
+    Caller,
+    Deployment,
+    Server,
+    ball,
+    box,
+    describe,
+    free_port,
+    open_place,
+    open_town,
+    slug,
+)
 from faulty import MUTANT_VARIABLE
-from nursery import ROOT, Nursery, clean_environment
 from patience import pause, scaled, wait_for
-from towns import ANALYSTS, AUDITOR, Caller, Server, Town, ball, box, describe, free_port, open_place, open_town, slug
-from wishes import ASYNC, WISHES, Wish, box_release, close_studies, disturb, read_steps, wait_for_end
+from planned_requests import (
+    ASYNC,
+    WISHES,
+    PlannedRequest,
+    box_release,
+    close_studies,
+    disturb,
+    read_steps,
+    wait_for_end,
+)
+from process_factory import ROOT, ProcessFactory, clean_environment
 
 pytestmark = pytest.mark.slow
 
 LOAD_S = scaled(0.9)
 DISK_BYTES = 16 << 20
-Fullness = Callable[[Town, Server], "Disk"]
+Fullness = Callable[[Deployment, Server], "Disk"]
 
 
 class Disk:
@@ -104,8 +126,8 @@ DISKS = ["limit", *(["disk"] if os.geteuid() == 0 and shutil.which("mount") else
 
 @pytest.fixture(params=DISKS)
 def on_disk(
-    request: pytest.FixtureRequest, embedded_town: Town, nursery: Nursery, tmp_path: Path
-) -> Iterator[tuple[Town, Callable[[Server], Disk]]]:
+    request: pytest.FixtureRequest, embedded_town: Deployment, process_factory: ProcessFactory, tmp_path: Path
+) -> Iterator[tuple[Deployment, Callable[[Server], Disk]]]:
     """Return a town on the embedded database, and what makes the disk of a server of it full."""
     if request.param == "limit":
         file = Path(embedded_town.world.settings.url.removeprefix("sqlite:///") + "-wal")
@@ -114,44 +136,44 @@ def on_disk(
     with (
         small_disk(tmp_path / "disk") as disk,
         open_place(disk.folder / "world", None) as world,
-        open_town(world, nursery, tmp_path) as town,
+        open_town(world, process_factory, tmp_path) as town,
     ):
         yield town, lambda _: disk
 
 
-def empty_log(town: Town) -> None:
+def empty_log(town: Deployment) -> None:
     """Write the log back and cut it off: what is committed from then on makes it grow."""
     with closing(sqlite3.connect(town.world.settings.url.removeprefix("sqlite:///"))) as other:
         assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0
 
 
 def test_an_embedded_database_on_a_full_disk_charges_nothing_and_goes_on_when_there_is_room(
-    on_disk: tuple[Town, Callable[[Server], Disk]],
+    on_disk: tuple[Deployment, Callable[[Server], Disk]],
 ) -> None:
     town, disk_of = on_disk
     server = town.serve()
     with town.call(server) as caller:
-        wishes = {maker.__name__: maker(town.open_account(maker.__name__), caller) for maker in WISHES}
+        planned_requests = {maker.__name__: maker(town.open_account(maker.__name__), caller) for maker in WISHES}
         empty_log(town)
-        stored = wishes["stored_answer"].insist(caller, 1)
+        stored = planned_requests["stored_answer"].insist(caller, 1)
         received: dict[str, httpx.Response | None] = {}
         with disk_of(server).full():
-            for name, wish in wishes.items():
+            for name, wish in planned_requests.items():
                 answer = received[name] = wish.send(caller, 2)
                 assert slug(answer) == "busy", f"{name}: {describe(answer)}"
                 assert answer.headers["retry-after"] == "1"
                 wish.check(town.look(name), 0, name)
             assert caller.get(f"/v1/releases/{stored.json()['id']}").content == stored.content
-        for name, wish in wishes.items():
+        for name, wish in planned_requests.items():
             wish.settle(caller, 2, received[name], name)
             wish.check(town.look(name), 1, name)
             close_studies(town, caller, name)
-    for name in wishes:
+    for name in planned_requests:
         town.settle(name)
 
 
 def test_a_reservation_that_cannot_be_posted_on_a_full_disk_is_given_back_and_charged_once(
-    on_disk: tuple[Town, Callable[[Server], Disk]],
+    on_disk: tuple[Deployment, Callable[[Server], Disk]],
 ) -> None:
     town, disk_of = on_disk
     path, server, trace = f"{town.open_account('full')}/releases", town.serve(), town.trace()
@@ -169,7 +191,7 @@ def test_a_reservation_that_cannot_be_posted_on_a_full_disk_is_given_back_and_ch
 
 
 def test_a_disk_that_is_full_now_and_then_loses_no_charge_and_invents_none(
-    on_disk: tuple[Town, Callable[[Server], Disk]],
+    on_disk: tuple[Deployment, Callable[[Server], Disk]],
 ) -> None:
     town, disk_of = on_disk
     path, server = town.open_account("full"), town.serve()
@@ -180,19 +202,19 @@ def test_a_disk_that_is_full_now_and_then_loses_no_charge_and_invents_none(
             pause(0.3)
         pause(0.1)
     sent, _ = crowd.settle(server, "full")
-    assert any(purchase.status == 503 for purchase in sent), "nobody was disturbed"
-    assert any(purchase.status == 201 for purchase in sent), "nobody was served"
+    assert any(submission.status == 503 for submission in sent), "nobody was disturbed"
+    assert any(submission.status == 201 for submission in sent), "nobody was served"
 
 
 # --- The anchor
 
 
-def buy_while_the_anchor_is_full(town: Town, server: Server) -> None:
+def buy_while_the_anchor_is_full(town: Deployment, server: Server) -> None:
     """Buy once while the anchor cannot be written, and again when it can: nothing must leave before."""
     with town.call(server) as caller:
         for maker in WISHES:
             name = maker.__name__
-            wish: Wish = maker(town.open_account(name), caller)
+            wish: PlannedRequest = maker(town.open_account(name), caller)
             before = town.anchored(name)
             for _ in range(2):
                 received, step = disturb(town, caller, wish, 1, "no space", "within anchor")
@@ -211,17 +233,17 @@ def buy_while_the_anchor_is_full(town: Town, server: Server) -> None:
         town.settle(maker.__name__)
 
 
-def test_no_answer_leaves_before_the_anchor_is_written(town: Town) -> None:
+def test_no_answer_leaves_before_the_anchor_is_written(town: Deployment) -> None:
     buy_while_the_anchor_is_full(town, town.serve())
 
 
-def test_an_answer_that_leaves_too_early_is_seen(doomed_town: Town) -> None:
+def test_an_answer_that_leaves_too_early_is_seen(doomed_town: Deployment) -> None:
     server = doomed_town.serve(**{MUTANT_VARIABLE: mutants.EARLY_ANSWER})
     with pytest.raises(AssertionError, match="201"):
         buy_while_the_anchor_is_full(doomed_town, server)
 
 
-def test_a_stored_release_is_not_read_before_the_anchor_is_written(town: Town) -> None:
+def test_a_stored_release_is_not_read_before_the_anchor_is_written(town: Deployment) -> None:
     path = town.open_account("full")
     with town.call(town.serve()) as caller:
         received, _ = disturb(town, caller, box_release(path, caller), 1, "no space", "within anchor")
@@ -239,7 +261,7 @@ def test_a_stored_release_is_not_read_before_the_anchor_is_written(town: Town) -
         assert box_release(path, caller).insist(caller, 1).content == read.content
 
 
-def test_a_checkpoint_of_an_entry_that_the_anchor_lacks_does_not_let_its_answer_out(town: Town) -> None:
+def test_a_checkpoint_of_an_entry_that_the_anchor_lacks_does_not_let_its_answer_out(town: Deployment) -> None:
     path, server = town.open_account("full"), town.serve()
     members = ("entry_hash", "epoch", "key_id", "limit", "pending", "population", "posted", "sequence", "signature")
     with town.call(server) as caller, town.call(server, AUDITOR) as auditor:
@@ -255,7 +277,7 @@ def test_a_checkpoint_of_an_entry_that_the_anchor_lacks_does_not_let_its_answer_
         assert slug(answer) == "busy" or town.anchored("full") >= entry["sequence"], describe(answer)
 
 
-def test_a_line_that_a_full_disk_cuts_off_does_not_keep_another_server_from_going_on(town: Town) -> None:
+def test_a_line_that_a_full_disk_cuts_off_does_not_keep_another_server_from_going_on(town: Deployment) -> None:
     first, second = town.serve(), town.serve()
     paths = [f"{town.open_account(name)}/releases" for name in ("a", "b", "c", "the_one_with_a_longer_line")]
 
@@ -293,7 +315,7 @@ def is_struck(trace: Path) -> bool:
 
 
 @pytest.mark.skipif("disk" not in DISKS, reason="only root may mount a small disk")
-def test_an_anchor_on_a_full_disk_keeps_answers_in_until_there_is_room(town: Town, tmp_path: Path) -> None:
+def test_an_anchor_on_a_full_disk_keeps_answers_in_until_there_is_room(town: Deployment, tmp_path: Path) -> None:
     path = f"{town.open_account('full')}/releases"
     with small_disk(tmp_path / "anchor") as disk:
         elsewhere = {"CURATOR_ANCHOR_DIR": str(disk.folder)}
@@ -324,7 +346,7 @@ def test_an_anchor_on_a_full_disk_keeps_answers_in_until_there_is_room(town: Tow
 # --- The table of open files
 
 
-def test_a_curator_that_runs_out_of_file_descriptors_goes_on_when_there_are_some(town: Town) -> None:
+def test_a_curator_that_runs_out_of_file_descriptors_goes_on_when_there_are_some(town: Deployment) -> None:
     path, server, keys = f"{town.open_account('few')}/releases", town.serve(), [f"key-{i}" for i in range(8)]
     pid = server.process.pid
     with town.call(server) as caller:
@@ -343,7 +365,7 @@ def test_a_curator_that_runs_out_of_file_descriptors_goes_on_when_there_are_some
 # --- The log
 
 
-def test_a_curator_that_cannot_write_its_log_goes_on(town: Town) -> None:
+def test_a_curator_that_cannot_write_its_log_goes_on(town: Deployment) -> None:
     path, full = town.open_account("mute"), Path("/dev/full")
     server = town.serve_to(full, "info")
     with town.call(server) as caller:
@@ -358,7 +380,7 @@ def test_a_curator_that_cannot_write_its_log_goes_on(town: Town) -> None:
     server.process.wait()
 
 
-def test_a_curator_whose_standard_streams_are_full_starts_serves_and_ends(embedded_town: Town) -> None:
+def test_a_curator_whose_standard_streams_are_full_starts_serves_and_ends(embedded_town: Deployment) -> None:
     town, path, port = embedded_town, embedded_town.open_account("mute"), free_port()
     command = [sys.executable, "-m", "curator_service.cli.main", "serve", "--port", str(port)]
     with Path("/dev/full").open("wb") as full:

@@ -17,10 +17,10 @@ from pathlib import Path
 import httpx
 import pytest
 from crowds import Crowd
+from deployments import LEASE_S, Caller, Deployment, Server, ball, box, is_stopped, slug
 from faulty import WATCHER_VARIABLE
 from patience import pause, scaled, wait_for
-from towns import LEASE_S, Caller, Server, Town, ball, box, is_stopped, slug
-from wishes import ASYNC, STEPS_MAX, WISHES, Wish, WishMaker, close_studies, read_steps
+from planned_requests import ASYNC, STEPS_MAX, WISHES, PlannedRequest, WishMaker, close_studies, read_steps
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ LOAD_S = 20.0 if IS_LONG else scaled(0.9)
 
 
 def send_to_be_killed(
-    town: Town, server: Server, caller: Caller, wish: Wish, i: int, at: int | str
+    town: Deployment, server: Server, caller: Caller, wish: PlannedRequest, i: int, at: int | str
 ) -> tuple[httpx.Response | None, str]:
     """Send a request once whose server dies at a step; return its answer, if it came, and the step, if it died."""
     trace = town.trace()
@@ -45,7 +45,7 @@ def send_to_be_killed(
 
 @pytest.mark.parametrize("make_wish", WISHES, ids=lambda wish: wish.__name__)
 def test_a_killed_curator_has_charged_each_key_once_and_answers_it_with_the_same_bytes(
-    town: Town, make_wish: WishMaker, record_property: Callable[[str, object], None]
+    town: Deployment, make_wish: WishMaker, record_property: Callable[[str, object], None]
 ) -> None:
     path = town.open_account("killed")
     server = town.serve()
@@ -71,7 +71,7 @@ def test_a_killed_curator_has_charged_each_key_once_and_answers_it_with_the_same
 
 
 def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and_invents_none(
-    town: Town, record_property: Callable[[str, object], None]
+    town: Deployment, record_property: Callable[[str, object], None]
 ) -> None:
     path, server, kills = town.open_account("killed"), town.serve(), 0
     crowd, end = Crowd(town, [server], path, LOAD_S), time.monotonic() + LOAD_S
@@ -83,12 +83,12 @@ def test_a_curator_that_is_killed_again_and_again_under_load_loses_no_charge_and
     sent, books = crowd.settle(server, "killed")
     record_property("kills", kills)
     print(f"killed {kills} times under load: {len(sent)} requests, {len(books.charges)} charges")
-    assert any(purchase.status == 0 for purchase in sent), "nobody was cut off"
-    assert any(purchase.status == 201 for purchase in sent), "nobody was served"
+    assert any(submission.status == 0 for submission in sent), "nobody was cut off"
+    assert any(submission.status == 201 for submission in sent), "nobody was served"
 
 
 def test_what_a_curator_of_another_machine_had_reserved_is_given_back_after_its_lease_and_charged_once(
-    town: Town,
+    town: Deployment,
 ) -> None:
     path, lease_s = f"{town.open_account('killed')}/releases", 1.5 * LEASE_S
     changes = {"CURATOR_LEASE_S": f"{lease_s:.2f}"}
@@ -108,14 +108,14 @@ def test_what_a_curator_of_another_machine_had_reserved_is_given_back_after_its_
     assert len(books.charges) == len(books.of_kind("void")) == 1
 
 
-def workers_of(town: Town) -> Path:
+def workers_of(town: Deployment) -> Path:
     """Return the folder of the locks of this machine's processes."""
     return town.world.settings.anchor_folder / "workers"
 
 
 @pytest.mark.parametrize("headers", [ASYNC, {}], ids=["job", "reserved"])
 def test_a_curator_that_starts_again_gives_back_at_once_what_it_had_reserved_when_it_was_killed(
-    town: Town, headers: dict[str, str]
+    town: Deployment, headers: dict[str, str]
 ) -> None:
     path = f"{town.open_account('killed')}/releases"
     server = town.serve(CURATOR_LEASE_S="3600")  # nobody waits for it
@@ -131,7 +131,7 @@ def test_a_curator_that_starts_again_gives_back_at_once_what_it_had_reserved_whe
 
 
 @pytest.mark.parametrize("how", ["works", "is stopped"])
-def test_a_curator_that_starts_beside_a_live_one_takes_nothing_from_it(town: Town, how: str) -> None:
+def test_a_curator_that_starts_beside_a_live_one_takes_nothing_from_it(town: Deployment, how: str) -> None:
     path = f"{town.open_account('alive')}/releases"
     changes = {"CURATOR_LEASE_S": "3600"}
     first, meeting = town.serve(**changes), town.folder / "meeting"
@@ -157,7 +157,7 @@ def test_a_curator_that_starts_beside_a_live_one_takes_nothing_from_it(town: Tow
     assert (len(books.charges), books.of_kind("void")) == (1, [])
 
 
-def kill_after_reserving(town: Town, server: Server, caller: Caller, path: str, headers: dict[str, str]) -> None:
+def kill_after_reserving(town: Deployment, server: Server, caller: Caller, path: str, headers: dict[str, str]) -> None:
     """Let a server die with a reservation that nobody attends to."""
     order = {"at": "after draw", "action": "kill", "trace": str(town.trace())}
     with suppress(httpx.TransportError):
@@ -176,7 +176,7 @@ GIVING_UP = (
 )
 
 
-def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_it(town: Town) -> None:
+def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_it(town: Deployment) -> None:
     path = f"{town.open_account('killed')}/releases"
     server = town.serve()
     with town.call(server) as caller:
@@ -194,13 +194,13 @@ def test_a_job_is_given_up_once_however_many_watchers_are_killed_while_they_do_i
     assert len(books.charges) == len(books.of_kind("void")) == 1
 
 
-def test_a_curator_starts_again_after_a_command_was_killed_that_created_a_population(doomed_town: Town) -> None:
+def test_a_curator_starts_again_after_a_command_was_killed_that_created_a_population(doomed_town: Deployment) -> None:
     town = doomed_town
     path, name = town.open_account("older"), town.full("created")
     words = ["populations", "create", name, "--adjacency", "add_remove", "--mu", "1"]
     order = {"at": "after commit", "action": "kill", "trace": str(town.trace())}
     log = town.folder / "command.log"
-    child = town.nursery.fork("faulty:run_command", {"words": words, "order": order}, town.environment, log)
+    child = town.process_factory.fork("faulty:run_command", {"words": words, "order": order}, town.environment, log)
     assert child.wait() == -signal.SIGKILL, child.text
     server = town.serve()
     with town.call(server) as caller:
@@ -209,13 +209,15 @@ def test_a_curator_starts_again_after_a_command_was_killed_that_created_a_popula
     assert len(town.audit("created").of_kind("open")) == 1
 
 
-def test_a_curator_starts_after_the_command_was_killed_that_created_its_first_population(embedded_town: Town) -> None:
+def test_a_curator_starts_after_the_command_was_killed_that_created_its_first_population(
+    embedded_town: Deployment,
+) -> None:
     town, home = embedded_town, {"CURATOR_DATA_DIR": str(embedded_town.folder / "new" / "data")}
     town.run("db", "upgrade", **home)
     words = ["populations", "create", "first", "--adjacency", "add_remove", "--mu", "1"]
     order = {"at": "before anchor", "action": "kill", "trace": str(town.trace())}
     log = town.folder / "command.log"
-    child = town.nursery.fork("faulty:run_command", {"words": words, "order": order}, home, log)
+    child = town.process_factory.fork("faulty:run_command", {"words": words, "order": order}, home, log)
     assert child.wait() == -signal.SIGKILL, child.text
     with town.call(town.serve(**home)) as caller:
         assert caller.get("/readyz").json() == {"status": "ready"}
@@ -228,7 +230,7 @@ def copy_rows(home: Path, host: Path) -> None:
             shutil.copytree(folder, host / "datasets" / folder.name)
 
 
-def test_a_further_host_starts_again_after_a_population_was_created_elsewhere(postgres_town: Town) -> None:
+def test_a_further_host_starts_again_after_a_population_was_created_elsewhere(postgres_town: Deployment) -> None:
     path, host = postgres_town.open_account("older"), postgres_town.serve_elsewhere()
     host.terminate()
     postgres_town.open_account("newer")
@@ -239,7 +241,7 @@ def test_a_further_host_starts_again_after_a_population_was_created_elsewhere(po
         assert caller.insist(f"{path}/releases", box(), "the-key").status_code == 201
 
 
-def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curator_lives(town: Town) -> None:
+def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curator_lives(town: Deployment) -> None:
     path = f"{town.open_account('long')}/releases"
     first, second = town.serve(), town.serve_elsewhere()
     order = {"at": "after draw", "action": "sleep", "seconds": 0.8, "trace": str(town.trace())}
@@ -250,7 +252,7 @@ def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curato
     assert (len(books.charges), len(books.of_kind("void"))) == (1, 0)
 
 
-def test_the_job_of_a_live_curator_is_not_given_up_where_the_anchors_folder_is_a_copy(doomed_town: Town) -> None:
+def test_the_job_of_a_live_curator_is_not_given_up_where_the_anchors_folder_is_a_copy(doomed_town: Deployment) -> None:
     """As whoever moves the anchor to another disk makes one: the copies of the locks are locked by nobody."""
     town = doomed_town
     path, lease_s = f"{town.open_account('lively')}/releases", scaled(3.0)

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from deployments import ANALYSTS, Caller, Deployment, ball, box
 from proxies import LosingProxy
-from towns import ANALYSTS, Caller, Town, ball, box
 
 from analyst_client import CuratorClient
 
@@ -16,7 +16,7 @@ LOSSES = 5
 
 @pytest.mark.parametrize("content", [box(), ball()], ids=["at_once", "reserved_first"])
 def test_five_lost_answers_cost_one_charge_and_the_sixth_has_the_same_bytes(
-    town: Town, content: dict[str, Any]
+    town: Deployment, content: dict[str, Any]
 ) -> None:
     path = town.open_account("lost")
     server = town.serve()
@@ -28,7 +28,7 @@ def test_five_lost_answers_cost_one_charge_and_the_sixth_has_the_same_bytes(
     assert len(town.audit("lost").charges) == 1
 
 
-def test_the_analysts_client_pays_once_for_an_answer_that_is_lost_again_and_again(town: Town) -> None:
+def test_the_analysts_client_pays_once_for_an_answer_that_is_lost_again_and_again(town: Deployment) -> None:
     dataset = town.open_account("lost").rpartition("/")[2]
     server = town.serve()
     with LosingProxy(server.port, 3) as proxy:
@@ -41,7 +41,7 @@ def test_the_analysts_client_pays_once_for_an_answer_that_is_lost_again_and_agai
     assert len(town.audit("lost").charges) == 1
 
 
-def test_a_lost_reservation_is_held_once(town: Town) -> None:
+def test_a_lost_reservation_is_held_once(town: Deployment) -> None:
     path = town.open_account("lost")
     server = town.serve()
     with LosingProxy(server.port, LOSSES) as proxy, Caller(proxy.url, town.tokens[ANALYSTS[0]]) as caller:

@@ -15,10 +15,10 @@ import httpx
 import mutants
 import pytest
 from customers import read_record
+from deployments import ANALYSTS, Deployment, ball, box, two_workers
 from faulty import MUTANT_VARIABLE
-from nursery import ROOT
 from patience import scaled
-from towns import ANALYSTS, Town, ball, box, two_workers
+from process_factory import ROOT
 
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
@@ -32,7 +32,7 @@ CALM = {"CURATOR_LEASE_S": "15"}
 
 
 @contextmanager
-def served(town: Town) -> Iterator[list[str]]:
+def served(town: Deployment) -> Iterator[list[str]]:
     """Serve a town from two workers; yield the addresses to ask."""
     if not ROUNDS:
         yield [town.serve(**CALM).url for _ in range(2)]
@@ -42,7 +42,7 @@ def served(town: Town) -> Iterator[list[str]]:
         yield [url]
 
 
-def price_of(town: Town, url: str, path: str, content: dict[str, Any]) -> int:
+def price_of(town: Deployment, url: str, path: str, content: dict[str, Any]) -> int:
     """Return what a request costs, in units."""
     token = town.tokens[ANALYSTS[0]]
     answer = httpx.post(f"{url}{path}/quotes", json=content, headers={"Authorization": f"Bearer {token}"}, verify=False)
@@ -50,7 +50,7 @@ def price_of(town: Town, url: str, path: str, content: dict[str, Any]) -> int:
 
 
 def race(
-    town: Town, urls: list[str], name: str, content: dict[str, Any], cost: int, granted: int = GRANTED
+    town: Deployment, urls: list[str], name: str, content: dict[str, Any], cost: int, granted: int = GRANTED
 ) -> Counter[tuple[int, str]]:
     """Open a budget for some requests, let customers ask at once for four times as many, and count the answers."""
     path = town.open_account(name, Price(rho=(granted + 0.5) * cost / UNITS_PER_ONE / 2))
@@ -68,14 +68,14 @@ def race(
             "record": str(record),
         }
         log = town.folder / f"{name}-{i}.log"
-        buyers.append((town.nursery.fork("customers:buy", arguments, {}, log), record))
+        buyers.append((town.process_factory.fork("customers:buy", arguments, {}, log), record))
     for child, _ in buyers:
         assert child.wait(300) == 0, child.text
     return Counter((sold.status, sold.slug) for _, record in buyers for sold in read_record(record))
 
 
 def test_of_four_hundred_requests_for_a_hundred_exactly_a_hundred_are_granted(
-    town: Town, record_property: Callable[[str, object], None]
+    town: Deployment, record_property: Callable[[str, object], None]
 ) -> None:
     rounds = {
         "at_once": (box(), max(1, ROUNDS), GRANTED),
@@ -93,7 +93,7 @@ def test_of_four_hundred_requests_for_a_hundred_exactly_a_hundred_are_granted(
             record_property(kind, count)
 
 
-def test_a_curator_that_reads_checks_and_then_writes_overspends_and_is_seen_to(doomed_town: Town) -> None:
+def test_a_curator_that_reads_checks_and_then_writes_overspends_and_is_seen_to(doomed_town: Deployment) -> None:
     town = doomed_town
     urls = [town.serve(**{MUTANT_VARIABLE: mutants.READ_CHECK_WRITE}).url for _ in range(2)]
     cost = price_of(town, urls[0], town.open_account("priced"), box())

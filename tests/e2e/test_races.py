@@ -8,10 +8,10 @@ import httpx
 import mutants
 import pytest
 from customers import read_record
+from deployments import ANALYSTS, Caller, Deployment, at_once, ball, box, describe, slug
 from faulty import MUTANT_VARIABLE
 from patience import scaled
-from towns import ANALYSTS, Caller, Town, at_once, ball, box, describe, slug
-from wishes import ASYNC
+from planned_requests import ASYNC
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ RACES: dict[str, Race] = {
 }
 
 
-def send_both(town: Town, callers: list[Caller], path: str, race: Race, key: str) -> list[httpx.Response]:
+def send_both(town: Deployment, callers: list[Caller], path: str, race: Race, key: str) -> list[httpx.Response]:
     """Send one request with one key over each connection, so that all find the key unknown; return the answers."""
     content, headers = race
     place = str(town.trace())
@@ -52,7 +52,7 @@ def settle(callers: list[Caller], path: str, race: Race, key: str, answers: list
 
 
 @pytest.mark.parametrize("hosts", ["one_server", "two_servers"])
-def test_two_who_race_with_one_new_key_get_one_answer_for_one_charge(town: Town, hosts: str) -> None:
+def test_two_who_race_with_one_new_key_get_one_answer_for_one_charge(town: Deployment, hosts: str) -> None:
     paths = {name: f"{town.open_account(f'raced_{name}')}/releases" for name in RACES}
     first = town.serve()
     second = first if hosts == "one_server" else town.serve_elsewhere()
@@ -69,7 +69,9 @@ def test_two_who_race_with_one_new_key_get_one_answer_for_one_charge(town: Town,
 
 
 @pytest.mark.parametrize("content", [box(), ball()], ids=["at_once", "reserved_first"])
-def test_two_processes_that_race_with_the_same_keys_get_the_same_answers(town: Town, content: dict[str, Any]) -> None:
+def test_two_processes_that_race_with_the_same_keys_get_the_same_answers(
+    town: Deployment, content: dict[str, Any]
+) -> None:
     path = f"{town.open_account('raced')}/releases"
     servers, keys = [town.serve(), town.serve_elsewhere()], [f"key-{i}" for i in range(6)]
     start_at = time.time() + scaled(0.3)
@@ -85,7 +87,7 @@ def test_two_processes_that_race_with_the_same_keys_get_the_same_answers(town: T
             "start_at": start_at,
             "record": str(record),
         }
-        buyers.append((town.nursery.fork("customers:buy", arguments, {}, town.folder / f"{i}.log"), record))
+        buyers.append((town.process_factory.fork("customers:buy", arguments, {}, town.folder / f"{i}.log"), record))
     for child, _ in buyers:
         assert child.wait(60) == 0, child.text
     one, two = (read_record(record) for _, record in buyers)
@@ -95,7 +97,7 @@ def test_two_processes_that_race_with_the_same_keys_get_the_same_answers(town: T
     assert len(town.audit("raced").charges) == len(keys)
 
 
-def test_an_unclaimed_key_is_charged_twice_and_is_seen_to(doomed_town: Town) -> None:
+def test_an_unclaimed_key_is_charged_twice_and_is_seen_to(doomed_town: Deployment) -> None:
     town = doomed_town
     path = f"{town.open_account('raced')}/releases"
     server = town.serve(**{MUTANT_VARIABLE: mutants.UNCLAIMED_KEY})

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from deployments import ANALYSTS, Deployment, box, describe, slug
 from patience import wait_for
 from support import World
-from towns import ANALYSTS, Town, box, describe, slug
 
 from curator_service.kit.db import Database, DatabaseReplaced
 from curator_service.ledger.trust.guard import LedgerUnverified
@@ -82,7 +82,7 @@ WAYS = [
 
 @pytest.mark.parametrize("replace", WAYS, ids=lambda f: f.__name__)
 def test_nothing_is_sold_into_a_file_without_a_name(
-    embedded_doomed_town: Town, replace: Callable[[Path, Path], None]
+    embedded_doomed_town: Deployment, replace: Callable[[Path, Path], None]
 ) -> None:
     town = embedded_doomed_town
     path = f"{town.open_account('replaced')}/releases"
@@ -101,7 +101,9 @@ def test_nothing_is_sold_into_a_file_without_a_name(
     server.terminate()
 
 
-def test_what_was_sold_is_stored_where_the_log_was_removed_and_the_server_killed(embedded_doomed_town: Town) -> None:
+def test_what_was_sold_is_stored_where_the_log_was_removed_and_the_server_killed(
+    embedded_doomed_town: Deployment,
+) -> None:
     town = embedded_doomed_town
     path = f"{town.open_account('replaced')}/releases"
     server, file = town.serve(CURATOR_LEASE_S="3600"), town.world.settings.data_dir / "curator.sqlite3"
@@ -113,7 +115,7 @@ def test_what_was_sold_is_stored_where_the_log_was_removed_and_the_server_killed
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_a_budget_is_not_overspent_where_the_log_was_removed(embedded_doomed_town: Town, servers: int) -> None:
+def test_a_budget_is_not_overspent_where_the_log_was_removed(embedded_doomed_town: Deployment, servers: int) -> None:
     """Connections that are open go on in the old log, and new ones begin another: each would have its own budget."""
     town = embedded_doomed_town
     path = f"{town.open_account('replaced', Price(rho=0.5))}/releases"  # ten requests
@@ -136,7 +138,7 @@ def test_a_budget_is_not_overspent_where_the_log_was_removed(embedded_doomed_tow
     assert len(sold) == 5, f"{len(sold) - 5} answers left after the log was removed"
 
 
-def test_whoever_asks_for_nothing_is_told_by_the_beat(embedded_doomed_town: Town) -> None:
+def test_whoever_asks_for_nothing_is_told_by_the_beat(embedded_doomed_town: Deployment) -> None:
     town = embedded_doomed_town
     town.open_account("replaced")
     server = town.serve()

@@ -19,8 +19,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from deployments import ANALYSTS, Caller, Deployment, Server, box, describe, free_port
 from patience import scaled, wait_for
-from towns import ANALYSTS, Caller, Server, Town, box, describe, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -123,7 +123,7 @@ def caddy(folder: Path, server: Server, port: int) -> tuple[list[str], dict[str,
 
 @contextmanager
 def run(
-    make: Callable[[Path, Server, int], tuple[list[str], dict[str, str]]], town: Town, server: Server
+    make: Callable[[Path, Server, int], tuple[list[str], dict[str, str]]], town: Deployment, server: Server
 ) -> Iterator[Proxy]:
     """Run a proxy until the end of a block."""
     folder = town.folder / make.__name__
@@ -146,7 +146,7 @@ def run(
 
 
 @pytest.fixture(params=[nginx, caddy], ids=lambda make: make.__name__)
-def proxied(request: pytest.FixtureRequest, embedded_town: Town) -> Iterator[tuple[Town, Server, Proxy]]:
+def proxied(request: pytest.FixtureRequest, embedded_town: Deployment) -> Iterator[tuple[Deployment, Server, Proxy]]:
     server = embedded_town.serve()
     with run(request.param, embedded_town, server) as proxy:
         yield embedded_town, server, proxy
@@ -166,7 +166,7 @@ def ending(connection: ssl.SSLSocket, sent: bytes) -> bytes:
     return answer
 
 
-def test_it_passes_on_what_is_right_and_bounds_the_rest(proxied: tuple[Town, Server, Proxy]) -> None:
+def test_it_passes_on_what_is_right_and_bounds_the_rest(proxied: tuple[Deployment, Server, Proxy]) -> None:
     town, server, proxy = proxied
     path, token = town.open_account("proxied"), town.tokens[ANALYSTS[0]]
     address = f"https://localhost:{proxy.port}"
@@ -196,7 +196,7 @@ def test_it_passes_on_what_is_right_and_bounds_the_rest(proxied: tuple[Town, Ser
     assert json.loads(bought.content)["id"] in town.look("proxied").releases
 
 
-def test_bodies_that_come_slowly_take_none_of_the_proxys_connections(proxied: tuple[Town, Server, Proxy]) -> None:
+def test_bodies_that_come_slowly_take_none_of_the_proxys_connections(proxied: tuple[Deployment, Server, Proxy]) -> None:
     """A proxy that passes bodies on as they come, over so many connections and no more, would serve nobody else."""
     _town, _server, proxy = proxied
     slow = b"POST /v1/datasets/x/quotes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{"

@@ -10,10 +10,10 @@ import httpx
 import mutants
 import pytest
 from crowds import Crowd
+from deployments import ANALYSTS, Caller, Deployment, ball, box, describe, is_retried, is_stopped, slug
 from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
 from patience import scaled, wait_for
-from towns import ANALYSTS, Caller, Town, ball, box, describe, is_retried, is_stopped, slug
-from wishes import ASYNC
+from planned_requests import ASYNC
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ LOAD_S = scaled(0.9)
 HOLDS_ITS_KEY = "after INSERT idempotency_keys"
 
 
-def sleep_past_the_lease(town: Town, **changes: str) -> None:
+def sleep_past_the_lease(town: Deployment, **changes: str) -> None:
     """Let a server sleep between its draw and its charge, until another one has answered the same key."""
     path = f"{town.open_account('slept')}/releases"
     # The first one beats rarely: stopped while it beats, it would hold the embedded database's one place to write.
@@ -41,11 +41,11 @@ def sleep_past_the_lease(town: Town, **changes: str) -> None:
     assert len(town.audit("slept").charges) == 1
 
 
-def test_a_server_that_slept_past_its_lease_neither_charges_again_nor_sends_a_second_draw(town: Town) -> None:
+def test_a_server_that_slept_past_its_lease_neither_charges_again_nor_sends_a_second_draw(town: Deployment) -> None:
     sleep_past_the_lease(town)
 
 
-def test_a_server_that_posts_without_looking_at_its_reservation_is_seen(doomed_town: Town) -> None:
+def test_a_server_that_posts_without_looking_at_its_reservation_is_seen(doomed_town: Deployment) -> None:
     with pytest.raises(AssertionError, match="a second draw leaves"):
         sleep_past_the_lease(doomed_town, **{MUTANT_VARIABLE: mutants.POST_UNFENCED})
 
@@ -56,7 +56,7 @@ def test_a_server_that_posts_without_looking_at_its_reservation_is_seen(doomed_t
     ids=["at_once_with_its_key", "at_once_charged", "posted"],
 )
 def test_a_server_that_stops_in_a_unit_of_work_holds_others_up_for_a_session_at_most(
-    postgres_town: Town, content: dict[str, Any], at: str
+    postgres_town: Deployment, content: dict[str, Any], at: str
 ) -> None:
     town, session_s = postgres_town, 0.8
     path = f"{town.open_account('stopped')}/releases"
@@ -89,7 +89,7 @@ def test_a_server_that_stops_in_a_unit_of_work_holds_others_up_for_a_session_at_
     ids=["at_once_killed", "reserved_first_continued"],
 )
 def test_a_server_that_stops_in_a_unit_of_work_of_the_embedded_database_holds_others_up_until_it_goes_on(
-    embedded_town: Town, content: dict[str, Any], ending: str
+    embedded_town: Deployment, content: dict[str, Any], ending: str
 ) -> None:
     town = embedded_town
     path = f"{town.open_account('stopped')}/releases"
@@ -124,7 +124,7 @@ def attempt(caller: Caller, path: str, content: dict[str, Any], order: dict[str,
         return None
 
 
-def test_a_server_that_stops_while_it_writes_the_anchor_does_not_hold_others_up_for_ever(town: Town) -> None:
+def test_a_server_that_stops_while_it_writes_the_anchor_does_not_hold_others_up_for_ever(town: Deployment) -> None:
     path = f"{town.open_account('stopped')}/releases"
     first, second = town.serve(), town.serve(**{PATIENCE_VARIABLE: "100"})
     order = {"at": "within anchor", "action": "stop", "trace": str(town.trace())}
@@ -146,7 +146,7 @@ def test_a_server_that_stops_while_it_writes_the_anchor_does_not_hold_others_up_
     assert len(town.audit("stopped").charges) == 2
 
 
-def test_a_job_whose_server_slept_past_its_lease_is_answered_once(town: Town) -> None:
+def test_a_job_whose_server_slept_past_its_lease_is_answered_once(town: Deployment) -> None:
     path = f"{town.open_account('slept')}/releases"
     # The first one beats rarely: stopped while it beats, it would hold the embedded database's one place to write.
     first, second = town.serve(CURATOR_LEASE_S="60"), town.serve_elsewhere()
@@ -165,7 +165,7 @@ def test_a_job_whose_server_slept_past_its_lease_is_answered_once(town: Town) ->
     assert len(town.audit("slept").charges) == 1
 
 
-def test_a_server_that_is_asked_to_end_under_load_loses_no_charge_and_invents_none(town: Town) -> None:
+def test_a_server_that_is_asked_to_end_under_load_loses_no_charge_and_invents_none(town: Deployment) -> None:
     path = town.open_account("ended")
     server = town.serve()
     crowd = Crowd(town, [server], path, LOAD_S)
@@ -174,13 +174,13 @@ def test_a_server_that_is_asked_to_end_under_load_loses_no_charge_and_invents_no
         server.terminate()
         server.start()
     sent, books = crowd.settle(server, "ended")
-    statuses = Counter(purchase.status for purchase in sent)
+    statuses = Counter(submission.status for submission in sent)
     assert statuses[201] > 0, statuses
     assert statuses[0] > 0, statuses
     assert len(books.charges) > 0
 
 
-def test_a_job_that_waits_when_its_server_is_asked_to_end_is_given_back_at_once(town: Town) -> None:
+def test_a_job_that_waits_when_its_server_is_asked_to_end_is_given_back_at_once(town: Deployment) -> None:
     path = f"{town.open_account('ended')}/releases"
     server = town.serve(CURATOR_LEASE_S="60")  # nobody waits for it
     order = {"at": "before draw", "action": "sleep", "seconds": 0.5, "trace": str(town.trace())}
@@ -195,7 +195,7 @@ def test_a_job_that_waits_when_its_server_is_asked_to_end_is_given_back_at_once(
     assert len(town.audit("ended").charges) == 2
 
 
-def test_a_server_ends_in_order_where_its_anchor_cannot_be_read(doomed_town: Town) -> None:
+def test_a_server_ends_in_order_where_its_anchor_cannot_be_read(doomed_town: Deployment) -> None:
     """Its job is left to the next process that looks, and it takes leave all the same."""
     town = doomed_town
     path = f"{town.open_account('stopped', row_capacity=20_000_000)}/releases"

@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from deployments import two_workers
 from patience import scaled
 from support import World, body, make_rows, open_population, open_world, service_url
-from towns import two_workers
 
 from curator_service.privacy.accountant import Price
 
@@ -83,7 +83,7 @@ def charges(world: World, population: str) -> list[int]:
     """Return what the chain says was charged, after verifying it."""
     verification = world.curator.ledger.verify(population)
     assert verification.ok, verification
-    assert world.unbacked(population) == []
+    assert world.discrepancies(population) == []
     units = [int(e["units"]) for e in world.entries(population) if e["kind"] == "charge"]
     account = world.account(population)
     assert sum(units) == account.posted <= account.limit

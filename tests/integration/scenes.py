@@ -14,7 +14,7 @@ from support import Api, World, body, csv_text, make_rows, manifest_text
 from curator_service.container import Curator, make_curator
 from curator_service.ledger.chain.entries import canonical
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases.response_time import Pace
+from curator_service.releases.response_time import ResponseTimer
 
 COHORT = "/v1/datasets/cohort"
 RELEASES, RESERVATIONS, QUOTES, BUDGET_OF = (
@@ -82,13 +82,13 @@ def register_private(world: World, *analysts: str) -> str:
     return "/v1/datasets/private"
 
 
-def another_worker(world: World, *, noise: Any = None, pace: Pace | None = None) -> Curator:
+def another_worker(world: World, *, noise: Any = None, response_timer: ResponseTimer | None = None) -> Curator:
     """Return another process's services on the same database and folders."""
     return make_curator(
         world.settings,
         noise=world.noise if noise is None else noise,
         now=world.clock,
-        pace=Pace(0) if pace is None else pace,
+        response_timer=ResponseTimer(0) if response_timer is None else response_timer,
     )
 
 
@@ -145,7 +145,7 @@ def assert_sound(world: World, population: str = "town") -> None:
     try:
         found = witness.ledger.verify(population)
         assert found.ok, f"sequence {found.bad_sequence}: {found.reason}"
-        assert world.unbacked(population) == []
+        assert world.discrepancies(population) == []
         assert witness.ledger.guard.reason() == ""
     finally:
         witness.database.dispose()

@@ -24,7 +24,7 @@ def test_a_unit_of_work_within_another_is_refused(both: World) -> None:
 def test_a_writer_that_waits_holds_no_reader(both: World) -> None:
     """Buyers in line for one account must not starve whoever only reads."""
     database = both.curator.database
-    with database.sitting():
+    with database.shared_read():
         with database.read() as connection:
             assert repository.find_population(connection, "town") is not None
         assert database._read_by.pool.checkedout() == 1
@@ -42,7 +42,7 @@ def test_a_sitting_sees_what_others_commit_in_the_meantime(both: World) -> None:
         with database.begin() as connection:
             assert repository.move(connection, "town", posted=1, pending=0) is not None
 
-    with database.sitting():
+    with database.shared_read():
         with database.read() as connection:
             before = repository.find_population(connection, "town")
         thread = threading.Thread(target=charge)

@@ -20,7 +20,7 @@ from curator_service.datasets.storage import Storage
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
-from curator_service.releases import publisher as till
+from curator_service.releases import publisher
 
 Q = 2**17 - 1
 DECLARED = {name: (kind, missing, public) for name, kind, missing, public, _unit in COLUMNS}
@@ -264,8 +264,8 @@ def test_quotes_read_no_rows(exact: World, monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError("a quote read rows")
 
     monkeypatch.setattr(Storage, "compute_gram", fail)
-    monkeypatch.setattr(till, "draw_noise", fail)
-    monkeypatch.setattr(till, "perturb", fail)
+    monkeypatch.setattr(publisher, "draw_noise", fail)
+    monkeypatch.setattr(publisher, "perturb", fail)
     for request in REQUESTS.values():
         assert exact.api().post("/v1/datasets/cohort/quotes", json=body(**request)).status_code == 200
 

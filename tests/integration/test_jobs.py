@@ -30,10 +30,10 @@ from curator_service.identity.policy import Role
 from curator_service.kit.problems import Unavailable
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases import jobs, preparation
-from curator_service.releases import response_time as pace
+from curator_service.releases import response_time as response_timer
 from curator_service.releases.preparation import prepare
 from curator_service.releases.reservations import JobEnded
-from curator_service.releases.response_time import Pace
+from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.schemas import ReleaseRequest
 
 MARKER = "patient-4711-weighs-93.5"
@@ -377,9 +377,9 @@ def test_a_worker_that_stops_gives_its_jobs_up(gated: tuple[World, Gate]) -> Non
     api = world.api()
     running, waiting = submit(api, "k1", fresh=True), submit(api, "k2", fresh=True)
     gate.await_entry()
-    workshop = api.app.state.curator.workshop
-    workshop.start()
-    workshop.stop()
+    job_runner = api.app.state.curator.job_runner
+    job_runner.start()
+    job_runner.stop()
     assert {api.get(f"/v1/jobs/{job['id']}").json()["state"] for job in (running, waiting)} == {"voided"}
     assert world.sql("SELECT count(*) FROM workers")[0][0] == 0
     assert (world.account().posted, world.account().pending) == (0, 0)
@@ -400,18 +400,18 @@ def test_what_a_worker_cannot_give_up_when_it_stops_is_given_up_by_the_next(
     api = world.api()
     job = submit(api)
     gate.await_entry()
-    workshop = api.app.state.curator.workshop
-    workshop.start()
+    job_runner = api.app.state.curator.job_runner
+    job_runner.start()
     with monkeypatch.context() as patch:
         if reason == "the database is busy":
-            patch.setattr(workshop.ledger, "end", mock.Mock(side_effect=Unavailable("The database is busy.")))
+            patch.setattr(job_runner.ledger, "end", mock.Mock(side_effect=Unavailable("The database is busy.")))
         else:
-            patch.setattr(workshop.ledger.guard, "reason", lambda: "restored")
-        workshop.stop()
+            patch.setattr(job_runner.ledger.guard, "reason", lambda: "restored")
+        job_runner.stop()
     assert list(open_holds(world)) == [job["id"]]
     watcher = another_worker(world)
-    assert watcher.workshop.sweep() == [job["id"]]
-    assert watcher.workshop.presence.list_known() == []
+    assert watcher.job_runner.sweep() == [job["id"]]
+    assert watcher.job_runner.presence.list_known() == []
     assert (world.account().posted, world.account().pending) == (0, 0)
     assert_sound(world)
     watcher.close()
@@ -422,7 +422,7 @@ def test_whoever_starts_sweeps_what_was_left_before_the_machine_was_started(worl
     earlier.mkdir(parents=True)
     (earlier / "wrk_a1").touch()
     worker = another_worker(world)
-    worker.workshop.start()
+    worker.job_runner.start()
     assert not earlier.exists()
     worker.close()
 
@@ -451,18 +451,18 @@ def test_a_silent_worker_loses_its_job_and_its_late_answer_is_refused(gated: tup
     job = submit(api)
     gate.await_entry()
     watcher = another_worker(world, noise=ZeroNoise())
-    lease_s = watcher.workshop.lease_s
-    world.sql(f"INSERT INTO workers (id, beat) VALUES ('{api.app.state.curator.workshop.worker_id}', 7)")
-    assert watcher.workshop.sweep() == []  # the first look
+    lease_s = watcher.job_runner.lease_s
+    world.sql(f"INSERT INTO workers (id, beat) VALUES ('{api.app.state.curator.job_runner.worker_id}', 7)")
+    assert watcher.job_runner.sweep() == []  # the first look
     for _ in range(3):
         lease.moment_s += 0.9 * lease_s
         world.sql("UPDATE workers SET beat = beat + 1")  # it lives
-        assert watcher.workshop.sweep() == []
+        assert watcher.job_runner.sweep() == []
     lease.moment_s += 0.9 * lease_s
-    assert watcher.workshop.sweep() == []
+    assert watcher.job_runner.sweep() == []
     lease.moment_s += 0.2 * lease_s  # it slept for longer than a lease since its last beat
-    assert watcher.workshop.sweep() == [job["id"]]
-    assert watcher.workshop.sweep() == []
+    assert watcher.job_runner.sweep() == [job["id"]]
+    assert watcher.job_runner.sweep() == []
     bought = world.api(noise=ZeroNoise()).post(RELEASES, json=body(), key="k")
     assert bought.headers["curator-answer"] == "new"
     gate.opened.set()
@@ -480,10 +480,10 @@ def test_no_worker_gives_up_what_it_works_on_itself(slow: tuple[World, Gate], le
     submit(api, "k1", fresh=True)
     submit(api, "k2", fresh=True)
     gate.await_entry()
-    workshop = api.app.state.curator.workshop
+    job_runner = api.app.state.curator.job_runner
     for _ in range(3):
-        lease.moment_s += 10 * workshop.lease_s
-        assert workshop.sweep() == []
+        lease.moment_s += 10 * job_runner.lease_s
+        assert job_runner.sweep() == []
     assert len(open_holds(world)) == 2
 
 
@@ -494,9 +494,9 @@ def test_a_request_that_is_given_up_while_its_caller_waits_is_not_charged_and_op
     api = both.api(noise=noise)
 
     def fall_silent() -> None:
-        watcher.workshop.sweep()
-        lease.moment_s += watcher.workshop.lease_s
-        assert len(watcher.workshop.sweep()) == 1
+        watcher.job_runner.sweep()
+        lease.moment_s += watcher.job_runner.lease_s
+        assert len(watcher.job_runner.sweep()) == 1
 
     noise.act = fall_silent
     refused = api.post(RELEASES, json=body(), key="k")
@@ -565,8 +565,8 @@ def time_of_end(
 ) -> tuple[str, float]:
     """Return when a request showed how it ends, and how long it is made to take."""
     work = Work(works_s, fails)
-    monkeypatch.setattr(pace, "time", work)
-    worker = make_curator(world.settings, noise=work, now=work.now, pace=Pace(SCALE))
+    monkeypatch.setattr(response_timer, "time", work)
+    worker = make_curator(world.settings, noise=work, now=work.now, response_timer=ResponseTimer(SCALE))
     try:
         dataset = next(d for d in worker.datasets.list_all() if d.name == "cohort")
         analyst = next(p for p in worker.identity.list_principals() if p.name == "ada")

@@ -230,7 +230,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.workers = tuple(another_worker(self.world, noise=noise) for noise in self.noises)
         for worker in self.workers:
             self.stack.callback(worker.close)
-            self.world.sql(f"INSERT INTO workers (id, beat) VALUES ('{worker.workshop.worker_id}', 0)")
+            self.world.sql(f"INSERT INTO workers (id, beat) VALUES ('{worker.job_runner.worker_id}', 0)")
         self.dataset = next(d for d in self.world.curator.datasets.list_all() if d.name == "cohort")
         self.people: dict[str, Principal] = {p.name: p for p in self.world.curator.identity.list_principals()}
         self.model = Model(*self.price_list())
@@ -311,7 +311,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.send(ask, at) == ("reservation-not-found",)
             return
         paying = study[1].project if study is not None else project
-        self.purchase(ask, paying, at, breaks=breaks, meanwhile=meanwhile)
+        self.submission(ask, paying, at, breaks=breaks, meanwhile=meanwhile)
 
     @precondition(lambda self: self.answered)
     @rule(pick=st.integers(0, 50), at=st.integers(0, 1))
@@ -320,7 +320,7 @@ class LedgerMachine(RuleBasedStateMachine):
         ask = self.answered[pick % len(self.answered)]
         assert self.send(ask, at) == ("replayed", self.model.keys[ask.who, ask.key].answer)
 
-    def purchase(self, ask: Ask, paying: str, at: int, *, breaks: bool = False, meanwhile: str = "") -> None:
+    def submission(self, ask: Ask, paying: str, at: int, *, breaks: bool = False, meanwhile: str = "") -> None:
         model, cost = self.model, self.model.costs[ask.name]
         verdict = model.judge(ask, self.now())
         noise, drawn_before = self.noises[at], self.noises[at].calls
@@ -409,7 +409,7 @@ class LedgerMachine(RuleBasedStateMachine):
             case "close study" if ask.study is not None:
                 self.close(ask.study, self.model.holds[ask.study].who, other)
             case "buy":
-                self.purchase(Ask("one", another, next(self.fresh_keys), True, PROJECT, None), PROJECT, other)
+                self.submission(Ask("one", another, next(self.fresh_keys), True, PROJECT, None), PROJECT, other)
             case "rotate":
                 self.rotate(other)
             case "expire":
@@ -467,7 +467,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.world.clock.advance(seconds=passed_s)
         due = {n for n, h in self.model.holds.items() if h.ends is not None and h.ends <= self.now()}
         self.world.sql("UPDATE workers SET beat = beat + 1")  # they live
-        assert set(self.workers[at].workshop.sweep()) == due
+        assert set(self.workers[at].job_runner.sweep()) == due
         for name in due:
             self.model.give_back(name)
 
@@ -514,11 +514,11 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(at=st.integers(0, 1))
     def give_up(self, at: int) -> None:
         """Their beat stands still for a lease, as this worker's own clock tells."""
-        workshop = self.workers[at].workshop
+        job_runner = self.workers[at].job_runner
         due = {n for n, h in self.model.holds.items() if n.startswith("job_") or (h.ends and h.ends <= self.now())}
-        found = workshop.sweep()
-        self.monotonic_s += workshop.lease_s
-        assert {*found, *workshop.sweep()} == due
+        found = job_runner.sweep()
+        self.monotonic_s += job_runner.lease_s
+        assert {*found, *job_runner.sweep()} == due
         self.release_jobs(due)
 
     def release_jobs(self, due: set[str]) -> None:
@@ -676,7 +676,7 @@ class LedgerMachine(RuleBasedStateMachine):
         found = self.witness.ledger.verify("town")
         assert found.ok, f"sequence {found.bad_sequence}: {found.reason}"
         assert self.witness.ledger.guard.reason() == ""
-        assert self.world.unbacked() == []
+        assert self.world.discrepancies() == []
 
 
 def told(act: Callable[[], tuple[Any, Any]]) -> tuple[Any, ...]:
@@ -773,7 +773,7 @@ def claim_no_key(patch: pytest.MonkeyPatch) -> None:
 
 
 def leave_the_anchor(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Guard, "let_out", lambda _guard, _receipt, **_how: None)
+    patch.setattr(Guard, "anchor_before_send", lambda _guard, _receipt, **_how: None)
 
 
 @pytest.mark.parametrize(

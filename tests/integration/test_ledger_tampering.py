@@ -19,9 +19,7 @@ from curator_service.kit.problems import RequestInvalid
 from curator_service.ledger.chain.entries import Checkpoint, canonical, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import audit as backing
-from curator_service.releases import publisher as till
-from curator_service.releases import rendering, routes
+from curator_service.releases import audit, publisher, rendering, routes
 
 RELEASES = "/v1/datasets/cohort/releases"
 STUDIES = "/v1/datasets/cohort/reservations"
@@ -59,7 +57,7 @@ def add_charges(world: World) -> None:
         "open", "dataset", "charge", "charge", "charge", "reserve", "charge",
     ]  # fmt: skip
     assert world.curator.ledger.verify("town").ok
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
 
 
 @pytest.mark.postgres
@@ -70,7 +68,7 @@ def test_verification_reads_postgresql_the_same_way(tmp_path: Path, postgres_url
         world.sql(*(f"DROP TRIGGER {table}_append_only ON {table}" for table in tables))
         world.sql("ALTER TABLE releases DROP CONSTRAINT fk_releases_entry")
         world.sql("UPDATE releases SET answer = replace(answer, 'gram', 'gran') WHERE sequence = 4")
-        assert len(world.unbacked()) == 1
+        assert len(world.discrepancies()) == 1
         world.sql("DELETE FROM ledger_entries WHERE population = 'town' AND sequence = 5")
         assert bad_sequence(world) == 5
         rewrite(world, 3, rehash=False, units="1")
@@ -182,9 +180,9 @@ def test_a_mechanism_that_costs_something_else_is_found(tampered: World) -> None
     stated = json.loads(text)["mechanism"]
     quieter = [part | {"scales": [str(2 * int(scale)) for scale in part["scales"]]} for part in stated]
     for mechanism in (quieter, [], [{}], "none"):
-        assert tampered.unbacked() == []
+        assert tampered.discrepancies() == []
         rewrite(tampered, 4, rehash=True, mechanism=mechanism)
-        assert "the cost of sequence 4" in tampered.unbacked()
+        assert "the cost of sequence 4" in tampered.discrepancies()
         rewrite(tampered, 4, rehash=True, mechanism=stated)
 
 
@@ -210,7 +208,7 @@ HALVED: dict[str, tuple[str, dict[str, Any], Adjacency]] = {
         )
         for adjacency in Adjacency
     },
-    "curvature": ("xtx_box_curvature", {"rows": {"map": "box"}}, Adjacency.REPLACE_ONE),
+    "curvature": ("xtx_box_joint_constant", {"rows": {"map": "box"}}, Adjacency.REPLACE_ONE),
 }
 
 
@@ -232,16 +230,16 @@ def test_a_charge_for_half_of_its_sensitivity_is_found(
         if changes.get("mechanism") == "laplace":
             right["price"] = {"epsilon": 0.2}
         assert world.api().post(RELEASES, json=right, key="right").status_code == 201
-        assert world.unbacked() == []
+        assert world.discrepancies() == []
         monkeypatch.setattr(sensitivity, name, lambda *arguments: true(*arguments) / 2)
         forget_plans()
         assert world.api().post(RELEASES, json=right, key="wrong").status_code == 201
-        assert world.unbacked() != []  # the other one is wrong by what is taken for true now
+        assert world.discrepancies() != []  # the other one is wrong by what is taken for true now
         monkeypatch.setattr(sensitivity, name, true)
         forget_plans()
         assert world.curator.ledger.verify("town").ok
         place = world.entries()[-1]["sequence"]
-        assert world.unbacked() == [f"the sensitivities of sequence {place}"]
+        assert world.discrepancies() == [f"the sensitivities of sequence {place}"]
         found = _verify_one(world.curator, "town")
         assert (found["ok"], found["bad_sequence"]) == (False, place)
         assert f"the sensitivities of sequence {place}" in found["reason"]
@@ -271,26 +269,26 @@ def test_a_charge_that_states_another_mechanism_than_was_asked_is_found(
             facts["curvature"] = "1"
         return facts
 
-    monkeypatch.setattr(till, "charge_facts", misstate)
-    monkeypatch.setattr(backing, "_is_charged_right", lambda *_: True)
-    monkeypatch.setattr(backing, "agrees_with_charge", lambda *_: True)
+    monkeypatch.setattr(publisher, "charge_facts", misstate)
+    monkeypatch.setattr(audit, "_is_charged_right", lambda *_: True)
+    monkeypatch.setattr(audit, "agrees_with_charge", lambda *_: True)
     if change == "request":  # one from which no sensitivity follows
-        monkeypatch.setattr(backing, "derive_stated", Mock(side_effect=RequestInvalid.at("/rows", "not today")))
+        monkeypatch.setattr(audit, "derive_stated", Mock(side_effect=RequestInvalid.at("/rows", "not today")))
     request = body(rows={"map": "box"}, targets=["kappa", "dose"])
     assert world.api().post(RELEASES, json=request, key="k").status_code == 201
-    assert world.unbacked() == [f"the sensitivities of sequence {world.entries()[-1]['sequence']}"]
+    assert world.discrepancies() == [f"the sensitivities of sequence {world.entries()[-1]['sequence']}"]
 
 
 def test_sensitivities_are_derived_once_for_requests_that_differ_in_price(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     derived = []
-    derive = backing.derive_stated
-    monkeypatch.setattr(backing, "derive_stated", lambda *asked: derived.append(asked) or derive(*asked))
+    derive = audit.derive_stated
+    monkeypatch.setattr(audit, "derive_stated", lambda *asked: derived.append(asked) or derive(*asked))
     for i in range(6):
         request = body(rows={"map": "box"}, features=["age"] if i % 2 else ["sex"], price={"mu": 0.01 * (i + 1)})
         assert world.api().post(RELEASES, json=request, key=f"k{i}").status_code == 201
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
     assert len(derived) == 2
 
 
@@ -443,7 +441,7 @@ def test_a_changed_release_is_found(tampered: World, change: str) -> None:
     if change.startswith("id "):  # nothing may point to it
         tamper(tampered, "DELETE FROM idempotency_keys")
     tamper(tampered, f"UPDATE releases SET {change} WHERE population = 'town' AND sequence = 4")
-    assert tampered.unbacked() != []
+    assert tampered.discrepancies() != []
 
 
 @pytest.mark.parametrize(
@@ -458,12 +456,12 @@ def test_a_changed_release_is_found(tampered: World, change: str) -> None:
 def test_a_changed_dataset_is_found(tampered: World, change: str) -> None:
     """Bounds decide what noise means: the registration's entry holds the manifest's digest."""
     tamper(tampered, f"UPDATE datasets SET {change} WHERE name = 'cohort'")
-    assert any(found.startswith("dataset ") for found in tampered.unbacked())
+    assert any(found.startswith("dataset ") for found in tampered.discrepancies())
 
 
 def test_a_deleted_release_is_found(tampered: World) -> None:
     tamper(tampered, "DELETE FROM idempotency_keys", "DELETE FROM releases WHERE sequence = 4")
-    assert tampered.unbacked() == ["sequence 4"]
+    assert tampered.discrepancies() == ["sequence 4"]
 
 
 def test_swapped_answers_are_found(tampered: World) -> None:
@@ -473,7 +471,7 @@ def test_swapped_answers_are_found(tampered: World) -> None:
         "UPDATE releases SET sequence = 3 WHERE sequence = 4",
         "UPDATE releases SET sequence = 4 WHERE sequence = 99",
     )
-    assert len(tampered.unbacked()) == 2
+    assert len(tampered.discrepancies()) == 2
 
 
 APPEND_ONLY = {

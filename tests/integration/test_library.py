@@ -36,7 +36,7 @@ def rich(tmp_path: Path, database_url: str | None) -> Iterator[World]:
     """Return a world with a budget for many releases, once on each database."""
     with open_world(tmp_path, url=database_url, limit=Price(mu=3.0), noise=Distinct()) as world:
         yield world
-        assert world.unbacked() == []
+        assert world.discrepancies() == []
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def shelf(tmp_path: Path) -> Iterator[World]:
     """Return the same on the embedded database alone."""
     with open_world(tmp_path, limit=Price(mu=3.0), noise=Distinct()) as world:
         yield world
-        assert world.unbacked() == []
+        assert world.discrepancies() == []
 
 
 @pytest.fixture
@@ -633,7 +633,7 @@ def test_releases_beyond_one_chunk_of_sequences_are_found(rich: World, monkeypat
         assert quote(api, WIDE | {"features": [name], "price": {"mu": 0.05}})["derivable_from"], name
     assert len(quote(api, WIDE | {"features": ["age"], "price": {"mu": 1.0}})["offers"]) == 3
     assert quote(api, WIDE | {"features": ["sex", "alive"], "price": {"mu": 0.01}})["derivable_from"] is None
-    assert rich.unbacked() == []
+    assert rich.discrepancies() == []
 
 
 def test_the_source_is_found_among_many_that_hold_the_columns_and_are_no_source(
@@ -696,7 +696,7 @@ def test_what_is_stored_is_listed_by_the_migration_as_it_was_listed_when_it_was_
     ((counted,),) = rich.sql("SELECT sum(bytes) FROM answer_space")
     ((length,),) = rich.sql("SELECT sum(length(answer)) FROM releases")
     assert int(counted) == int(length)
-    assert rich.unbacked() == []
+    assert rich.discrepancies() == []
 
 
 def test_a_release_of_before_is_found_in_whatever_order_it_was_asked(

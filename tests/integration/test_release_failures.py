@@ -67,7 +67,7 @@ class Before:
         assert len({(entry["units"], entry["reservation"]) for entry in added}) <= 1
         assert self.world.sql("SELECT count(*) FROM reservations WHERE state = 'open'") == [(0,)]
         assert self.world.curator.ledger.verify("town").ok
-        assert self.world.unbacked() == []
+        assert self.world.discrepancies() == []
 
     def assert_undone(self, rows: dict[str, str]) -> None:
         """Assert of either path what holds of it."""
@@ -139,7 +139,7 @@ def test_a_database_error_at_any_statement_is_undone(
     assert at > (10 if rows == BOX else 18)
     assert voided == 0 if rows == BOX else voided > 5
     assert both.curator.ledger.verify("town").ok
-    assert both.unbacked() == []
+    assert both.discrepancies() == []
 
 
 @contextmanager
@@ -235,10 +235,10 @@ def test_what_could_not_be_given_back_at_once_is_given_back_later(
 
 def assert_swept(world: World, before: Before) -> None:
     """Assert that a worker that lives gives back what it does not work on, at the latest after a lease."""
-    workshop = world.apps[-1].state.curator.workshop
-    workshop.lease_s = 0.0
+    job_runner = world.apps[-1].state.curator.job_runner
+    job_runner.lease_s = 0.0
     for _ in range(2):
-        workshop.sweep()
+        job_runner.sweep()
     before.assert_given_back()
 
 
@@ -282,31 +282,31 @@ def steps(rows: dict[str, str], *places: str, call: int = 1) -> list[Any]:
 
 
 AT_ONCE = (
-    "releases.till.perturb",
-    "releases.till.render_answer",
-    "releases.till.charge_facts",
+    "releases.publisher.perturb",
+    "releases.publisher.render_answer",
+    "releases.publisher.charge_facts",
     "datasets.service.split_gram",
     "ledger.repository.move",
     "ledger.repository.move_share",
     "ledger.repository.append_entry",
-    "ledger.book.entry_hash",
-    "ledger.signing.Signer.sign",
+    "ledger.accounts.unit_of_work.entry_hash",
+    "ledger.chain.signing.Signer.sign",
     "releases.repository.claim_key",
     "releases.repository.insert_release",
 )
 OF_A_PASS = (
     "datasets.storage.code_rows",
     "datasets.storage.compute_gram",
-    "ledger.reservations.insert_reservation",
-    "ledger.reservations.close_reservation",
+    "ledger.accounts.reservations.insert_reservation",
+    "ledger.accounts.reservations.close_reservation",
     "ledger.repository.settle_share",
     "releases.repository.answer_keys",
 )
 TWICE = (  # in the unit of work that reserves, and in the one that posts
     "ledger.repository.move",
     "ledger.repository.append_entry",
-    "ledger.book.entry_hash",
-    "ledger.signing.Signer.sign",
+    "ledger.accounts.unit_of_work.entry_hash",
+    "ledger.chain.signing.Signer.sign",
 )
 
 

@@ -46,7 +46,7 @@ def test_a_charge_at_once_is_one_entry_and_one_of_a_pass_is_reserved_first(both:
     assert (account.posted, account.pending) == (int(first["units"]) + int(charge["units"]), 0)
     assert [answer["receipt"] for answer in (at_once, a_pass)] == [first, charge]
     assert both.curator.ledger.verify("town").ok
-    assert both.unbacked() == []
+    assert both.discrepancies() == []
 
 
 @PATHS

@@ -11,8 +11,8 @@ from support import CountingNoise, World, body, make_rows, open_population, open
 
 from curator_service.privacy.accountant import ACCOUNTANTS, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import response_time as pace
-from curator_service.releases.rendering import account_again
+from curator_service.releases import response_time as response_timer
+from curator_service.releases.rendering import recompute_cost
 
 LIMITS = {"gdp": Price(mu=1.0), "zcdp": Price(rho=0.5), "pure": Price(epsilon=2.0)}
 GAUSSIAN = {"price": {"epsilon": 0.5, "delta": 1e-6}}
@@ -57,11 +57,11 @@ def test_a_charge_is_what_its_own_integers_cost(hospital: World, accountant: str
         return
     released = buy(hospital, accountant, request, f"{accountant}-{kind[:4]}-{kind[-4:]}")
     receipt = released["receipt"]
-    assert account_again(receipt, ACCOUNTANTS[accountant]) == int(receipt["units"]) == int(released["cost"]["units"])
+    assert recompute_cost(receipt, ACCOUNTANTS[accountant]) == int(receipt["units"]) == int(released["cost"]["units"])
     assert released["noise"]["distribution"] == ("discrete_gaussian" if gaussian else "discrete_laplace")
     (verified,) = (hospital.curator.ledger.verify(f"people-{accountant}"),)
     assert verified.ok
-    assert hospital.unbacked(f"people-{accountant}") == []
+    assert hospital.discrepancies(f"people-{accountant}") == []
 
 
 def test_pure_epsilon_adds_up_exactly(hospital: World) -> None:
@@ -76,7 +76,7 @@ def test_pure_epsilon_adds_up_exactly(hospital: World) -> None:
 
 def test_an_entry_can_be_accounted_for_in_every_notion(hospital: World) -> None:
     released = buy(hospital, "gdp", LAPLACE | {"price": {"epsilon": 0.3}}, "views")
-    pure, zcdp, gdp = (account_again(released["receipt"], ACCOUNTANTS[name]) for name in ("pure", "zcdp", "gdp"))
+    pure, zcdp, gdp = (recompute_cost(released["receipt"], ACCOUNTANTS[name]) for name in ("pure", "zcdp", "gdp"))
     assert pure <= 0.3 * 10**12
     assert 0 < zcdp <= 0.3**2 / 2 * 10**12
     assert 2 * zcdp < gdp  # µ² of an ε-DP mechanism is above ε²
@@ -164,15 +164,17 @@ def test_a_delta_of_zero_is_none(hospital: World) -> None:
         ({"rows": {"map": "box"}, "statistics": ["xtx", "xty"]}, 0.0),
         (
             {"rows": {"map": "box"}, "statistics": ["xtx", "xty", "lambda_min"]},
-            pace.LAMBDA_MIN_S + 4**3 * pace.LAMBDA_MIN_PER_CUBE_S,
+            response_timer.LAMBDA_MIN_S + 4**3 * response_timer.LAMBDA_MIN_PER_CUBE_S,
         ),
         (
             {"rows": {"map": "ball"}, "statistics": ["xtx", "xty"]},
-            pace.PASS_S + 1000 * 5 * (pace.PASS_PER_ENTRY_S + 5 * pace.PASS_PER_PRODUCT_S),
+            response_timer.PASS_S
+            + 1000 * 5 * (response_timer.PASS_PER_ENTRY_S + 5 * response_timer.PASS_PER_PRODUCT_S),
         ),
         (
             {"features": ["age", "creatinine"], "rows": {"map": "box"}, "statistics": ["xtx", "xty"]},
-            pace.PASS_S + 1000 * 4 * (pace.PASS_PER_ENTRY_S + 4 * pace.PASS_PER_PRODUCT_S),
+            response_timer.PASS_S
+            + 1000 * 4 * (response_timer.PASS_PER_ENTRY_S + 4 * response_timer.PASS_PER_PRODUCT_S),
         ),
     ],
     ids=["at once", "lambda_min", "pass", "omitted rows"],
@@ -182,7 +184,7 @@ def test_the_time_of_a_computation_is_public(
 ) -> None:
     """Of 1000 rows that are declared, not of 80 that are there."""
     slept: list[float] = []
-    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
+    monkeypatch.setattr(response_timer, "time", SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append))
     buy(hospital, "gdp", {"price": {"mu": 0.01}} | asked, f"time-{duration_s}".replace(".", "-"))
     assert sum(slept) == pytest.approx(duration_s)
     quote = hospital.api().post("/v1/datasets/gdp/quotes", json=body(price={"mu": 0.01}) | asked).json()

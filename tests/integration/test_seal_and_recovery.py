@@ -454,7 +454,7 @@ def test_a_seal_stops_what_is_being_worked_on(tmp_path: Path, database_url: str 
         world.curator.ledger.guard.seal("a reason")
         gate.opened.set()
         assert world.api("ben").post(RELEASES, json=body(), key="k").status_code in {409, 503}
-        api.app.state.curator.workshop.stop()
+        api.app.state.curator.job_runner.stop()
         account_for(world)
         assert api.get(f"/v1/jobs/{job['id']}").json()["state"] == "voided"
         assert "charge" not in kinds(world)
@@ -1121,7 +1121,7 @@ def test_a_backup_holds_one_instant_while_writes_go_on(
         restored = restore(world, files[-1], url=elsewhere)
         found = restored.curator.ledger.verify("town")
         assert found.ok, found.reason
-        assert restored.unbacked() == []
+        assert restored.discrepancies() == []
         held = [row[0] for row in restored.sql("SELECT id FROM releases WHERE population = 'town' ORDER BY sequence")]
         assert held == bought[: len(held)]
         account_for(restored)

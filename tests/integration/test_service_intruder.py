@@ -17,7 +17,7 @@ from support import (
     World,
     body,
     csv_text,
-    find_unbacked,
+    find_discrepancies,
     fresh_database,
     make_rows,
     manifest_text,
@@ -64,7 +64,7 @@ def is_detected(world: World) -> bool:
         for population in worker.ledger.list_populations():
             if not worker.ledger.verify(population.name).ok:
                 return True
-            if find_unbacked(worker, population.name):
+            if find_discrepancies(worker, population.name):
                 return True
         return bool(worker.ledger.guard.find_contradiction() or worker.ledger.guard.start())
     finally:
@@ -239,7 +239,7 @@ def test_bits_that_are_not_those_of_a_chunk_seal_the_curator(town: World, bits: 
         "ALTER TABLE column_holders DISABLE TRIGGER USER",
         f"UPDATE column_holders SET bits = {bits}",
     )
-    assert town.unbacked()
+    assert town.discrepancies()
     block = box(features=["age"], price={"mu": 0.01})
     spent = town.account().posted
     problem(api.post(QUOTES, json=block), "ledger-unverified", 503)

@@ -108,7 +108,7 @@ def test_the_service_can_do_all_of_its_work(town: World) -> None:
     served.ledger.guard.seal("a test")
     assert ada.post(RELEASES, json=box(fresh=True), key="sealed").status_code == 503
     assert town.curator.ledger.verify("town").ok
-    assert town.unbacked() == []
+    assert town.discrepancies() == []
 
 
 def test_a_command_that_needs_the_owner_says_so(town: World, tmp_path: Path, postgres_url: str) -> None:

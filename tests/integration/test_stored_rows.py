@@ -102,13 +102,13 @@ def test_it_is_told_at_the_start_and_by_the_verification(
     world: World, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert faults(world) == []
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
     DAMAGES[name](folder_of(world))
     (fault,) = faults(world)
     assert fault.startswith("dataset cohort: its rows ")
     assert fault in caplog.text
-    assert world.unbacked() == ["the rows of dataset cohort"]
-    assert world.unbacked("valley") == []
+    assert world.discrepancies() == ["the rows of dataset cohort"]
+    assert world.discrepancies("valley") == []
 
 
 def test_readiness_follows_the_files(world: World) -> None:
@@ -127,13 +127,13 @@ def test_a_changed_row_or_sum_is_found_by_the_verification(world: World) -> None
     folder = folder_of(world)
     whole = (folder / "rows.parquet").read_bytes()
     change_a_value(folder)
-    assert world.unbacked() == ["the rows of dataset cohort"]
+    assert world.discrepancies() == ["the rows of dataset cohort"]
     (folder / "rows.parquet").write_bytes(whole)
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
     gram = np.load(folder / "gram.npy")
     gram[0, 0] += 1
     np.save(folder / "gram.npy", gram)
-    assert world.unbacked() == ["the rows of dataset cohort"]
+    assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
 def test_rows_of_another_dataset_are_not_those_that_were_registered(world: World) -> None:
@@ -141,7 +141,7 @@ def test_rows_of_another_dataset_are_not_those_that_were_registered(world: World
     shutil.rmtree(cohort)
     shutil.copytree(hidden, cohort)
     assert faults(world) == ["dataset cohort: its rows are not those that were registered"]
-    assert world.unbacked() == ["the rows of dataset cohort"]
+    assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
 def test_what_lies_beside_the_rows_is_held_against_the_ledger(world: World) -> None:
@@ -152,7 +152,7 @@ def test_what_lies_beside_the_rows_is_held_against_the_ledger(world: World) -> N
     forged = Storage(folder.parent).read_snapshot(dataset.id, dataset.manifest, None)
     change_about(folder, lattice_digest=forged.lattice_digest)
     assert faults(world) == ["dataset cohort: its rows are not those that were registered"]
-    assert world.unbacked() == ["the rows of dataset cohort"]
+    assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"persons": 1}', b"\xff"])
@@ -160,7 +160,7 @@ def test_a_damaged_note_beside_the_rows_is_a_fault_and_no_crash(world: World, co
     (folder_of(world) / "snapshot.json").write_bytes(content)
     (fault,) = faults(world)
     assert "cohort" in fault
-    assert world.unbacked() == ["the rows of dataset cohort"]
+    assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
 def test_a_stored_answer_that_was_edited_is_found_by_the_verification_and_never_served(world: World) -> None:
@@ -170,7 +170,7 @@ def test_a_stored_answer_that_was_edited_is_found_by_the_verification_and_never_
         "DROP TRIGGER releases_no_update",
         f"UPDATE releases SET answer = replace(answer, 'xtx', 'xyx') WHERE id = '{kept}'",
     )
-    assert world.unbacked() == [kept]
+    assert world.discrepancies() == [kept]
     problem(api.get(f"/v1/releases/{kept}"), "ledger-unverified", 503)
 
 

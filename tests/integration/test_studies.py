@@ -237,8 +237,8 @@ def test_a_study_whose_time_is_over_pays_nothing_even_before_it_is_closed(study_
     for request in (box, body):
         late = api.post(RELEASES, json=request(reservation=study["id"], fresh=True), key="k")
         problem(late, "reservation-ended", 409)
-    assert world.curator.workshop.sweep() == [study["id"]]
-    assert world.curator.workshop.sweep() == []
+    assert world.curator.job_runner.sweep() == [study["id"]]
+    assert world.curator.job_runner.sweep() == []
     assert api.get(address(study)).json()["state"] == "expired"
     assert account(world)[1] == 0
     problem(api.request("DELETE", address(study)), "reservation-ended", 409)
@@ -264,14 +264,14 @@ def test_a_study_that_is_closed_in_the_instant_of_a_charge_pays_nothing(study_wo
     api = world.api()
     study = reserve(api, 20)
     service = api.app.state.curator.releases
-    check, closed = service._check_room, []
+    check, closed = service._check_headroom, []
 
     def close_after_the_look(*place: Any, **how: Any) -> None:
         check(*place, **how)
         if not closed:
             closed.append(world.api().request("DELETE", address(study)).status_code)
 
-    service._check_room = close_after_the_look
+    service._check_headroom = close_after_the_look
     for request in (box, body):
         refused = api.post(RELEASES, json=request(reservation=study["id"]), key="k")
         problem(refused, "reservation-ended", 409)
@@ -298,7 +298,7 @@ def test_a_job_of_a_study_that_ends_meanwhile_keeps_what_it_holds(
             assert api.request("DELETE", address(study)).status_code == 200
         else:
             world.clock.advance(hours=2)
-            assert world.curator.workshop.sweep() == [study["id"]]
+            assert world.curator.job_runner.sweep() == [study["id"]]
         cost = held[jobs[0]["id"]]
         assert account(world) == (0, 2 * cost)
         assert api.get(address(study)).json()["state"] == ends

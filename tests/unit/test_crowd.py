@@ -145,7 +145,7 @@ def test_strangers_fill_no_log(monkeypatch: Any, caplog: pytest.LogCaptureFixtur
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    async def visit() -> None:
+    async def context() -> None:
         loop = asyncio.get_running_loop()
         async with serve(empty, "info") as (_, connect, _):
             logging.getLogger("uvicorn.error").addHandler(caplog.handler)  # its configuration took others away
@@ -157,7 +157,7 @@ def test_strangers_fill_no_log(monkeypatch: Any, caplog: pytest.LogCaptureFixtur
             await asyncio.sleep(0.2)
 
     try:
-        asyncio.run(asyncio.wait_for(visit(), scaled(20.0)))
+        asyncio.run(asyncio.wait_for(context(), scaled(20.0)))
     finally:
         logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
     assert [record.name for record in caplog.records if record.name != "asyncio"] == ["curator_service"], caplog.text

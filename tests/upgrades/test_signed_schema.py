@@ -86,7 +86,7 @@ def client_of(world: World, memory: Path) -> CuratorClient:
 def test_the_ledger_and_all_that_it_states_hold(place: World) -> None:
     for population in ("town", "valley"):
         assert place.curator.ledger.verify(population).ok
-        assert place.unbacked(population) == []
+        assert place.discrepancies(population) == []
 
 
 def test_every_answer_is_the_same_to_the_byte(place: World, told: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ def test_the_account_is_what_it_was_and_goes_on(place: World, told: dict[str, An
     assert api.post(path, json=asked, key="again").headers["curator-answer"] == "stored"
     assert api.post(path, json=asked | {"fresh": True}, key="new").headers["curator-answer"] == "new"
     assert place.curator.ledger.verify("town").ok
-    assert place.unbacked() == []
+    assert place.discrepancies() == []
 
 
 def test_what_its_client_kept_is_read(place: World, tmp_path: Path, told: dict[str, Any]) -> None:

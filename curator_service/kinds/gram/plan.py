@@ -53,7 +53,7 @@ class GramPlan:
     design: Design
     row_map: RowMap
     parts: tuple[Part, ...]
-    curvature: Fraction | None
+    joint_constant: Fraction | None
     lambda_min_tolerance: int
     cost: int
 
@@ -66,7 +66,7 @@ class GramPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _SensitivityInputs:
     """What is asked, with the bounds that follow from it."""
 
     design: Design
@@ -126,13 +126,13 @@ class _Question:
     def _lambda_min(self) -> Fraction:
         return sensitivity.lambda_min(self.norm_squared, self.lambda_min_tolerance, self.rows_per_person)
 
-    def curvature(self) -> Fraction | None:
+    def joint_constant(self) -> Fraction | None:
         """Return what the joint bound needs, where it holds."""
         if self.adjacency is not Adjacency.REPLACE_ONE or Statistic.XTX not in self.statistics:
             return None
         if not self.is_box:
             return Fraction(1)
-        return sensitivity.xtx_box_curvature(self.design.group_count, self.design.wide_group_count)
+        return sensitivity.xtx_box_joint_constant(self.design.group_count, self.design.wide_group_count)
 
 
 @lru_cache(maxsize=128)
@@ -214,8 +214,8 @@ def plan_gram(
     if rows_per_person < 1 or not design.terms:
         raise ValueError("a person has at least one row, and a design at least one term")
     ordered = tuple((s, shares[s]) for s in Statistic if s in shares)
-    question = _Question(design, row_map, adjacency, row_capacity, rows_per_person, tuple(s for s, _ in ordered))
-    return _plan(question, price, ordered, accountant, mechanism, calibration)
+    inputs = _SensitivityInputs(design, row_map, adjacency, row_capacity, rows_per_person, tuple(s for s, _ in ordered))
+    return _plan(inputs, price, ordered, accountant, mechanism, calibration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,24 +251,24 @@ def derive_bounds(
     rows_per_person: int = 1,
 ) -> tuple[tuple[Bound, ...], Fraction | None]:
     """Return the sensitivities, and the curvature, that every plan of such a release has: see `plan_gram`."""
-    question = _Question(design, row_map, adjacency, row_capacity, rows_per_person, statistics)
+    inputs = _SensitivityInputs(design, row_map, adjacency, row_capacity, rows_per_person, statistics)
     gaussian = mechanism is Mechanism.GAUSSIAN
     bounds = tuple(
         Bound(
             statistic,
             GaussianPart.distribution if gaussian else LaplacePart.distribution,
-            question.l2_squared(statistic) if gaussian else question.l1(statistic),
-            question.copies(statistic),
-            gaussian and statistic is Statistic.XTX and not question.is_box,
+            inputs.l2_squared(statistic) if gaussian else inputs.l1(statistic),
+            inputs.copies(statistic),
+            gaussian and statistic is Statistic.XTX and not inputs.is_box,
         )
         for statistic in statistics
     )
-    return bounds, question.curvature() if gaussian else None
+    return bounds, inputs.joint_constant() if gaussian else None
 
 
 @lru_cache(maxsize=1024)
 def _plan(
-    question: _Question,
+    inputs: _SensitivityInputs,
     price: Price,
     shares: tuple[tuple[Statistic, Fraction], ...],
     accountant: Accountant,
@@ -279,14 +279,14 @@ def _plan(
         known = " or ".join(CALIBRATIONS[mechanism])
         raise PlanError("calibration", f"{mechanism} noise is calibrated as {known}, not as {calibration}")
     if mechanism is Mechanism.LAPLACE:
-        limit, candidates = _laplace_parts(question, price, shares, accountant, calibration)
+        limit, candidates = _laplace_parts(inputs, price, shares, accountant, calibration)
     else:
-        limit, candidates = _gaussian_parts(question, price, shares, accountant, calibration)
-    curvature = question.curvature() if mechanism is Mechanism.GAUSSIAN else None
+        limit, candidates = _gaussian_parts(inputs, price, shares, accountant, calibration)
+    joint_constant = inputs.joint_constant() if mechanism is Mechanism.GAUSSIAN else None
     for parts in candidates:
-        cost = accountant.cost(parts, curvature)
+        cost = accountant.cost(parts, joint_constant)
         if cost <= limit:
-            return GramPlan(question.design, question.row_map, parts, curvature, question.lambda_min_tolerance, cost)
+            return GramPlan(inputs.design, inputs.row_map, parts, joint_constant, inputs.lambda_min_tolerance, cost)
     raise PlanError(
         "calibration",
         f"at this price {calibration} draws less noise than (epsilon, delta) needs: use analytic",
@@ -297,7 +297,7 @@ _Parts = tuple[int, Iterator[tuple[Part, ...]]]
 
 
 def _gaussian_parts(
-    question: _Question,
+    inputs: _SensitivityInputs,
     price: Price,
     shares: tuple[tuple[Statistic, Fraction], ...],
     accountant: Accountant,
@@ -312,47 +312,50 @@ def _gaussian_parts(
         raise PlanError("price", "Gaussian noise has no pure epsilon: state delta beside it, or ask for laplace")
     limit = _units(accountant, price)
     if calibration is Calibration.ANALYTIC:
-        return limit, _analytic_parts(question, Fraction(limit, UNITS_PER_ONE), shares, accountant)
+        return limit, _analytic_parts(inputs, Fraction(limit, UNITS_PER_ONE), shares, accountant)
     if price.epsilon is None or price.delta is None:
         raise PlanError("price", f"{calibration} is a formula of epsilon and delta: state the price so")
-    return limit, iter([_formula_parts(question, exact(price.epsilon), exact(price.delta), shares, calibration)])
+    return limit, iter([_formula_parts(inputs, exact(price.epsilon), exact(price.delta), shares, calibration)])
 
 
 def _analytic_parts(
-    question: _Question, number: Fraction, shares: tuple[tuple[Statistic, Fraction], ...], accountant: Accountant
+    inputs: _SensitivityInputs,
+    number: Fraction,
+    shares: tuple[tuple[Statistic, Fraction], ...],
+    accountant: Accountant,
 ) -> Iterator[tuple[Part, ...]]:
-    curvature = question.curvature()
+    joint_constant = inputs.joint_constant()
     stretches = [Fraction(1)]
-    if curvature is not None:
+    if joint_constant is not None:
         # Together the parts cost less than their sum: each may be dearer by the same factor. Rounding σ up can, at odd
         # shares, raise the joint bound by a hair; then a little less decides, or the sum, which it cannot raise.
         share = dict(shares)
         xtx, xty, yty = (share.get(s, Fraction(0)) for s in (Statistic.XTX, Statistic.XTY, Statistic.YTY))
-        saved = xtx + xty + yty - sensitivity.joint_cost(xtx, xty, yty, curvature)
+        saved = xtx + xty + yty - sensitivity.joint_cost(xtx, xty, yty, joint_constant)
         whole = sum(share.values())
         stretches = [whole / (whole - saved), whole / (whole - saved) * (1 - Fraction(1, 10**6)), *stretches]
     for stretch in stretches:
         parts: list[Part] = []
         for statistic, share_of in shares:
-            copies, squared = question.copies(statistic), question.l2_squared(statistic)
+            copies, squared = inputs.copies(statistic), inputs.l2_squared(statistic)
             part_number = number * share_of * stretch
             sigma = sigma_for(accountant, copies * squared, part_number)
             part = GaussianPart(statistic, squared, sigma, copies=copies)
-            if statistic is Statistic.XTX and not question.is_box:
+            if statistic is Statistic.XTX and not inputs.is_box:
                 part = replace(part, sigma_offdiagonal=sigma_for(accountant, squared / 2, part_number))
             parts.append(part)
         yield tuple(parts)
 
 
 def _formula_parts(
-    question: _Question,
+    inputs: _SensitivityInputs,
     epsilon: Fraction,
     delta: Fraction,
     shares: tuple[tuple[Statistic, Fraction], ...],
     calibration: Calibration,
 ) -> tuple[Part, ...]:
     """Return parts of Kalaja's or Wang's formula: every target is a part, one σ for the whole triangle."""
-    largest = max(share / question.copies(statistic) for statistic, share in shares)
+    largest = max(share / inputs.copies(statistic) for statistic, share in shares)
     if calibration is Calibration.CLASSICAL and epsilon * largest >= 1:
         raise PlanError(
             "price",
@@ -361,15 +364,15 @@ def _formula_parts(
         )
     parts: list[Part] = []
     for statistic, share in shares:
-        copies, squared = question.copies(statistic), question.l2_squared(statistic)
+        copies, squared = inputs.copies(statistic), inputs.l2_squared(statistic)
         sigma = sigma_of_formula(calibration, squared, epsilon * share / copies, delta * share / copies)
-        whole = statistic is Statistic.XTX and not question.is_box
+        whole = statistic is Statistic.XTX and not inputs.is_box
         parts.append(GaussianPart(statistic, squared, sigma, sigma if whole else None, copies))
     return tuple(parts)
 
 
 def _laplace_parts(
-    question: _Question,
+    inputs: _SensitivityInputs,
     price: Price,
     shares: tuple[tuple[Statistic, Fraction], ...],
     accountant: Accountant,
@@ -377,21 +380,21 @@ def _laplace_parts(
 ) -> _Parts:
     limit = _units(accountant, price)
     if calibration is Calibration.NIEMINEN2017 and (
-        not question.is_box or Statistic.LAMBDA_MIN in question.statistics or question.rows_per_person > 1
+        not inputs.is_box or Statistic.LAMBDA_MIN in inputs.statistics or inputs.rows_per_person > 1
     ):
         raise PlanError("calibration", "nieminen2017 is for the box map, xtx, xty and yty, and one row per person")
 
     def parts_at(epsilon: Fraction) -> tuple[Part, ...]:
         parts: list[Part] = []
         for statistic, share in shares:
-            copies, bound = question.copies(statistic), question.l1(statistic)
+            copies, bound = inputs.copies(statistic), inputs.l1(statistic)
             drawn_for = bound
             if calibration is Calibration.NIEMINEN2017:
-                drawn_for = nieminen_sensitivity(statistic, len(question.design.terms))
+                drawn_for = nieminen_sensitivity(statistic, len(inputs.design.terms))
             parts.append(LaplacePart(statistic, bound, scale_for(copies * drawn_for, epsilon * share), copies))
         return tuple(parts)
 
-    weights = [(float(share) / question.copies(s), question.copies(s)) for s, share in shares]
+    weights = [(float(share) / inputs.copies(s), inputs.copies(s)) for s, share in shares]
     epsilon = Fraction(
         largest_below(lambda e: sum(c * accountant.float_laplace(e * w) for w, c in weights), limit / UNITS_PER_ONE)
     )

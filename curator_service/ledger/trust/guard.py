@@ -75,7 +75,7 @@ class Guard:
         self._signed: set[str] = set()
 
     @property
-    def doubt(self) -> str:
+    def degraded_reason(self) -> str:
         """Why this process releases nothing until it is started again; empty where nothing is wrong.
 
         A key or an anchor could not be read, or the database's file is not the one that was opened.
@@ -109,13 +109,13 @@ class Guard:
     def status(self) -> tuple[str, str]:
         """Return why and since when the curator is sealed; two empty texts while it is not.
 
-        What is wrong with this process alone is its `doubt`: it ends when the process is started anew.
+        What is wrong with this process alone is its `degraded_reason`: it ends when the process is started anew.
         """
         if self.database.fault:
             return self.database.fault, ""
         with self.database.read() as connection:
             reason, since = find_seal(connection)
-        return (reason, since) if reason else (self.doubt, "")
+        return (reason, since) if reason else (self.degraded_reason, "")
 
     def reason(self) -> str:
         """Return why the curator is sealed; empty while it is not."""
@@ -315,7 +315,7 @@ class Guard:
             self.seal(f"the entry {entry.sequence} of {population!r} is not one that this curator signed")
             raise unverified()
 
-    def let_out(self, receipt: Receipt, *, just_written: bool = False) -> None:
+    def anchor_before_send(self, receipt: Receipt, *, just_written: bool = False) -> None:
         """Move the anchor to the entry of an answer: before it, the answer must not leave.
 
         Under a seal the anchor stays as it is: what a restored ledger holds is not what was seen of it.

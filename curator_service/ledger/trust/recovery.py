@@ -169,7 +169,7 @@ def _reconcile_one(
             "voided": held,
         }
         receipt = unit.record(head, "reconcile", posted - kept.posted, facts)
-    ledger.guard.let_out(receipt, just_written=True)
+    ledger.guard.anchor_before_send(receipt, just_written=True)
     through = None if anchor_lost else max([kept.sequence, *(checkpoint.sequence for checkpoint in lost)])
     return Reconciliation(name, kept.sequence, through, posted - kept.posted, head.epoch)
 

@@ -320,12 +320,12 @@ def test_what_fails_after_the_commit_leaves_the_rows(world: World, monkeypatch: 
         raise Unavailable("the anchor")
 
     with monkeypatch.context() as patch:
-        patch.setattr("curator_service.ledger.trust.guard.Guard.let_out", fail)
+        patch.setattr("curator_service.ledger.trust.guard.Guard.anchor_before_send", fail)
         with pytest.raises(Unavailable):
             register(world, GOOD)
     assert world.curator.datasets.list_faults() == []
     assert "new" in {dataset.name for dataset in world.curator.datasets.list_all()}
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
 
 
 def test_a_commit_of_unknown_outcome_leaves_the_rows_to_the_next_start(

@@ -227,7 +227,7 @@ def test_a_second_admin_may_confirm_that_rows_are_of_other_people(world: World) 
     assert (entry["actor"], entry["approved_by"]) == (one.id, other.id)
     assert (entry["reason"], entry["units"]) == ("the twins of the first study", "0")
     assert world.curator.ledger.verify("valley").ok
-    assert world.unbacked("valley") == []
+    assert world.discrepancies("valley") == []
 
 
 def test_whoever_may_write_the_table_of_proposals_confirms_nothing(world: World) -> None:
@@ -388,8 +388,8 @@ def test_the_rows_of_one_person_count_once() -> None:
     people = np.arange(200, dtype=np.uint64)
     weight, score = source.normal(size=200), source.normal(size=(2, 200))
     visits, once = Sketcher(b"one"), Sketcher(b"one")
-    for visit in score:
-        visits.add([code_numbers(weight), code_numbers(visit)], people)
+    for context in score:
+        visits.add([code_numbers(weight), code_numbers(context)], people)
     once.add([code_numbers(weight), code_numbers(score[0])], people)
     assert visits.finish().is_like(once.finish(), margin=1.0)
     assert len(visits.finish().parts[0][1]) == 200

@@ -67,7 +67,7 @@ def register(world: World, visits: list[tuple[str, ...]], *, rows: int = 2, mani
     text = MANIFEST.format(population="town", rows=rows) if manifest is None else manifest
     paths = world.folder / f"{name}.toml", world.folder / f"{name}.csv"
     paths[0].write_text(text.replace('"visits"', f'"{name}"'))
-    paths[1].write_text("patient,age,weight,score\n" + "".join(",".join(visit) + "\n" for visit in visits))
+    paths[1].write_text("patient,age,weight,score\n" + "".join(",".join(context) + "\n" for context in visits))
     dataset = world.curator.datasets.register(*paths, actor="operator:test")
     world.curator.identity.add_grant("ada", dataset.id)
     return name
@@ -144,7 +144,7 @@ def test_the_same_rows_under_another_rule_get_no_second_budget(clinic: World) ->
     register(clinic, VISITS)
     text = MANIFEST.format(population="valley", rows=5)
     with pytest.raises(RegistrationError, match="same rows, or nearly, are registered"):
-        register(clinic, [(f"q{i}", *visit[1:]) for i, visit in enumerate(VISITS)], manifest=text)
+        register(clinic, [(f"q{i}", *context[1:]) for i, context in enumerate(VISITS)], manifest=text)
 
 
 def test_which_rows_count_depends_on_that_person_alone() -> None:

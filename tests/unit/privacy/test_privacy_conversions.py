@@ -400,9 +400,9 @@ def _hurried_threads() -> Iterator[None]:
 def test_sixteen_threads_get_the_values_of_one(curve: Curve) -> None:
     questions = [(Fraction(k, 37), Fraction(1, 10 ** (4 + k % 7))) for k in range(1, 17)]
 
-    def answer(question: tuple[Fraction, Fraction]) -> tuple[int, float, float, Fraction]:
+    def answer(inputs: tuple[Fraction, Fraction]) -> tuple[int, float, float, Fraction]:
         # Past the caches: every thread computes.
-        epsilon, delta = question
+        epsilon, delta = inputs
         units = units_of_epsilon_delta.__wrapped__(curve, epsilon, delta)
         return (
             units,

@@ -34,7 +34,7 @@ from curator_service.privacy.mechanism import NoisyStatistics, draw_noise, pertu
 from curator_service.privacy.parts import Statistic
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases import publisher as till
+from curator_service.releases import publisher
 
 Q_SQUARED = UNIT**2
 MAPS = [Box(), Ball.of_norm(1.3), Unit(), UnitXY()]
@@ -451,7 +451,7 @@ def test_from_the_stored_sums_to_the_noisy_values_nothing_looks_at_a_sum(
     plain = api.post("/v1/datasets/cohort/releases", json=asked, key="sums-plain").json()
     grams = curator.datasets.storage._grams
     grams |= {dataset: (positions, gram.view(Sealed)) for dataset, (positions, gram) in grams.items()}
-    monkeypatch.setattr(till, "draw_noise", lambda plan, noise: draw_noise(plan, noise).view(Sealed))
+    monkeypatch.setattr(publisher, "draw_noise", lambda plan, noise: draw_noise(plan, noise).view(Sealed))
     sealed = api.post("/v1/datasets/cohort/releases", json=asked, key="sums-sealed").json()
     assert sealed["statistics"] == plain["statistics"]
 

@@ -95,9 +95,9 @@ def cost_of_plan(accountant: Accountant, made: GramPlan, adjacency: Adjacency) -
     if adjacency is Adjacency.ADD_REMOVE or XTX not in costs or isinstance(made.parts[0], LaplacePart):
         return apart
     groups, wide = made.design.group_count, made.design.wide_group_count
-    curvature = Fraction(groups**2 + wide, groups**2) if isinstance(made.row_map, Box) else Fraction(1)
+    joint_constant = Fraction(groups**2 + wide, groups**2) if isinstance(made.row_map, Box) else Fraction(1)
     xtx, xty, yty = (costs.get(s, Fraction(0)) for s in THREE)
-    corner, middle = yty + xty / 4, xty / 2 + curvature * xty**2 / (16 * xtx)
+    corner, middle = yty + xty / 4, xty / 2 + joint_constant * xty**2 / (16 * xtx)
     return min(xtx + max(corner, middle), xtx + xty + yty) + costs.get(LAMBDA_MIN, Fraction(0))
 
 
@@ -214,7 +214,7 @@ def test_a_request_is_planned_within_its_price_or_refused_by_a_rule(request: Req
     assert expected is None
     assert 0 < made.cost <= request.accountant.units_of(request.price)
     assert made.cost == math.ceil(cost_of_plan(request.accountant, made, request.adjacency) / MICRO)
-    assert made.cost == request.accountant.cost(made.parts, made.curvature)
+    assert made.cost == request.accountant.cost(made.parts, made.joint_constant)
     assert [part.statistic for part in made.parts] == [s for s in Statistic if s in request.shares]
 
 
@@ -239,7 +239,7 @@ def test_no_gaussian_scale_could_be_one_smaller(
     accountant: Accountant,
 ) -> None:
     made = plan(units, row_map, adjacency, shares, design(targets=targets), accountant)
-    if made.curvature is not None and {XTX, XTY} <= set(shares):
+    if made.joint_constant is not None and {XTX, XTY} <= set(shares):
         return  # shares are then of the joint bound: see the tests of it
     for part in made.parts:
         assert isinstance(part, GaussianPart)
@@ -512,44 +512,44 @@ CURVATURES = st.fractions(min_value=1, max_value=2)
 @given(COSTS, st.just(Fraction(0)) | COSTS, st.just(Fraction(0)) | COSTS, CURVATURES)
 @example(Fraction(1), Fraction(1), Fraction(0), Fraction(1))
 def test_a_joint_cost_lies_between_its_dearest_part_and_the_sum(
-    xtx: Fraction, xty: Fraction, yty: Fraction, curvature: Fraction
+    xtx: Fraction, xty: Fraction, yty: Fraction, joint_constant: Fraction
 ) -> None:
-    assert max(xtx, xty, yty) <= joint_cost(xtx, xty, yty, curvature) <= xtx + xty + yty
+    assert max(xtx, xty, yty) <= joint_cost(xtx, xty, yty, joint_constant) <= xtx + xty + yty
 
 
 @QUICK
 @given(COSTS, COSTS, COSTS, CURVATURES, st.fractions(min_value=Fraction(1, 100), max_value=100))
 def test_a_joint_cost_scales_with_its_parts(
-    xtx: Fraction, xty: Fraction, yty: Fraction, curvature: Fraction, factor: Fraction
+    xtx: Fraction, xty: Fraction, yty: Fraction, joint_constant: Fraction, factor: Fraction
 ) -> None:
-    scaled = joint_cost(xtx * factor, xty * factor, yty * factor, curvature)
-    assert scaled == factor * joint_cost(xtx, xty, yty, curvature)
+    scaled = joint_cost(xtx * factor, xty * factor, yty * factor, joint_constant)
+    assert scaled == factor * joint_cost(xtx, xty, yty, joint_constant)
 
 
 @QUICK
 @given(COSTS, COSTS, CURVATURES)
-def test_a_joint_cost_without_xty_is_the_sum(xtx: Fraction, yty: Fraction, curvature: Fraction) -> None:
-    assert joint_cost(xtx, Fraction(0), yty, curvature) == xtx + yty
+def test_a_joint_cost_without_xty_is_the_sum(xtx: Fraction, yty: Fraction, joint_constant: Fraction) -> None:
+    assert joint_cost(xtx, Fraction(0), yty, joint_constant) == xtx + yty
 
 
 @QUICK
 @given(COSTS, COSTS, COSTS, CURVATURES, st.fractions(min_value=0, max_value=1))
 def test_a_joint_cost_grows_with_xty_with_yty_and_with_the_curvature(
-    xtx: Fraction, xty: Fraction, yty: Fraction, curvature: Fraction, more: Fraction
+    xtx: Fraction, xty: Fraction, yty: Fraction, joint_constant: Fraction, more: Fraction
 ) -> None:
-    cost = joint_cost(xtx, xty, yty, curvature)
-    assert cost <= joint_cost(xtx, xty + more, yty, curvature)
-    assert cost <= joint_cost(xtx, xty, yty + more, curvature)
-    assert cost <= joint_cost(xtx, xty, yty, curvature + more)
+    cost = joint_cost(xtx, xty, yty, joint_constant)
+    assert cost <= joint_cost(xtx, xty + more, yty, joint_constant)
+    assert cost <= joint_cost(xtx, xty, yty + more, joint_constant)
+    assert cost <= joint_cost(xtx, xty, yty, joint_constant + more)
 
 
 @QUICK
 @given(COSTS, COSTS, COSTS, CURVATURES, st.fractions(min_value=0, max_value=1))
 def test_a_joint_cost_grows_with_xtx_unless_xty_is_four_times_as_dear(
-    xtx: Fraction, xty: Fraction, yty: Fraction, curvature: Fraction, more: Fraction
+    xtx: Fraction, xty: Fraction, yty: Fraction, joint_constant: Fraction, more: Fraction
 ) -> None:
-    if curvature * xty**2 <= 16 * xtx**2:
-        assert joint_cost(xtx, xty, yty, curvature) <= joint_cost(xtx + more, xty, yty, curvature)
+    if joint_constant * xty**2 <= 16 * xtx**2:
+        assert joint_cost(xtx, xty, yty, joint_constant) <= joint_cost(xtx + more, xty, yty, joint_constant)
 
 
 @pytest.mark.parametrize("row_map", MAPS, ids=lambda m: type(m).__name__)
@@ -600,15 +600,15 @@ def test_where_noise_is_so_fine_that_a_little_less_does_not_help_the_sum_decides
 
 
 def test_there_is_no_joint_bound_for_rows_that_are_added_or_for_laplace_noise() -> None:
-    assert plan(10**10).curvature is None
-    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, mechanism=Mechanism.LAPLACE).curvature is None
-    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, shares={XTY: Fraction(1)}).curvature is None
+    assert plan(10**10).joint_constant is None
+    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, mechanism=Mechanism.LAPLACE).joint_constant is None
+    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, shares={XTY: Fraction(1)}).joint_constant is None
 
 
 def test_the_curvature_of_a_box_grows_with_wide_groups_and_that_of_a_norm_does_not() -> None:
     replaced = Adjacency.REPLACE_ONE
-    assert plan(10**10, Box(), replaced).curvature == Fraction(4**2 + 1, 4**2)
-    assert all(plan(10**10, row_map, replaced).curvature == 1 for row_map in MAPS[1:])
+    assert plan(10**10, Box(), replaced).joint_constant == Fraction(4**2 + 1, 4**2)
+    assert all(plan(10**10, row_map, replaced).joint_constant == 1 for row_map in MAPS[1:])
 
 
 # --- published calibrations -------------------------------------------------------------------------------------------

@@ -293,8 +293,8 @@ def test_a_column_that_is_constant_in_the_data_is_charged_like_any_other(
     rows: str | float, adjacency: Adjacency
 ) -> None:
     constant, free = Case("nz", rows), Case("nn", rows)
-    for question in QUESTIONS:
-        assert charged(constant, *question, adjacency) == charged(free, *question, adjacency)
+    for inputs in QUESTIONS:
+        assert charged(constant, *inputs, adjacency) == charged(free, *inputs, adjacency)
 
 
 # --- the search would see a wrong constant -------------------------------------------------------------------------

@@ -211,8 +211,8 @@ COSTS = [
 @pytest.mark.parametrize("costs", COSTS, ids=str)
 @pytest.mark.parametrize("shape", [(1, ()), (2, ()), (3, ()), (0, (2,)), (0, (2, 2)), (1, (2,)), (2, (2,))], ids=str)
 def test_no_pair_of_a_box_beats_the_joint_bound(shape: Shape, costs: tuple[float, ...]) -> None:
-    curvature = sensitivity.xtx_box_curvature(*counted(shape))
-    bound = float(sensitivity.joint_cost(*(Fraction(c) for c in costs), curvature))
+    joint_constant = sensitivity.xtx_box_joint_constant(*counted(shape))
+    bound = float(sensitivity.joint_cost(*(Fraction(c) for c in costs), joint_constant))
     assert joint_move(every_row(shape), costs, shape, ball=False) <= bound * (1 + 1e-9)
 
 

@@ -126,7 +126,7 @@ def test_the_joint_bound_is_reached_to_one_percent(case: Case) -> None:
     for split in CASES[case]:
         moved, cost, plan = attacked(case, split, REPLACE_ONE)
         assert moved >= Fraction(99, 100) * cost * MICRO, split
-        assert plan.curvature is not None
+        assert plan.joint_constant is not None
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -136,7 +136,7 @@ def test_an_added_person_costs_what_the_release_is_charged(case: Case) -> None:
         assert moved <= cost * MICRO, split
         # The worst row of one statistic is the worst of all: the sum is reached, so no joint bound could hold here.
         assert case == Case("nn", 0.7) or moved >= Fraction(99, 100) * cost * MICRO, split
-        assert plan.curvature is None
+        assert plan.joint_constant is None
 
 
 def test_the_joint_bound_saves_a_quarter_of_the_price() -> None:
@@ -178,7 +178,7 @@ def test_no_neighbour_costs_more_than_is_charged_under_a_published_calibration(
 def test_no_neighbour_moves_a_laplace_release_further_than_epsilon(case: Case, adjacency: Adjacency) -> None:
     moved, cost, plan = attack(case, adjacency, PURE, mechanism=LAPLACE)
     assert moved <= cost * MICRO
-    assert plan.curvature is None
+    assert plan.joint_constant is None
 
 
 SUMS = [Case("nnn"), Case("nnnnnn", intercept=False), Case("4", intercept=False), Case("nn", 0.9, intercept=False)]
@@ -271,7 +271,7 @@ def test_the_search_detects_a_wrong_joint_bound(
 @pytest.mark.usefixtures("uncached_plans")
 @pytest.mark.parametrize("case", [PAIR, Case("nnn"), Case("4", intercept=False), Case("n", "unit")], ids=str)
 def test_the_search_detects_a_joint_bound_where_rows_are_added(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    monkeypatch.setattr(planning._Question, "curvature", lambda _self: Fraction(1))
+    monkeypatch.setattr(planning._SensitivityInputs, "joint_constant", lambda _self: Fraction(1))
     moved, cost, _ = attack(case, ADD_REMOVE, shares=SHARES["default"])
     assert moved > cost * MICRO
 
@@ -293,7 +293,7 @@ def test_the_search_detects_rows_per_person_that_are_not_paid(
 def test_the_search_detects_a_target_that_is_not_charged(mechanism: Mechanism, adjacency: Adjacency) -> None:
     moved, _, plan = attack(Case("nnn", 1.6, targets=2), adjacency, ZCDP, mechanism=mechanism)
     one_target_each = [replace(part, copies=1) for part in plan.parts]
-    assert moved > ZCDP.cost(one_target_each, plan.curvature) * MICRO
+    assert moved > ZCDP.cost(one_target_each, plan.joint_constant) * MICRO
 
 
 @BOTH
@@ -410,8 +410,8 @@ BOXES = [(1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (0, 1), (0, 2), (0, 3), (1, 1),
 @pytest.mark.parametrize("targets", [1, 2])
 def test_no_rows_of_a_box_beat_the_joint_bound(singles: int, wide: int, targets: int) -> None:
     rng = np.random.default_rng(singles * 100 + wide * 10 + targets)
-    curvature = sensitivity.xtx_box_curvature(singles + wide, wide)
+    joint_constant = sensitivity.xtx_box_joint_constant(singles + wide, wide)
     for _ in range(4):
         costs = _costs(rng)
-        bound = float(sensitivity.joint_cost(*(Fraction(c) for c in costs), curvature))
+        bound = float(sensitivity.joint_cost(*(Fraction(c) for c in costs), joint_constant))
         assert _worst_of_box(singles, wide, targets, costs, rng) <= bound * (1 + 1e-9)

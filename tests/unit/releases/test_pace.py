@@ -4,8 +4,8 @@ from contextlib import suppress
 
 import pytest
 
-from curator_service.releases import response_time as pace
-from curator_service.releases.response_time import Pace
+from curator_service.releases import response_time as response_timer
+from curator_service.releases.response_time import ResponseTimer
 
 
 class Hands:
@@ -27,7 +27,7 @@ class Hands:
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     clock = Hands()
-    monkeypatch.setattr(pace, "time", clock)
+    monkeypatch.setattr(response_timer, "time", clock)
     return clock
 
 
@@ -40,7 +40,7 @@ def test_work_ends_at_its_duration_or_at_twice_or_four_times(
     hands: Hands, works_s: float, ends_s: float, fails: bool
 ) -> None:
     start = hands.moment_s
-    with suppress(ZeroDivisionError), Pace().keeping(8.0):
+    with suppress(ZeroDivisionError), ResponseTimer().ending_at_public_time(8.0):
         hands.moment_s += works_s
         hands.moment_s /= 0 if fails else 1
     assert hands.moment_s - start == pytest.approx(ends_s)
@@ -57,7 +57,7 @@ def test_a_sleep_that_wakes_too_early_goes_on(hands: Hands) -> None:
         sleep(span_s)
 
     hands.sleep = short  # type: ignore[method-assign]
-    with Pace().keeping(8.0):
+    with ResponseTimer().ending_at_public_time(8.0):
         pass
     assert len(asked) == 2
     assert hands.moment_s - start == pytest.approx(8.0)
@@ -66,6 +66,6 @@ def test_a_sleep_that_wakes_too_early_goes_on(hands: Hands) -> None:
 @pytest.mark.parametrize(("factor", "duration_s"), [(0.0, 8.0), (1.0, 0.0)])
 def test_nothing_is_kept_where_nothing_takes_long(hands: Hands, factor: float, duration_s: float) -> None:
     start = hands.moment_s
-    with Pace(factor).keeping(duration_s):
+    with ResponseTimer(factor).ending_at_public_time(duration_s):
         hands.moment_s += 0.5
     assert hands.moment_s - start == 0.5

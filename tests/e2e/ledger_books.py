@@ -13,7 +13,7 @@ Rows = list[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Books:
+class LedgerBooks:
     """What the tables say.
 
     Attributes
@@ -71,7 +71,7 @@ class Books:
             assert self.pending == 0, [row for row in self.reservations if row[3] == "open"]
 
 
-def read_books(url: str, population: str) -> Books:
+def read_books(url: str, population: str) -> LedgerBooks:
     with _snapshot(url) as read:
         ((limit, posted, pending),) = read(
             "SELECT limit_units, posted_units, pending_units FROM populations WHERE name = %s", [population]
@@ -88,7 +88,7 @@ def read_books(url: str, population: str) -> Books:
             "SELECT id, units, drawn_units, state FROM reservations WHERE population = %s", [population]
         )
         ((seal,),) = read("SELECT reason FROM seal", [])
-    return Books(
+    return LedgerBooks(
         limit=limit,
         posted=posted,
         pending=pending,

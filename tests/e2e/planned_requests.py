@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from books import Books
+from deployments import Caller, Deployment, ball, box, describe
+from ledger_books import LedgerBooks
 from patience import wait_for
-from towns import Caller, Town, ball, box, describe
 
 STEPS_MAX = 200
 AT_ONCE = ("before commit", "after commit", "within anchor")
@@ -19,7 +19,7 @@ STUDY = {"price": {"mu": 1.0}, "expires_in_s": 3600}
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlannedRequest:
     """A request that is disturbed again and again, each time under another key.
 
     Attributes
@@ -68,7 +68,7 @@ class Wish:
             assert received.content == answer.content, step
         return answer
 
-    def check(self, books: Books, tries: int, step: str) -> None:
+    def check(self, books: LedgerBooks, tries: int, step: str) -> None:
         """Check that each key so far has what it should, once, and that no job holds anything."""
         bought = tries if self.kind == "charge" else 0
         assert len(books.charges) == self.before + bought, step
@@ -85,32 +85,36 @@ def key_of(path: str) -> str:
     return f"{path.split('/')[3]}-before"
 
 
-def box_release(path: str, caller: Caller) -> Wish:
+def box_release(path: str, caller: Caller) -> PlannedRequest:
     """Return what is charged and answered in one unit of work."""
     del caller
-    return Wish(f"{path}/releases", lambda i: box(fresh=False, price={"mu": 0.01 + i * 1e-6}), "charge", AT_ONCE)
+    return PlannedRequest(
+        f"{path}/releases", lambda i: box(fresh=False, price={"mu": 0.01 + i * 1e-6}), "charge", AT_ONCE
+    )
 
 
-def ball_release(path: str, caller: Caller) -> Wish:
+def ball_release(path: str, caller: Caller) -> PlannedRequest:
     """Return what is reserved, computed and posted while the caller waits."""
     del caller
-    return Wish(f"{path}/releases", lambda i: ball(fresh=False, price={"mu": 0.01 + i * 1e-6}), "charge", POSTED)
+    return PlannedRequest(
+        f"{path}/releases", lambda i: ball(fresh=False, price={"mu": 0.01 + i * 1e-6}), "charge", POSTED
+    )
 
 
-def job(path: str, caller: Caller) -> Wish:
+def job(path: str, caller: Caller) -> PlannedRequest:
     """Return what is reserved, computed and posted by the workshop."""
     del caller
-    return Wish(f"{path}/releases", lambda i: ball(price={"mu": 0.01 + i * 1e-6}), "charge", WORKED, ASYNC)
+    return PlannedRequest(f"{path}/releases", lambda i: ball(price={"mu": 0.01 + i * 1e-6}), "charge", WORKED, ASYNC)
 
 
-def stored_answer(path: str, caller: Caller) -> Wish:
+def stored_answer(path: str, caller: Caller) -> PlannedRequest:
     """Return what is answered from storage: only the key is tied."""
     stored = ball(fresh=False)
     assert caller.insist(f"{path}/releases", stored, key_of(path)).status_code == 201
-    return Wish(f"{path}/releases", lambda _: stored, "", ("after commit",), before=1)
+    return PlannedRequest(f"{path}/releases", lambda _: stored, "", ("after commit",), before=1)
 
 
-def derived_answer(path: str, caller: Caller) -> Wish:
+def derived_answer(path: str, caller: Caller) -> PlannedRequest:
     """Return what is cut out of a stored answer: other columns each time, or what was cut out before would serve."""
     columns = ("age", "sex", "weight", "height", "smoker", "treated", "alive", "ward")
     source = box(fresh=False, features=list(columns), targets=[], statistics=["xtx"])
@@ -120,30 +124,30 @@ def derived_answer(path: str, caller: Caller) -> Wish:
         chosen = [name for k, name in enumerate(columns) if (i + 1) >> k & 1]
         return box(fresh=False, features=chosen, targets=[], statistics=["xtx"], price={"mu": 0.002})
 
-    return Wish(f"{path}/releases", part, "derive", ("after commit",), before=1)
+    return PlannedRequest(f"{path}/releases", part, "derive", ("after commit",), before=1)
 
 
-def study(path: str, caller: Caller) -> Wish:
+def study(path: str, caller: Caller) -> PlannedRequest:
     """Return what holds an amount for a study."""
     del caller
-    return Wish(
+    return PlannedRequest(
         f"{path}/reservations", lambda i: {**STUDY, "price": {"mu": 0.01 + i * 1e-6}}, "reserve", ("after commit",)
     )
 
 
-def draw_from_study(path: str, caller: Caller) -> Wish:
+def draw_from_study(path: str, caller: Caller) -> PlannedRequest:
     """Return what a study pays at once."""
     held = caller.insist(f"{path}/reservations", STUDY, key_of(path)).json()["id"]
-    return Wish(f"{path}/releases", lambda _: box(reservation=held), "charge", ("before commit",))
+    return PlannedRequest(f"{path}/releases", lambda _: box(reservation=held), "charge", ("before commit",))
 
 
-def job_from_study(path: str, caller: Caller) -> Wish:
+def job_from_study(path: str, caller: Caller) -> PlannedRequest:
     """Return what a study pays, reserved first."""
     held = caller.insist(f"{path}/reservations", STUDY, key_of(path)).json()["id"]
-    return Wish(f"{path}/releases", lambda _: ball(reservation=held), "charge", WORKED[1:], ASYNC)
+    return PlannedRequest(f"{path}/releases", lambda _: ball(reservation=held), "charge", WORKED[1:], ASYNC)
 
 
-WishMaker = Callable[[str, Caller], Wish]
+WishMaker = Callable[[str, Caller], PlannedRequest]
 WISHES: tuple[WishMaker, ...] = (
     box_release,
     ball_release,
@@ -168,7 +172,13 @@ def wait_for_end(trace: Path) -> list[str]:
 
 
 def disturb(
-    town: Town, caller: Caller, wish: Wish, i: int, action: str, at: int | str | list[str], **details: Any
+    town: Deployment,
+    caller: Caller,
+    wish: PlannedRequest,
+    i: int,
+    action: str,
+    at: int | str | list[str],
+    **details: Any,
 ) -> tuple[httpx.Response | None, str]:
     """Send the i-th request once, and let something happen at a step of it; return its answer and the step."""
     trace = town.trace()
@@ -178,7 +188,7 @@ def disturb(
     return received, struck[-1] if struck else ""
 
 
-def close_studies(town: Town, caller: Caller, population: str) -> None:
+def close_studies(town: Deployment, caller: Caller, population: str) -> None:
     """Give every study back."""
     for name, _, _, state in town.look(population).reservations:
         if state == "open" and name.startswith("res_"):

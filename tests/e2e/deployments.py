@@ -20,9 +20,9 @@ from typing import Any
 
 import faulty
 import httpx
-from books import Books, read_books
-from nursery import ROOT, Child, Nursery, clean_environment
+from ledger_books import LedgerBooks, read_books
 from patience import scaled, wait_for
+from process_factory import ROOT, Child, ProcessFactory, clean_environment
 from support import World, body, make_rows, open_population, open_world, service_url
 
 from curator_service.cli import main
@@ -59,8 +59,10 @@ def free_port() -> int:
 class Server:
     """A curator in a process of its own, which can be started again at the same address."""
 
-    def __init__(self, nursery: Nursery, environment: Mapping[str, str], log: Path, log_level: str = "warning") -> None:
-        self._nursery = nursery
+    def __init__(
+        self, process_factory: ProcessFactory, environment: Mapping[str, str], log: Path, log_level: str = "warning"
+    ) -> None:
+        self._process_factory = process_factory
         self.environment = dict(environment)
         self._log, self._log_level = log, log_level
         self.port = free_port()
@@ -77,7 +79,7 @@ class Server:
         """Start, and do not wait."""
         assert self.child is None or self.child.poll() is not None, "it runs already"
         arguments = {"port": self.port, "log_level": self._log_level}
-        self.child = self._nursery.fork("faulty:serve", arguments, self.environment, self._log)
+        self.child = self._process_factory.fork("faulty:serve", arguments, self.environment, self._log)
         return self.child
 
     def start(self) -> "Server":
@@ -227,8 +229,8 @@ def describe(answer: httpx.Response | None) -> str:
 
 
 @dataclass
-class Town:
-    """The part of a world that one test has: populations and analysts of its own, and servers of the nursery.
+class Deployment:
+    """The part of a world that one test has: populations and analysts of its own, and servers of the process factory.
 
     Attributes
     ----------
@@ -239,7 +241,7 @@ class Town:
     """
 
     world: World
-    nursery: Nursery
+    process_factory: ProcessFactory
     folder: Path
     prefix: str
     tokens: dict[str, str] = field(default_factory=dict)
@@ -270,7 +272,7 @@ class Town:
 
     def serve_to(self, log: Path, level: str, **changes: str) -> Server:
         """Start a curator that writes to a file of one's own."""
-        server = Server(self.nursery, self.service_environment | changes, log, level)
+        server = Server(self.process_factory, self.service_environment | changes, log, level)
         self.servers.append(server)
         return server.start()
 
@@ -307,23 +309,23 @@ class Town:
         """Run a command of the product, which must succeed; return the JSON that it prints."""
         output = self.folder / f"command-{secrets.token_hex(4)}.json"
         environment = self.environment | changes
-        child = self.nursery.fork("towns:run_command", {"words": [*words, "--json"]}, environment, output)
+        child = self.process_factory.fork("deployments:run_command", {"words": [*words, "--json"]}, environment, output)
         assert child.wait() == 0, child.text
         return json.loads(child.text)
 
-    def audit(self, population: str, *, settled: bool = True) -> Books:
+    def audit(self, population: str, *, settled: bool = True) -> LedgerBooks:
         """Verify the ledger by the command, read the tables beside it, and check that both say the same."""
         verdicts = self.run("ledger", "verify", self.full(population))
         assert all(verdict["ok"] for verdict in verdicts), verdicts
         return self.look(population, settled=settled)
 
-    def look(self, population: str, *, settled: bool = False) -> Books:
+    def look(self, population: str, *, settled: bool = False) -> LedgerBooks:
         """Read the tables, and check that they are one story."""
         books = read_books(self.world.settings.url, self.full(population))
         books.check(settled=settled)
         return books
 
-    def settle(self, population: str, within_s: float = 10.0) -> Books:
+    def settle(self, population: str, within_s: float = 10.0) -> LedgerBooks:
         """Wait until nothing is held any more, without doing anything for it, and audit."""
         wait_for(lambda: self.look(population).pending == 0, "nothing is held", within_s)
         return self.audit(population)
@@ -352,15 +354,15 @@ def run_command(words: list[str]) -> None:
 
 @contextmanager
 def open_place(folder: Path, url: str | None) -> Iterator[World]:
-    """Open a world on a fresh database, for the towns of several tests."""
+    """Open a world on a fresh database, for the deployments of several tests."""
     with open_world(folder, url=url, analysts=(), moment=datetime.now(UTC)) as world:
         world.curator.database.dispose()
         yield world
 
 
 @contextmanager
-def open_town(world: World, nursery: Nursery, folder: Path) -> Iterator[Town]:
-    town = Town(world, nursery, folder, f"t{secrets.token_hex(4)}_", {AUDITOR: world.tokens["audra"]})
+def open_town(world: World, process_factory: ProcessFactory, folder: Path) -> Iterator[Deployment]:
+    town = Deployment(world, process_factory, folder, f"t{secrets.token_hex(4)}_", {AUDITOR: world.tokens["audra"]})
     for analyst in ANALYSTS:
         town.tokens[analyst] = world.add_token(town.full(analyst), Role.ANALYST)
     world.curator.database.dispose()

@@ -16,10 +16,8 @@ from curator_service.kinds.gram.listing import NOISE_NAMES
 from curator_service.ledger.accounts.unit_of_work import Ledger, Trust
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.privacy.accountant import Price
-from curator_service.releases import audit as backing
-from curator_service.releases import preparation
-from curator_service.releases import publisher as till
-from curator_service.releases.audit import Unbacked, verify
+from curator_service.releases import audit, preparation, publisher
+from curator_service.releases.audit import Discrepancy, verify
 from curator_service.releases.rendering import answer_digest
 
 WIDE = box(features=["age", "sex", "weight", "ward"], targets=["kappa", "dose"], price={"mu": 0.2})
@@ -44,21 +42,21 @@ def derive(world: World, request: dict[str, Any] = NARROW, *, at: str = RELEASES
 
 def rewrite(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[dict[str, Any]], object]) -> None:
     """Let the till render other answers: with entries, hashes and signatures that are right for them."""
-    honest = getattr(till, name)
+    honest = getattr(publisher, name)
 
     def forged(*arguments: Any) -> str:
         answer = json.loads(honest(*arguments))
         change(answer)
         return json.dumps(answer, separators=(",", ":"))
 
-    monkeypatch.setattr(till, name, forged)
+    monkeypatch.setattr(publisher, name, forged)
 
 
 def test_blocks_of_any_kind_are_backed(world: World) -> None:
     derive(world)
     derive(world, NARROW | {"features": ["sex"], "statistics": ["xty"]}, key="products")
     derive(world, NARROW | {"features": ["ward"], "targets": ["dose", "kappa"]}, key="levels")
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
 
 
 def test_a_block_and_a_source_in_the_stated_order_of_columns_are_backed(
@@ -69,7 +67,7 @@ def test_a_block_and_a_source_in_the_stated_order_of_columns_are_backed(
     block = derive(world)
     assert [term["name"] for term in block["terms"]] == ["(constant)", "weight", "age"]
     monkeypatch.undo()
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
 
 
 @pytest.mark.parametrize("what", ["values", "one value", "sd", "distribution"])
@@ -77,7 +75,7 @@ def test_a_block_whose_numbers_are_not_those_of_its_source_is_found(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """A `derive` entry costs nothing: its numbers must be its source's, and its noise no less than theirs."""
-    honest = till.derive_statistics
+    honest = publisher.derive_statistics
 
     def forged(*arguments: Any) -> Any:
         values, sd, distribution = honest(*arguments)
@@ -91,9 +89,9 @@ def test_a_block_whose_numbers_are_not_those_of_its_source_is_found(
             distribution = "discrete_laplace"
         return values, sd, distribution
 
-    monkeypatch.setattr(till, "derive_statistics", forged)
+    monkeypatch.setattr(publisher, "derive_statistics", forged)
     block = derive(world)
-    assert world.unbacked() == [f"the source of {block['id']}"]
+    assert world.discrepancies() == [f"the source of {block['id']}"]
 
 
 @pytest.mark.parametrize("source", ["none", "itself", "another block", "other rows"])
@@ -106,7 +104,7 @@ def test_a_block_that_names_no_release_that_it_is_cut_out_of_is_found(
         named = derive(world, key="other")["id"]
     elif source == "other rows":
         named = api.post(RELEASES, json=WIDE | {"rows": {"map": "ball"}}, key="other").json()["id"]
-    honest_facts, honest_answer = till.derive_facts, till.render_derived
+    honest_facts, honest_answer = publisher.derive_facts, publisher.render_derived
 
     def forged(release_id: str, *arguments: Any) -> Any:
         return honest_facts(release_id, *arguments) | {"source": release_id if source == "itself" else named}
@@ -116,10 +114,10 @@ def test_a_block_that_names_no_release_that_it_is_cut_out_of_is_found(
         content["derived_from"] = release_id if source == "itself" else named
         return json.dumps(content, separators=(",", ":"))
 
-    monkeypatch.setattr(till, "derive_facts", forged)
-    monkeypatch.setattr(till, "render_derived", rendered)
+    monkeypatch.setattr(publisher, "derive_facts", forged)
+    monkeypatch.setattr(publisher, "render_derived", rendered)
     block = derive(world, NARROW | {"features": ["age"]})
-    assert world.unbacked() == [f"the source of {block['id']}"]
+    assert world.discrepancies() == [f"the source of {block['id']}"]
 
 
 def test_a_block_that_names_another_source_than_its_entry_is_found(
@@ -127,20 +125,20 @@ def test_a_block_that_names_another_source_than_its_entry_is_found(
 ) -> None:
     rewrite(monkeypatch, "render_derived", lambda answer: answer.update(derived_from="rel_" + "0" * 24))
     found = derive(world)["id"]
-    assert world.unbacked() == [f"the source of {found}"]
+    assert world.discrepancies() == [f"the source of {found}"]
 
 
 def test_a_block_of_what_another_one_bought_for_himself_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     address = register_private(world, "ada", "ben")
     at = f"{address}/releases"
     bens = world.api("ben").post(at, json=WIDE, key="source").json()["id"]
-    honest_facts = till.derive_facts
+    honest_facts = publisher.derive_facts
     derive(world, at=at, key="mine")
-    assert world.unbacked() == []
-    monkeypatch.setattr(till, "derive_facts", lambda *given: honest_facts(*given) | {"source": bens})
+    assert world.discrepancies() == []
+    monkeypatch.setattr(publisher, "derive_facts", lambda *given: honest_facts(*given) | {"source": bens})
     rewrite(monkeypatch, "render_derived", lambda answer: answer.update(derived_from=bens))
     block = derive(world, NARROW | {"features": ["sex"]}, at=at, key="his")
-    assert world.unbacked() == [f"the source of {block['id']}"]
+    assert world.discrepancies() == [f"the source of {block['id']}"]
 
 
 def _add_statistic(answer: dict[str, Any]) -> None:
@@ -194,16 +192,16 @@ def test_an_answer_that_holds_more_than_its_request_is_found(
     else:
         rewrite(monkeypatch, "render_derived", MORE[more])
         answer = derive(world)
-    assert world.unbacked() == [answer["receipt"]["release"]]
+    assert world.discrepancies() == [answer["receipt"]["release"]]
 
 
 def test_a_derived_answer_that_states_what_it_never_cost_is_found(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rewrite(monkeypatch, "render_derived", lambda answer: answer["cost"].update(mu=0.1))
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
     found = derive(world)["id"]
-    assert world.unbacked() == [found]
+    assert world.discrepancies() == [found]
 
 
 def test_a_derived_answer_that_was_charged_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,25 +237,25 @@ def test_an_answer_with_a_member_twice_is_found(
     world: World, monkeypatch: pytest.MonkeyPatch, before: str, after: str
 ) -> None:
     """Whoever reads it may see the first, or the last."""
-    honest = till.render_answer
+    honest = publisher.render_answer
 
     def doubled(*given: Any) -> str:
         text = honest(*given)
         return text.replace(before, after, 1) if before in text else f'{text[:-1]},"kind":"gram"}}'
 
-    monkeypatch.setattr(till, "render_answer", doubled)
+    monkeypatch.setattr(publisher, "render_answer", doubled)
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
-    assert world.unbacked() == [found]
+    assert world.discrepancies() == [found]
 
 
 @pytest.mark.parametrize("end", ["]", "}}", ',"derived_from":}', ',"derived_from":"rel_000000000000000000000000"}'])
 def test_an_answer_that_ends_otherwise_is_found(world: World, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
     ((text,),) = world.sql("SELECT answer FROM releases")
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
     change(world, f"UPDATE releases SET answer = '{text[:-1] + end}'")
-    monkeypatch.setattr(backing, "answer_digest", lambda _text: answer_digest(text))
-    assert world.unbacked() == [found]
+    monkeypatch.setattr(audit, "answer_digest", lambda _text: answer_digest(text))
+    assert world.discrepancies() == [found]
 
 
 def test_a_block_that_does_not_end_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,8 +263,8 @@ def test_a_block_that_does_not_end_is_found(world: World, monkeypatch: pytest.Mo
     found = derive(world)["id"]
     ((text,),) = world.sql(f"SELECT answer FROM releases WHERE id = '{found}'")
     change(world, f"UPDATE releases SET answer = '{text[:-1]}' WHERE id = '{found}'")
-    monkeypatch.setattr(backing, "answer_digest", lambda held: answer_digest(text if held == text[:-1] else held))
-    assert world.unbacked() == [found]
+    monkeypatch.setattr(audit, "answer_digest", lambda held: answer_digest(text if held == text[:-1] else held))
+    assert world.discrepancies() == [found]
 
 
 def test_answers_as_earlier_versions_wrote_them_are_backed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +275,7 @@ def test_answers_as_earlier_versions_wrote_them_are_backed(world: World, monkeyp
     texts = [text for (text,) in world.sql("SELECT answer FROM releases")]
     assert len(texts) == 2
     assert all("e-0" in text for text in texts)
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
 
 
 def change(world: World, *acts: str) -> None:
@@ -302,16 +300,16 @@ def change(world: World, *acts: str) -> None:
 )
 def test_a_release_that_the_library_would_not_find_is_found(world: World, act: str) -> None:
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
     change(world, act)
-    assert world.unbacked() == [f"the listing of {found}"]
+    assert world.discrepancies() == [f"the listing of {found}"]
 
 
 def test_a_listing_whose_numbers_an_earlier_version_wrote_is_as_it_must_be(world: World) -> None:
     assert world.api().post(RELEASES, json=NARROW, key="k").status_code == 201
     ((summary,),) = world.sql("SELECT summary FROM release_listings")
     change(world, f"UPDATE release_listings SET summary = '{json.dumps(json.loads(summary))}'")
-    assert world.unbacked() == []
+    assert world.discrepancies() == []
 
 
 @pytest.mark.parametrize("place", [1, 99])
@@ -324,7 +322,7 @@ def test_a_release_of_an_entry_that_sells_none_is_found(world: World, place: int
         connection.execute(
             f"INSERT INTO releases (id, sequence, {names}) SELECT 'rel_x', {place}, {names} FROM releases"
         )
-    assert world.unbacked() == ["rel_x"]
+    assert world.discrepancies() == ["rel_x"]
 
 
 def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,21 +339,21 @@ def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypa
         forging.setattr(Ledger, "note", note)
         forging.setattr(Trust, "check_registered", lambda *_: None)
         sold = world.api().post(f"{register_private(world, 'ada')}/releases", json=NARROW, key="k").json()
-    assert f"the dataset of sequence {sold['receipt']['sequence']}" in world.unbacked()
+    assert f"the dataset of sequence {sold['receipt']['sequence']}" in world.discrepancies()
     with world.curator.ledger.unit() as ledger:
         ledger.note("town", "dataset", kept[0])
-    assert world.unbacked() == [f"the dataset of sequence {sold['receipt']['sequence']}"]
+    assert world.discrepancies() == [f"the dataset of sequence {sold['receipt']['sequence']}"]
 
 
 def test_an_answer_of_another_dataset_than_its_entry_s_is_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     register_private(world, "ada")
     with world.curator.database.read() as connection:
         other = next(d for d in list_datasets(connection, granted_to=None) if d.name == "private")
-    honest = till.charge_facts
+    honest = publisher.charge_facts
     named = {"dataset": other.name, "snapshot": other.commitment}
-    monkeypatch.setattr(till, "charge_facts", lambda *given: honest(*given) | named)
+    monkeypatch.setattr(publisher, "charge_facts", lambda *given: honest(*given) | named)
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
-    assert world.unbacked() == [found]
+    assert world.discrepancies() == [found]
 
 
 @pytest.mark.parametrize("noise", [{"sd": {"xtx_diagonal": 1e-6}}, {"distribution": "discrete_laplace"}])
@@ -365,14 +363,14 @@ def test_an_answer_that_states_other_noise_than_was_charged_is_found(
     """Whoever reads it would take its numbers for surer than they are."""
     rewrite(monkeypatch, "render_answer", lambda answer: answer["noise"].update(noise))
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
-    assert world.unbacked() == [found]
+    assert world.discrepancies() == [found]
 
 
 def test_a_request_digest_that_is_not_the_entry_s_is_found(world: World) -> None:
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
     change(world, f"UPDATE releases SET request_digest = '{'0' * 64}'")
-    assert world.unbacked() == [found]
-    assert verify(world.curator.ledger, world.curator.datasets, "town")[1] == [Unbacked(found, 4)]
+    assert world.discrepancies() == [found]
+    assert verify(world.curator.ledger, world.curator.datasets, "town")[1] == [Discrepancy(found, 4)]
 
 
 def test_a_number_that_was_changed_in_a_stored_answer_is_found(world: World) -> None:
@@ -383,4 +381,4 @@ def test_a_number_that_was_changed_in_a_stored_answer_is_found(world: World) -> 
     changed = text.replace(f"[{value}]", f"[{value + 1}]")
     assert changed != text
     change(world, f"UPDATE releases SET answer = '{changed}'")
-    assert world.unbacked() == [found["id"]]
+    assert world.discrepancies() == [found["id"]]

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 POLL_S = 0.005
 
 
-class Nursery:
+class ProcessFactory:
     """A parent of processes, as the tests hold it.
 
     Parameters
@@ -81,16 +81,16 @@ class Nursery:
 
 @dataclass
 class Child:
-    """A process of the nursery."""
+    """A process that the factory made."""
 
-    nursery: Nursery
+    process_factory: ProcessFactory
     pid: int
     output: Path
     code: int | None = None
 
     def poll(self) -> int | None:
         if self.code is None:
-            self.code = self.nursery.poll(self.pid)
+            self.code = self.process_factory.poll(self.pid)
         return self.code
 
     def wait(self, timeout_s: float = 30) -> int:
