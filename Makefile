@@ -10,7 +10,7 @@ WORKERS ?= 2
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test lint types races soak audit notebooks lock bench clean
+.PHONY: help demo check test lint types coverage races soak audit docs notebooks lock bench clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -31,6 +31,10 @@ check: $(VENV)/.installed lint types ## lint, types, and every test that is not 
 
 test: $(VENV)/.installed lint types ## lint, types and every test
 	$(PYTEST)
+
+coverage: $(VENV)/.installed ## lines and branches that the unit tests execute
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit \
+	  --cov=curator_service --cov=analyst_client --cov-branch --cov-report=term:skip-covered
 
 races: $(VENV)/.installed ## kills, faults and races at every step, for an hour or so
 	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py
