@@ -32,9 +32,9 @@ check: $(VENV)/.installed lint types ## lint, types, and every test that is not 
 test: $(VENV)/.installed lint types ## lint, types and every test
 	$(PYTEST)
 
-coverage: $(VENV)/.installed ## lines and branches that the unit tests execute
+coverage: $(VENV)/.installed ## lines that the unit tests execute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit \
-	  --cov=curator_service --cov=analyst_client --cov-branch --cov-report=term:skip-covered
+	  --cov=curator_service --cov=analyst_client --cov-report=term:skip-covered
 
 races: $(VENV)/.installed ## kills, faults and races at every step, for an hour or so
 	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py
@@ -51,6 +51,9 @@ types: $(VENV)/.installed ## mypy, strict
 
 audit: $(VENV)/.installed ## the guarantee from outside, and flaws on purpose; writes docs/audit.md (AUDIT=--check: does not)
 	$(BIN)/python -m audit.run $(AUDIT)
+
+docs: $(VENV)/.installed ## the documentation as a site, in build/site; a broken link ends it
+	$(BIN)/python docs/site/build.py
 
 notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store what they show
 	for notebook in docs/notebooks/*.ipynb; do $(BIN)/python docs/notebooks/execute.py "$$notebook" || exit 1; done
@@ -86,4 +89,4 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python -m bench.sizes
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage build
