@@ -42,9 +42,10 @@ races: $(VENV)/.installed ## kills, faults and races at every step, for an hour 
 soak: $(VENV)/.installed ## ten minutes under load on each database: nothing may grow
 	$(BIN)/python -m bench.soak
 
-lint: $(VENV)/.installed ## ruff: rules and layout
+lint: $(VENV)/.installed ## ruff: rules and layout; numpydoc: docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/numpydoc lint $$(find analyst_client curator_service -name '*.py')
 
 types: $(VENV)/.installed ## mypy, strict
 	$(BIN)/mypy
