@@ -10,7 +10,7 @@ WORKERS ?= 2
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test lint types races soak audit notebooks lock bench clean
+.PHONY: help demo check test lint types coverage races soak audit docs notebooks lock bench clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -32,21 +32,29 @@ check: $(VENV)/.installed lint types ## lint, types, and every test that is not 
 test: $(VENV)/.installed lint types ## lint, types and every test
 	$(PYTEST)
 
+coverage: $(VENV)/.installed ## lines that the unit tests execute
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit \
+	  --cov=curator_service --cov=analyst_client --cov-report=term:skip-covered
+
 races: $(VENV)/.installed ## kills, faults and races at every step, for an hour or so
 	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py
 
 soak: $(VENV)/.installed ## ten minutes under load on each database: nothing may grow
 	$(BIN)/python -m bench.soak
 
-lint: $(VENV)/.installed ## ruff: rules and layout
+lint: $(VENV)/.installed ## ruff: rules and layout; numpydoc: docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/numpydoc lint $$(find analyst_client curator_service -name '*.py')
 
 types: $(VENV)/.installed ## mypy, strict
 	$(BIN)/mypy
 
 audit: $(VENV)/.installed ## the guarantee from outside, and flaws on purpose; writes docs/audit.md (AUDIT=--check: does not)
 	$(BIN)/python -m audit.run $(AUDIT)
+
+docs: $(VENV)/.installed ## the documentation as a site, in build/site; a broken link ends it
+	$(BIN)/python docs/site/build.py
 
 notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store what they show
 	for notebook in docs/notebooks/*.ipynb; do $(BIN)/python docs/notebooks/execute.py "$$notebook" || exit 1; done
@@ -82,4 +90,4 @@ bench: $(VENV)/.installed ## the measurements of speed and accuracy
 	$(BIN)/python -m bench.sizes
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage build
