@@ -24,6 +24,7 @@ from curator_service.datasets.storage import IngestError
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
+from curator_service.kit.db import SchemaError
 from curator_service.kit.problems import Problem
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.service import PopulationError
@@ -49,10 +50,6 @@ _ERRORS = (
 )
 _WITHOUT_RIGHTS = (InsufficientPrivilege, InvalidSchemaName)
 """What PostgreSQL says to a role that may not do it, or may not even see the schema."""
-
-
-class SchemaError(ValueError):
-    """The database's schema is not the one of this version."""
 
 
 def read_settings() -> Settings:
@@ -89,8 +86,7 @@ def check_schema(curator: Curator) -> None:
     current, head = curator.database.revisions()
     if current != head and curator.database.is_sqlite:
         curator.database.upgrade()
-    elif current != head:
-        raise SchemaError("the database's schema is not current; run `curator db upgrade` first (after a backup)")
+    curator.database.check_schema()
 
 
 @contextmanager

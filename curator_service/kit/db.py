@@ -123,6 +123,10 @@ class Base(DeclarativeBase):
     )
 
 
+class SchemaError(ValueError):
+    """The database's schema is not the one of this version."""
+
+
 class Database:
     """One database, embedded SQLite or PostgreSQL, through the same code.
 
@@ -306,8 +310,31 @@ class Database:
             finally:
                 connection.undo()
 
+    def check_schema(self, *, is_current: bool = True) -> None:
+        """Refuse a schema that this version does not know; with `is_current` also an older one.
+
+        Raises
+        ------
+        SchemaError
+        """
+        current, head = self.revisions()
+        if current is not None and current not in _known_revisions():
+            raise SchemaError(
+                f"the database's schema, revision {current}, is that of a newer version, which this one cannot read: "
+                "run the newer version, or restore a backup of this one"
+            )
+        if is_current and current != head:
+            raise SchemaError("the database's schema is not current; run `curator db upgrade` first (after a backup)")
+
     def upgrade(self, revision: str = "head") -> None:
-        """Bring the schema to a revision of the migrations."""
+        """Bring the schema to a revision of the migrations.
+
+        Raises
+        ------
+        SchemaError
+            If it is that of a newer version.
+        """
+        self.check_schema(is_current=False)
         with self._writer.connect() as connection:
             config = _migration_config()
             config.attributes["connection"] = connection
@@ -452,6 +479,11 @@ def _migration_config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations_dir()))
     return config
+
+
+@functools.cache
+def _known_revisions() -> frozenset[str]:
+    return frozenset(script.revision for script in ScriptDirectory.from_config(_migration_config()).walk_revisions())
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from sqlalchemy import CheckConstraint, inspect
 from support import World, body, open_world
 
 from curator_service.identity.policy import Role
-from curator_service.kit.db import Base, Database, migrations_dir
+from curator_service.kit.db import Base, Database, SchemaError, migrations_dir
 from curator_service.releases.models import CHUNK
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -32,6 +32,14 @@ def test_models_equal_migrations(database_url: str | None, tmp_path: Path) -> No
             assert compare_metadata(context, Base.metadata) == []
     finally:
         database.dispose()
+
+
+def test_a_schema_of_a_newer_version_is_refused_and_left_as_it_is(both: World) -> None:
+    both.sql("UPDATE alembic_version SET version_num = '9999'")
+    for act in (both.curator.database.upgrade, both.curator.database.check_schema):
+        with pytest.raises(SchemaError, match=r"9999, is that of a newer version.* restore a backup"):
+            act()
+    assert both.sql("SELECT version_num FROM alembic_version") == [("9999",)]
 
 
 def test_check_constraints_have_the_names_of_the_models(both: World) -> None:

@@ -69,6 +69,13 @@ def write_dataset(folder: Path, name: str = "cohort", population: str = "village
     return str(manifest), str(data)
 
 
+def test_every_command_refuses_the_schema_of_a_newer_version(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    world.sql("UPDATE alembic_version SET version_num = '9999'")
+    for words in (["db", "upgrade"], ["populations", "list"], ["ledger", "verify", "town"]):
+        assert "that of a newer version" in cli.error(*words)
+
+
 def test_the_whole_way_in_json(cli: Cli) -> None:
     assert cli.json("db", "upgrade")["revision"]
     created = cli.json(*POPULATION, *BUDGET)
