@@ -1,5 +1,6 @@
 """The client of a curator: one method for each endpoint."""
 
+import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -8,15 +9,18 @@ from typing import Unpack
 
 import httpx
 
-from analyst_client._memory import Memory, MemoryPlace
-from analyst_client._orders import Orders, arrange_quote
-from analyst_client._request import ReleaseOptions, Rows, release_body, reservation_body, suggests_names
-from analyst_client._session import Session, dataset_path, path_segment
-from analyst_client._transport import Transport
 from analyst_client.errors import CuratorError, ReservationEndedError, ServiceError
-from analyst_client.jobs import Job
-from analyst_client.release import Release
-from analyst_client.values import Budget, Dataset, Quote, ReleaseSummary, Reservation
+from analyst_client.http.purchasing import Orders
+from analyst_client.http.session import Session, dataset_path, path_segment
+from analyst_client.http.transport import Transport
+from analyst_client.kinds.gram.release import Release, as_release
+from analyst_client.kinds.gram.request import ReleaseOptions, Rows, release_body, reservation_body, suggests_names
+from analyst_client.kinds.gram.selection import arrange_quote
+from analyst_client.ledger.memory import Memory, MemoryPlace
+from analyst_client.schema.accounts import Budget, Reservation
+from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.jobs import Job
+from analyst_client.schema.quotes import Quote, ReleaseSummary
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -128,7 +132,9 @@ class CuratorClient:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
         body = release_body(features, **options)
         path = dataset_path(dataset) + "/quotes"
-        return arrange_quote(Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body), body)
+        return arrange_quote(
+            Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body), json.loads(body)
+        )
 
     @suggests_names
     def release(
@@ -230,7 +236,7 @@ class CuratorClient:
             project=project,
             reservation=reservation,
         )
-        return self._orders.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s)
+        return as_release(self._orders.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s))
 
     @suggests_names
     def submit_release(
@@ -270,7 +276,7 @@ class CuratorClient:
         JobVoidedError
             When it ended without a release: nothing was charged.
         """
-        return self._orders.wait(job, wait_s)
+        return as_release(self._orders.wait(job, wait_s))
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
@@ -344,7 +350,7 @@ class CuratorClient:
 
     def fetch_release(self, release_id: str) -> Release:
         """Return a stored release by its id, byte for byte as it was published, and checked."""
-        return self._session.fetch_release(release_id)
+        return as_release(self._session.fetch_release(release_id))
 
 
 def choose_key(idempotency_key: str | None) -> str:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Unpack
 
-from analyst_client._request import ReleaseOptions
 from analyst_client.client import CuratorClient, choose_key
 from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, TransportError
-from analyst_client.release import Release
-from analyst_client.values import Quote, Reservation
+from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.request import ReleaseOptions
+from analyst_client.schema.accounts import Reservation
+from analyst_client.schema.quotes import Quote
 
 RESERVED_FOR_S = 3600
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._warn import warn_caller
 from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
 from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._request import check_target
-from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, Site
-from analyst_client.jobs import Job
-from analyst_client.release import Release
-from analyst_client.values import Quote, ReleaseSummary
+from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.request import check_target
+from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.jobs import Job
+from analyst_client.schema.quotes import Quote, ReleaseSummary
 
 FloatArray = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._html import as_html
-from analyst_client._shown import Shown
-from analyst_client._terminal import as_text
-from analyst_client._view import Note, View, facts, table
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.html import as_html
+from analyst_client.display.model import Note, View, facts, table
+from analyst_client.display.terminal import as_text
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
@@ -19,7 +19,7 @@ from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
-from analyst_client.release import Release
+from analyst_client.kinds.gram.release import Release
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ NOISE_DOMINATES = 0.8
 
 
 @dataclass(frozen=True)
-class Summary(Shown):
+class Summary(Displayable):
     """A table of coefficients, what the fit is worth, and what to beware of.
 
     Attributes
@@ -78,7 +78,7 @@ class Summary(Shown):
         """Return a piece of HTML: two tables and notes."""
         return as_html(self._view())
 
-    __repr__ = Shown.__str__
+    __repr__ = Displayable.__str__
 
 
 def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound: Bound | None = None) -> Summary:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analyst_client._view import UNPRINTABLE
+from analyst_client.display.model import UNPRINTABLE
 
 __all__ = ["Artist", "Axes", "FixedLocator", "Line2D", "MaxNLocator", "NullLocator"]
 

@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyst_client import Checkpoint, CuratorClient, KeyUntrustedError, ReceiptInvalidError
-from analyst_client._ledger import extend_trust, key_id_of, read_listing, trust_on_first_use
+from analyst_client.ledger.keys import extend_trust, key_id_of, read_listing, trust_on_first_use
 
 SIGNERS = [FIRST, SECOND, THIRD]
 

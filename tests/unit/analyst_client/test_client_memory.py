@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from patience import scaled
 
 from analyst_client import Checkpoint, CuratorClient, LedgerForkedError, LedgerMemoryError
-from analyst_client._files import default_memory_path
-from analyst_client._memory import Memory
-from analyst_client._remembered import ENTRIES_KEPT, Remembered
+from analyst_client.ledger.files import default_memory_path
+from analyst_client.ledger.history import ENTRIES_KEPT, Remembered
+from analyst_client.ledger.memory import Memory
 
 KEYS = {FIRST.key_id: FIRST.raw}
 
@@ -429,7 +429,7 @@ import sys
 from pathlib import Path
 from client_examples import URL, Ledger
 from test_client_memory import grown, remember
-from analyst_client._memory import Memory
+from analyst_client.ledger.memory import Memory
 memory = Memory(Path(sys.argv[1]), URL)
 for checkpoint in grown(Ledger(), 40)[int(sys.argv[2])::3]:
     remember(memory, checkpoint)

@@ -27,10 +27,10 @@ from analyst_client import (
     rows_for,
     sample_size_table,
 )
-from analyst_client._examples import QUOTE
-from analyst_client._prices import PriceScale, epsilon_of, gdp_delta, mu_of_pure, number_of, zcdp_delta
-from analyst_client.columns import plain_term, terms_of
-from analyst_client.rehearsal import Rehearsals
+from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.planning.prices import PriceScale, epsilon_of, gdp_delta, mu_of_pure, number_of, zcdp_delta
+from analyst_client.planning.rehearsal import Rehearsals
+from analyst_client.schema.columns import plain_term, terms_of
 from curator_service.privacy.accountant import GDP, ZCDP, Price
 from curator_service.privacy.conversions import exact, mu_squared_of_pure
 from curator_service.privacy.conversions import gdp_delta as exact_gdp_delta
