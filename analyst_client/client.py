@@ -10,11 +10,11 @@ from typing import Unpack
 import httpx
 
 from analyst_client.errors import CuratorError, ReservationEndedError, ServiceError
-from analyst_client.http.purchasing import Orders
+from analyst_client.http.purchasing import Purchasing
 from analyst_client.http.session import Session, dataset_path, path_segment
 from analyst_client.http.transport import Transport
 from analyst_client.kinds.gram.release import Release, as_release
-from analyst_client.kinds.gram.request import ReleaseOptions, Rows, release_body, reservation_body, suggests_names
+from analyst_client.kinds.gram.request import ReleaseOptions, Rows, release_body, reservation_body, suggests_arguments
 from analyst_client.kinds.gram.selection import arrange_quote
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.schema.accounts import Budget, Reservation
@@ -89,7 +89,7 @@ class CuratorClient:
             url, token, timeout_s=timeout_s, max_attempts=max_attempts, transport=transport, allow_http=allow_http
         )
         self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
-        self._orders = Orders(self._session)
+        self._purchasing = Purchasing(self._session)
 
     def __repr__(self) -> str:
         """Show the address, never the token."""
@@ -113,21 +113,21 @@ class CuratorClient:
         """List the datasets that this token may see."""
         listed = self._session.ask("GET", "/v1/datasets").body.each("datasets", Dataset.read)
         for dataset in listed:
-            self._session.guard.hear(dataset.name, dataset.population)
+            self._session.trust.note_population(dataset.name, dataset.population)
         return listed
 
     def dataset(self, name: str) -> Dataset:
         """Return the public description of a dataset. Raise `DatasetNotFoundError` when it is not visible."""
         dataset = Dataset.read(self._session.ask("GET", dataset_path(name), dataset=name).body)
-        self._session.guard.hear(dataset.name, dataset.population)
+        self._session.trust.note_population(dataset.name, dataset.population)
         return dataset
 
     def budget(self, name: str) -> Budget:
         """Return the budget of a dataset's population, with the signed head of its ledger, checked."""
         path = dataset_path(name) + "/budget"
-        return self._session.keep_budget(self._session.ask("GET", path, dataset=name), name)
+        return self._session.accept_budget(self._session.ask("GET", path, dataset=name), name)
 
-    @suggests_names
+    @suggests_arguments
     def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
         body = release_body(features, **options)
@@ -136,7 +136,7 @@ class CuratorClient:
             Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body), json.loads(body)
         )
 
-    @suggests_names
+    @suggests_arguments
     def release(
         self,
         dataset: str,
@@ -236,9 +236,9 @@ class CuratorClient:
             project=project,
             reservation=reservation,
         )
-        return as_release(self._orders.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s))
+        return as_release(self._purchasing.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s))
 
-    @suggests_names
+    @suggests_arguments
     def submit_release(
         self,
         dataset: str,
@@ -254,11 +254,11 @@ class CuratorClient:
         Job
             To be given to `wait`. It is done already where no pass over the rows was needed.
         """
-        return self._orders.submit(dataset, release_body(features, **options), choose_key(idempotency_key))
+        return self._purchasing.submit(dataset, release_body(features, **options), choose_key(idempotency_key))
 
     def job(self, job: Job | str) -> Job:
         """Return a job as it is now; a job is given as itself or by its id."""
-        return self._orders.look(job)[0]
+        return self._purchasing.refresh(job)[0]
 
     def wait(self, job: Job | str, *, wait_s: float | None = None) -> Release:
         """Wait for a job, and return its release.
@@ -276,13 +276,13 @@ class CuratorClient:
         JobVoidedError
             When it ended without a release: nothing was charged.
         """
-        return as_release(self._orders.wait(job, wait_s))
+        return as_release(self._purchasing.wait(job, wait_s))
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
-        return self._orders.cancel(job)
+        return self._purchasing.cancel(job)
 
-    @suggests_names
+    @suggests_arguments
     def reserve(
         self,
         dataset: str,
@@ -314,19 +314,19 @@ class CuratorClient:
         path = dataset_path(dataset) + "/reservations"
         try:
             answered = self._session.ask("POST", path, dataset=dataset, content=body, idempotency_key=key)
-            return self._session.keep_reservation(answered)
+            return self._session.accept_reservation(answered)
         except CuratorError as error:
             error.idempotency_key = key
             raise
 
     def reservation(self, reservation_id: str) -> Reservation:
         """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst."""
-        return self._session.keep_reservation(self._session.ask("GET", reservation_path(reservation_id)))
+        return self._session.accept_reservation(self._session.ask("GET", reservation_path(reservation_id)))
 
     def close_reservation(self, reservation_id: str) -> Reservation:
         """Close a reservation: the rest goes back to the budget."""
         try:
-            return self._session.keep_reservation(self._session.ask("DELETE", reservation_path(reservation_id)))
+            return self._session.accept_reservation(self._session.ask("DELETE", reservation_path(reservation_id)))
         except ReservationEndedError:
             reservation = self.reservation(reservation_id)
             if reservation.state == "closed":  # by an attempt whose answer was lost

@@ -203,7 +203,7 @@ class LedgerSealedError(ServiceUnavailableError):
 
 
 class LedgerError(CuratorError):
-    """What the curator says of its ledger does not hold, or cannot be held against what was seen before.
+    """A statement of the curator on its ledger does not hold, or cannot be compared with what was seen before.
 
     Attributes
     ----------

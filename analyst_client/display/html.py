@@ -41,7 +41,7 @@ CLASSES = "curator-view tex2jax_ignore mathjax_ignore"
 
 
 ELEMENTS: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
-    "said": (("bdi", {}),),  # isolated, so that it cannot turn the direction of the sentence
+    "untrusted": (("bdi", {}),),  # isolated, so that it cannot turn the direction of the sentence
     "code": (("bdi", {}), ("code", {})),
     "quiet": (("span", {"class_": "quiet"}),),
     "strong": (("b", {}),),

@@ -1,4 +1,4 @@
-"""What is shown of a value, as words, tables and bars: one model, which a notebook and a terminal render.
+"""A value as words, tables and bars: one model, which a notebook and a terminal render.
 
 A plain string is text. Names, descriptions and reasons come from a server: whoever renders them makes sure that they
 are never more than text.
@@ -25,8 +25,8 @@ class Words:
     Attributes
     ----------
     kind : str
-        ``"said"`` by a server, a ``"code"`` such as an id, ``"quiet"``, ``"strong"``, ``"listing"``, ``"swatch"``, or
-        nothing.
+        ``"untrusted"`` text of a server, a ``"code"`` such as an id, ``"quiet"``, ``"strong"``, ``"listing"``,
+        ``"swatch"``, or nothing.
     parts : tuple of str or Words
         Of a listing its items; of a swatch which part of a bar it is the key of.
     """
@@ -85,7 +85,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Folded:
-    """What opens on demand, where that can be done."""
+    """Blocks that open on demand, where that can be done."""
 
     summary: Inline
     blocks: tuple["Block", ...]
@@ -95,9 +95,9 @@ Block: TypeAlias = Facts | Table | Bar | Note | Folded
 View: TypeAlias = tuple[Block, ...]
 
 
-def said(value: str) -> Words:
-    """Return a server's words for use within a sentence."""
-    return Words("said", (value,))
+def untrusted(value: str) -> Words:
+    """Return a server's text for use within a sentence: it is rendered as text alone, and isolated."""
+    return Words("untrusted", (value,))
 
 
 def code(value: str) -> Words:
@@ -162,7 +162,7 @@ def bar(parts: Sequence[tuple[str, float]], label: str) -> Bar:
 
 
 def folded(summary: Inline, *blocks: Block) -> Folded:
-    """Return what opens on demand."""
+    """Return blocks that open on demand."""
     return Folded(summary, blocks)
 
 

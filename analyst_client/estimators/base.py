@@ -1,4 +1,4 @@
-"""What all estimators share: hyper-parameters, coefficients in raw units, predictions."""
+"""The base of all estimators: hyper-parameters, coefficients in raw units, predictions."""
 
 import inspect
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""What a fit says of its coefficients: intervals, tests, tables."""
+"""Inference of a fit on its coefficients: intervals, tests, tables."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -11,23 +11,23 @@ from analyst_client.errors import (
     ServiceError,
     ServiceUnavailableError,
 )
-from analyst_client.http.session import OLDER_ANSWERS, Answered, Session, dataset_path, path_segment
+from analyst_client.http.session import OLDER_SOURCES, CuratorResponse, Session, dataset_path, path_segment
 from analyst_client.http.transport import delay_before, read_retry_after
-from analyst_client.ledger.trust import Mark
+from analyst_client.ledger.trust import LedgerSnapshot
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.jobs import Job
 
 
-class Orders:
+class Purchasing:
     """Send charging requests and follow their jobs."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._transport = session.transport
         # What was remembered before the request that made each job: its charge stands above that.
-        self._marks: dict[str, Mark] = {}
+        self._snapshots: dict[str, LedgerSnapshot] = {}
         # What was asked under the key of each job: its answer stands in the order of that.
-        self._asked: dict[str, bytes] = {}
+        self._requests: dict[str, bytes] = {}
 
     def buy(self, dataset: str, body: bytes, key: str, *, respond_async: bool, wait_s: float | None) -> Answer:
         """Send a request and wait for its release; `wait_s` bounds the wait for a job, in seconds."""
@@ -37,13 +37,13 @@ class Orders:
             while True:
                 try:
                     job, retry_after_s = self._send(dataset, body, key, respond_async=respond_async)
-                    return self._finish(self._follow(job, retry_after_s, deadline))
+                    return self._finish(self._poll(job, retry_after_s, deadline))
                 except ServiceUnavailableError as refused:
                     # When the other's job has ended, the same request finds its release, or starts a job of its own.
                     if refused.job is None or refused.job == joined:
                         raise
                     joined = refused.job
-                    self._follow(*self._look_at_named(refused, key), deadline)
+                    self._poll(*self._find_joined_job(refused, key), deadline)
         except CuratorError as error:
             error.idempotency_key = key
             raise
@@ -54,23 +54,23 @@ class Orders:
             try:
                 return self._send(dataset, body, key, respond_async=True)[0]
             except ServiceUnavailableError as refused:
-                return self._look_at_named(refused, key)[0]
+                return self._find_joined_job(refused, key)[0]
         except CuratorError as error:
             error.idempotency_key = key
             raise
 
-    def look(self, job: Job | str) -> tuple[Job, float | None]:
+    def refresh(self, job: Job | str) -> tuple[Job, float | None]:
         """Return a job as it is now, and after how many seconds to look again."""
         if isinstance(job, Job) and job.id is None:
             return job, None
-        answered = self._session.ask("GET", job_path(job))
-        return Job.read(answered.body, key_of(job)), read_retry_after(answered.response)
+        response = self._session.ask("GET", job_path(job))
+        return Job.read(response.body, key_of(job)), read_retry_after(response.response)
 
     def wait(self, job: Job | str, wait_s: float | None) -> Answer:
         """Wait until a job ends, and return its release."""
         deadline = self._deadline(wait_s)
         try:
-            return self._finish(self._follow(*self.look(job), deadline))
+            return self._finish(self._poll(*self.refresh(job), deadline))
         except CuratorError as error:
             error.idempotency_key = error.idempotency_key or key_of(job)
             raise
@@ -82,14 +82,14 @@ class Orders:
         try:
             return Job.read(self._session.ask("DELETE", job_path(job)).body, key_of(job))
         except JobEndedError as error:
-            error.job = self.look(job)[0]
+            error.job = self.refresh(job)[0]
             if error.job.state == "cancelled":  # by an attempt whose answer was lost
                 return error.job
             raise
 
     def _send(self, dataset: str, body: bytes, key: str, *, respond_async: bool) -> tuple[Job, float | None]:
-        self._asked[key] = body
-        answered = self._session.ask(
+        self._requests[key] = body
+        response = self._session.ask(
             "POST",
             dataset_path(dataset) + "/releases",
             dataset=dataset,
@@ -97,36 +97,36 @@ class Orders:
             idempotency_key=key,
             prefer="respond-async" if respond_async else None,
         )
-        if answered.response.status_code == 202:
-            return self._note(answered, dataset, key)
-        mark = None if answered.told in OLDER_ANSWERS else answered.mark
-        release = self._session.keep_release(answered, mark, dataset=dataset)
-        del self._asked[key]
+        if response.response.status_code == 202:
+            return self._accept_job(response, dataset, key)
+        snapshot = None if response.source in OLDER_SOURCES else response.snapshot
+        release = self._session.accept_release(response, snapshot, dataset=dataset)
+        del self._requests[key]
         return Job.at_once(release.arranged_as(json.loads(body)), key), None
 
-    def _note(self, answered: Answered, dataset: str, key: str) -> tuple[Job, float | None]:
-        job = Job.read(answered.body, key)
+    def _accept_job(self, response: CuratorResponse, dataset: str, key: str) -> tuple[Job, float | None]:
+        job = Job.read(response.body, key)
         if job.dataset != dataset or job.id is None:
             raise ServiceError(f"malformed answer: {dataset!r} was asked, and a job of {job.dataset!r} was answered")
-        if answered.told not in OLDER_ANSWERS:
-            self._marks.setdefault(job.id, answered.mark)
-        return job, read_retry_after(answered.response)
+        if response.source not in OLDER_SOURCES:
+            self._snapshots.setdefault(job.id, response.snapshot)
+        return job, read_retry_after(response.response)
 
-    def _look_at_named(self, refused: ServiceUnavailableError, key: str) -> tuple[Job, float | None]:
+    def _find_joined_job(self, refused: ServiceUnavailableError, key: str) -> tuple[Job, float | None]:
         """Look at the job that a refusal names; raise the refusal when it names none that this analyst may see."""
         if refused.job is None:
             raise refused
         try:
-            answered = self._session.ask("GET", job_path(refused.job))
+            response = self._session.ask("GET", job_path(refused.job))
         except RequestInvalidError:
             raise refused from None
-        return Job.read(answered.body, key), read_retry_after(answered.response)
+        return Job.read(response.body, key), read_retry_after(response.response)
 
-    def _follow(self, job: Job, retry_after_s: float | None, deadline: float | None) -> Job:
+    def _poll(self, job: Job, retry_after_s: float | None, deadline: float | None) -> Job:
         """Look at a job until it has ended, never earlier than the curator asked."""
-        looks = 1
+        polls = 1
         while job.is_running:
-            delay_s = delay_before(looks + 1, retry_after_s)
+            delay_s = delay_before(polls + 1, retry_after_s)
             if deadline is not None and self._transport.clock() + delay_s > deadline:
                 raise JobRunningError(
                     f"{job.id} is still running ({job.progress:.0%} of its time has passed) and may yet be charged: "
@@ -134,8 +134,8 @@ class Orders:
                     job=job,
                 )
             self._transport.sleep(delay_s)
-            job, retry_after_s = self.look(job)
-            looks += 1
+            job, retry_after_s = self.refresh(job)
+            polls += 1
         return job
 
     def _finish(self, job: Job) -> Answer:
@@ -149,10 +149,10 @@ class Orders:
                 "idempotency_key may be repeated",
                 job=job,
             )
-        release = self._session.fetch_release(job.release_id, self._marks.get(job.id), dataset=job.dataset)
-        self._marks.pop(job.id, None)
-        asked = self._asked.get(job.idempotency_key or "")
-        return release if asked is None else release.arranged_as(json.loads(asked))
+        release = self._session.fetch_release(job.release_id, self._snapshots.get(job.id), dataset=job.dataset)
+        self._snapshots.pop(job.id, None)
+        request = self._requests.get(job.idempotency_key or "")
+        return release if request is None else release.arranged_as(json.loads(request))
 
     def _deadline(self, wait_s: float | None) -> float | None:
         if wait_s is None:

@@ -1,4 +1,4 @@
-"""Requests of one client with its ledger watched: what an answer says of the ledger is checked before it is used."""
+"""Requests of one client: what an answer states of the ledger is checked before it is used."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,20 +13,20 @@ from analyst_client.ledger.checkpoints import Checkpoint
 from analyst_client.ledger.keys import CuratorKey, read_listing
 from analyst_client.ledger.memory import Memory
 from analyst_client.ledger.receipts import check_entry, check_shape, is_known
-from analyst_client.ledger.trust import Age, Guard, Mark
+from analyst_client.ledger.trust import Freshness, LedgerSnapshot, LedgerTrust
 from analyst_client.ledger.verification import verify_answer
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.wire import Fields, parse_json
 
-OLDER_ANSWERS = frozenset({"replayed", "stored", "derived"})
+OLDER_SOURCES = frozenset({"replayed", "stored", "derived"})
 
 
-class Answered(NamedTuple):
+class CuratorResponse(NamedTuple):
     """An answer, and what was remembered before its request was sent."""
 
     response: httpx.Response
-    mark: Mark
+    snapshot: LedgerSnapshot
 
     @property
     def body(self) -> Fields:
@@ -34,10 +34,10 @@ class Answered(NamedTuple):
         return Fields(parse_json(read_text(self.response)))
 
     @property
-    def told(self) -> str | None:
+    def source(self) -> str | None:
         """How the curator says that it answered."""
-        told: str | None = self.response.headers.get("Curator-Answer")
-        return told
+        source: str | None = self.response.headers.get("Curator-Answer")
+        return source
 
 
 class Session:
@@ -48,12 +48,12 @@ class Session:
     transport : Transport
     memory : Memory
     key : str or None
-        The curator's key, as `Guard` takes it.
+        The curator's key, as `LedgerTrust` takes it.
     """
 
     def __init__(self, transport: Transport, memory: Memory, key: str | None) -> None:
         self.transport = transport
-        self.guard = Guard(memory, key, self._list_keys)
+        self.trust = LedgerTrust(memory, key, self._list_keys)
 
     def ask(
         self,
@@ -65,7 +65,7 @@ class Session:
         content: bytes | None = None,
         idempotency_key: str | None = None,
         prefer: str | None = None,
-    ) -> Answered:
+    ) -> CuratorResponse:
         """Send a request; one on a dataset says what was seen of its population.
 
         Raises
@@ -74,9 +74,9 @@ class Session:
             The refusal. What costs something is not sent while the memory cannot be kept.
         """
         if idempotency_key is not None:
-            self.guard.memory.prepare()
-        mark = self.guard.mark()
-        headers = {} if dataset is None else mark.headers(dataset)
+            self.trust.memory.prepare()
+        snapshot = self.trust.take_snapshot()
+        headers = {} if dataset is None else snapshot.headers(dataset)
         if prefer is not None:
             headers["Prefer"] = prefer
         try:
@@ -87,22 +87,22 @@ class Session:
             if error.slug == "checkpoint-invalid":
                 error.add_note(
                     "The checkpoint that was sent was signed by a key of the curator that was seen before, and this "
-                    f"curator does not know it. It was remembered in {self.guard.memory.path or 'this process'}."
+                    f"curator does not know it. It was remembered in {self.trust.memory.path or 'this process'}."
                 )
             raise
-        return Answered(response, mark)
+        return CuratorResponse(response, snapshot)
 
-    def keep_budget(self, answered: Answered, dataset: str) -> Budget:
+    def accept_budget(self, response: CuratorResponse, dataset: str) -> Budget:
         """Return a budget whose checkpoint was checked and remembered."""
-        budget = Budget.read(answered.body)
+        budget = Budget.read(response.body)
         if budget.dataset != dataset or budget.checkpoint.population != budget.population:
             raise ReceiptInvalidError(reasons=("the checkpoint is not that of this dataset's population",))
-        self.guard.accept(budget.checkpoint, answered.mark, "head", dataset=dataset)
+        self.trust.accept(budget.checkpoint, response.snapshot, "head", dataset=dataset)
         return budget
 
-    def keep_reservation(self, answered: Answered) -> Reservation:
+    def accept_reservation(self, response: CuratorResponse) -> Reservation:
         """Return a reservation whose receipt was checked and remembered."""
-        reservation = Reservation.read(answered.body)
+        reservation = Reservation.read(response.body)
         receipt = reservation.receipt
         reasons = (
             check_entry(receipt) + check_shape(receipt) if is_known(receipt) else ["the receipt's format is unknown"]
@@ -121,20 +121,22 @@ class Session:
         try:
             if reasons:
                 raise ReceiptInvalidError(reasons=tuple(reasons))
-            age: Age = "new" if answered.told == "new" else "any"
-            self._accept_receipt(receipt, answered.mark, age, reservation.dataset)
+            freshness: Freshness = "new" if response.source == "new" else "any"
+            self._accept_receipt(receipt, response.snapshot, freshness, reservation.dataset)
         except (LedgerError, LedgerRestoredWarning) as caught:
             caught.reservation = reservation
             raise
         return reservation
 
-    def keep_release(self, answered: Answered, mark: Mark | None, *, dataset: str | None = None) -> Answer:
+    def accept_release(
+        self, response: CuratorResponse, snapshot: LedgerSnapshot | None, *, dataset: str | None = None
+    ) -> Answer:
         """Return a release that was checked and remembered.
 
         Parameters
         ----------
-        answered : Answered
-        mark : Mark or None
+        response : CuratorResponse
+        snapshot : LedgerSnapshot or None
             What its entry must be above; None where the release may be an older one.
         dataset : str, optional
             The dataset that was asked.
@@ -144,7 +146,7 @@ class Session:
         LedgerError
             With the release, which may have been paid.
         """
-        release = read_answer(read_text(answered.response), answered.told or (None if mark is None else "new"))
+        release = read_answer(read_text(response.response), response.source or (None if snapshot is None else "new"))
         try:
             outcome = verify_answer(release.text)
             reasons = () if outcome else outcome.reasons
@@ -152,24 +154,28 @@ class Session:
                 reasons += (f"a release of {dataset!r} was asked, and one of {release.dataset!r} was answered",)
             if reasons or release.receipt is None:
                 raise ReceiptInvalidError(reasons=reasons)
-            age: Age = "any" if mark is None else "new"
-            self._accept_receipt(release.receipt, mark or answered.mark, age, release.dataset)
+            freshness: Freshness = "any" if snapshot is None else "new"
+            self._accept_receipt(release.receipt, snapshot or response.snapshot, freshness, release.dataset)
         except (LedgerError, LedgerRestoredWarning) as caught:
             caught.release = release
             raise
         return release
 
-    def fetch_release(self, release_id: str, mark: Mark | None = None, *, dataset: str | None = None) -> Answer:
+    def fetch_release(
+        self, release_id: str, snapshot: LedgerSnapshot | None = None, *, dataset: str | None = None
+    ) -> Answer:
         """Fetch a release by its id, and check and remember it."""
-        answered = self.ask("GET", f"/v1/releases/{path_segment(release_id)}")
-        release = self.keep_release(answered, mark, dataset=dataset)
+        response = self.ask("GET", f"/v1/releases/{path_segment(release_id)}")
+        release = self.accept_release(response, snapshot, dataset=dataset)
         if release.id != release_id:
             raise ServiceError(f"malformed answer: {release_id} was asked, and {release.id} was answered")
         return release
 
-    def _accept_receipt(self, receipt: dict[str, Any], mark: Mark, age: Age, dataset: str) -> None:
+    def _accept_receipt(
+        self, receipt: dict[str, Any], snapshot: LedgerSnapshot, freshness: Freshness, dataset: str
+    ) -> None:
         checkpoint = Checkpoint.read(receipt)
-        self.guard.accept(checkpoint, mark, age, dataset=dataset, previous_hash=receipt["previous_hash"])
+        self.trust.accept(checkpoint, snapshot, freshness, dataset=dataset, previous_hash=receipt["previous_hash"])
 
     def _list_keys(self) -> tuple[CuratorKey, ...]:
         try:

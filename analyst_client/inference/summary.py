@@ -316,14 +316,14 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
         for name, weight in zip(results.names, strength.direction, strict=True)
         if weight**2 >= max(0.1, 0.5 * np.max(strength.direction**2))
     ]
-    way_out = (
+    recovery_hint = (
         f"µ of the price, or the number of rows, would have to be about {strength.factor:.2g} times as large, and "
         "more if terms are correlated"
         if math.isfinite(strength.factor)
         else "this release does not show how much more would bound them: the data are lost in the noise"
     )
     return [
-        f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {way_out}. "
+        f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {recovery_hint}. "
         "Fewer terms, or bounds that fit more closely, help as well. So does what you know of the coefficients' size: "
         "conf_int(bound=…)."
     ]

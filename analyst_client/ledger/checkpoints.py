@@ -1,4 +1,4 @@
-"""Checkpoints: what a curator signs of its ledger. Pure functions.
+"""Checkpoints: signed statements of a curator on its ledger. Pure functions.
 
 Everything that is hashed or signed is canonical JSON (RFC 8785) of strings and integers, behind a prefix that says what
 it is, so that no signature can be taken for one of another kind.
@@ -40,7 +40,7 @@ class LedgerPosition:
 
     @property
     def order(self) -> tuple[int, int]:
-        """What is later: the epoch first, then the sequence."""
+        """Order in time: the epoch first, then the sequence."""
         return self.epoch, self.sequence
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class LedgerPosition:
 
 @dataclass(frozen=True)
 class Checkpoint(LedgerPosition):
-    """What a curator signs of a ledger entry: where the chain stood, and the account there.
+    """Signed statement on a ledger entry: where the chain stood, and the account there.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Checkpoint(LedgerPosition):
 
     @property
     def statement(self) -> dict[str, str | int]:
-        """What the signature covers."""
+        """Members that the signature covers."""
         return {
             "entry_hash": self.entry_hash,
             "epoch": self.epoch,

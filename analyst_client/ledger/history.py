@@ -1,4 +1,4 @@
-"""What a client remembers of a curator's ledger, as a value: it grows, and it refuses what contradicts it."""
+"""The history of a curator's ledger as a client saw it: a value that grows, and refuses what contradicts it."""
 
 import base64
 import json
@@ -16,8 +16,8 @@ ENTRIES_KEPT = 1000
 
 
 @dataclass(frozen=True)
-class Remembered:
-    """What was seen and checked.
+class LedgerHistory:
+    """Keys, datasets, checkpoints and entries that were seen and checked.
 
     Attributes
     ----------
@@ -36,11 +36,11 @@ class Remembered:
     highest: Mapping[str, Checkpoint] = field(default_factory=dict)
     seen: Mapping[str, Mapping[tuple[int, int], str]] = field(default_factory=dict)
 
-    def with_keys(self, keys: TrustedKeys) -> "Remembered":
+    def with_keys(self, keys: TrustedKeys) -> "LedgerHistory":
         """Add trusted keys."""
         return replace(self, keys={**keys, **self.keys})
 
-    def with_checkpoint(self, checkpoint: Checkpoint, previous_hash: str | None = None) -> "Remembered":
+    def with_checkpoint(self, checkpoint: Checkpoint, previous_hash: str | None = None) -> "LedgerHistory":
         """Add a checkpoint, and with it an entry.
 
         Parameters
@@ -68,7 +68,7 @@ class Remembered:
             return grown
         return replace(grown, highest={**self.highest, population: checkpoint})
 
-    def with_dataset(self, name: str, checkpoint: Checkpoint) -> "Remembered":
+    def with_dataset(self, name: str, checkpoint: Checkpoint) -> "LedgerHistory":
         """Add that a dataset belongs to the population of a checkpoint, for good.
 
         Raises
@@ -85,7 +85,7 @@ class Remembered:
             )
         return replace(self, datasets={**self.datasets, name: known})
 
-    def merged(self, other: "Remembered") -> "Remembered":
+    def merged(self, other: "LedgerHistory") -> "LedgerHistory":
         """Add all that another client saw; the highest checkpoints win. Raise `LedgerForkedError` if both disagree."""
         merged = self.with_keys(other.keys)
         for population, entries in other.seen.items():
@@ -142,7 +142,7 @@ class Remembered:
         return (json.dumps(members, allow_nan=False) + "\n").encode()
 
     @classmethod
-    def from_json(cls, text: str) -> "Remembered":
+    def from_json(cls, text: str) -> "LedgerHistory":
         """Read what `to_json` wrote. Raise `ServiceError` or `ValueError` when anything else stands there."""
         members = parse_json(text)
         if not isinstance(members, dict) or type(members.get("format")) is not int:

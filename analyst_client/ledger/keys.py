@@ -1,4 +1,4 @@
-"""The keys of a curator, each endorsed by the one before: which signatures are trusted. Pure functions."""
+"""The keys of a curator, each endorsed by the one before: which of them are trusted. Pure functions."""
 
 import base64
 import binascii

@@ -9,14 +9,14 @@ from typing import Literal, TypeAlias
 
 from analyst_client.errors import LedgerMemoryError, ServiceError
 from analyst_client.ledger.files import default_memory_path, locked, make_private_folder, replace_file
-from analyst_client.ledger.history import Remembered
+from analyst_client.ledger.history import LedgerHistory
 
 MemoryPlace: TypeAlias = Path | Literal["default"] | None
 Stamp: TypeAlias = tuple[int, int, int]
 
 
 class Memory:
-    """What was seen of a curator's ledger, shared by threads and, through a file, by processes.
+    """Memory of a curator's ledger, shared by threads and, through a file, by processes.
 
     A memory that cannot be read is refused: forgetting silently would let a curator that was wound back pass.
 
@@ -46,12 +46,12 @@ class Memory:
         self.path = place
         self._curator = curator
         self._lock = threading.Lock()
-        self._state = Remembered()
-        self._on_disk = Remembered()
+        self._state = LedgerHistory()
+        self._on_disk = LedgerHistory()
         self._stamp: Stamp | None = None
         self.refresh()
 
-    def refresh(self) -> Remembered:
+    def refresh(self) -> LedgerHistory:
         """Return what is remembered, with what other processes have added by now."""
         with self._lock:
             if self.path is not None and self._read_stamp() not in {None, self._stamp}:
@@ -65,7 +65,7 @@ class Memory:
             with self._lock, self._exclusive():
                 pass
 
-    def update(self, change: Callable[[Remembered], Remembered]) -> None:
+    def update(self, change: Callable[[LedgerHistory], LedgerHistory]) -> None:
         """Change what is remembered, in one step for all threads and processes.
 
         Parameters
@@ -84,7 +84,7 @@ class Memory:
     def _absorb(self) -> None:
         """Add what the file holds."""
         stamp = self._read_stamp()
-        on_disk = Remembered() if stamp is None else self._read()
+        on_disk = LedgerHistory() if stamp is None else self._read()
         self._state = self._state.merged(on_disk)
         self._on_disk, self._stamp = on_disk, stamp
 
@@ -98,10 +98,10 @@ class Memory:
             raise self._unusable("read", error) from None
         return found.st_ino, found.st_mtime_ns, found.st_size
 
-    def _read(self) -> Remembered:
+    def _read(self) -> LedgerHistory:
         assert self.path is not None
         try:
-            return Remembered.from_json(self.path.read_bytes().decode("utf-8"))
+            return LedgerHistory.from_json(self.path.read_bytes().decode("utf-8"))
         except OSError as error:
             raise self._unusable("read", error) from None
         except (ValueError, ServiceError) as error:
@@ -113,7 +113,7 @@ class Memory:
                 path=self.path,
             ) from None
 
-    def _write(self, path: Path, state: Remembered) -> None:
+    def _write(self, path: Path, state: LedgerHistory) -> None:
         try:
             replace_file(path, state.to_json(self._curator))
         except OSError as error:

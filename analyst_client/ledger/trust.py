@@ -1,4 +1,4 @@
-"""What one client trusts of a curator's ledger: every signed answer is checked against it, then remembered."""
+"""Trust in a curator's ledger: every signed answer is checked against it, then remembered."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -13,17 +13,17 @@ from analyst_client.errors import (
     ReceiptInvalidError,
 )
 from analyst_client.ledger.checkpoints import Checkpoint
-from analyst_client.ledger.history import Remembered
+from analyst_client.ledger.history import LedgerHistory
 from analyst_client.ledger.keys import CuratorKey, TrustedKeys, extend_trust, parse_key, trust_on_first_use
 from analyst_client.ledger.memory import Memory
 
-Age: TypeAlias = Literal["new", "head", "any"]
-"""What an answer claims of its entry: written for it, the last of its ledger, or any that there is."""
+Freshness: TypeAlias = Literal["new", "head", "any"]
+"""The claim of an answer on its entry: written for it, the last of its ledger, or any that there is."""
 
 
 @dataclass(frozen=True)
-class Mark:
-    """What was remembered just before a request was sent: an honest answer cannot be behind it.
+class LedgerSnapshot:
+    """The history just before a request was sent: an honest answer cannot be behind it.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Mark:
         return {} if checkpoint is None else {"Curator-Checkpoint": checkpoint.header}
 
 
-class Guard:
+class LedgerTrust:
     """Check what a curator signs.
 
     Parameters
@@ -64,27 +64,27 @@ class Guard:
     def __init__(self, memory: Memory, key: str | None, list_keys: Callable[[], tuple[CuratorKey, ...]]) -> None:
         self.memory = memory
         self._list_keys = list_keys
-        self._root: str | None = None
-        self._vouched: TrustedKeys = {}
+        self._root_key_id: str | None = None
+        self._endorsed_keys: TrustedKeys = {}
         if key is not None:
-            self._root, public_key = parse_key(key)
-            self._vouched = {} if public_key is None else {self._root: public_key}
-        self._told: dict[str, str] = {}
+            self._root_key_id, public_key = parse_key(key)
+            self._endorsed_keys = {} if public_key is None else {self._root_key_id: public_key}
+        self._listed_populations: dict[str, str] = {}
 
-    def hear(self, dataset: str, population: str) -> None:
+    def note_population(self, dataset: str, population: str) -> None:
         """Note, for this process alone, where a listing puts a dataset: nothing signed says so yet."""
-        self._told = {**self._told, dataset: population}
+        self._listed_populations = {**self._listed_populations, dataset: population}
 
-    def mark(self) -> Mark:
+    def take_snapshot(self) -> LedgerSnapshot:
         """Return what is remembered now."""
         state = self.memory.refresh()
-        return Mark(state.highest, {**self._told, **state.datasets})
+        return LedgerSnapshot(state.highest, {**self._listed_populations, **state.datasets})
 
     def accept(
         self,
         checkpoint: Checkpoint,
-        mark: Mark,
-        age: Age,
+        snapshot: LedgerSnapshot,
+        freshness: Freshness,
         *,
         dataset: str | None = None,
         previous_hash: str | None = None,
@@ -95,10 +95,10 @@ class Guard:
         ----------
         checkpoint : Checkpoint
             Of a receipt or of a budget.
-        mark : Mark
+        snapshot : LedgerSnapshot
             From before the request was sent.
-        age : str
-            What the answer claims: ``"new"`` must be above the mark, ``"head"`` not below it.
+        freshness : str
+            What the answer claims: ``"new"`` must be above the snapshot, ``"head"`` not below it.
         dataset : str, optional
             The dataset whose population it is.
         previous_hash : str, optional
@@ -117,22 +117,22 @@ class Guard:
         listed = () if self._find_key(self.memory.refresh(), checkpoint.key_id) else self._ask_for_keys(checkpoint)
         before: list[Checkpoint | None] = []
 
-        def change(state: Remembered) -> Remembered:
+        def change(state: LedgerHistory) -> LedgerHistory:
             trusted = self._trust(state, checkpoint.key_id, listed)
             if not checkpoint.is_signed_by(trusted[checkpoint.key_id]):
                 raise ReceiptInvalidError(reasons=(f"signature: it is not that of {checkpoint.key_id}",))
-            check_order(checkpoint, mark.highest.get(checkpoint.population), age)
+            check_order(checkpoint, snapshot.highest.get(checkpoint.population), freshness)
             before.append(state.highest.get(checkpoint.population))
-            if self._root is not None:
-                self._vouched = trusted
+            if self._root_key_id is not None:
+                self._endorsed_keys = trusted
             state = state.with_keys(trusted).with_checkpoint(checkpoint, previous_hash)
             return state if dataset is None else state.with_dataset(dataset, checkpoint)
 
         self.memory.update(change)
         warn_of_restoration(before[0], checkpoint)
 
-    def _find_key(self, state: Remembered, key_id: str) -> bytes | None:
-        return (self._vouched if self._root is not None else state.keys).get(key_id)
+    def _find_key(self, state: LedgerHistory, key_id: str) -> bytes | None:
+        return (self._endorsed_keys if self._root_key_id is not None else state.keys).get(key_id)
 
     def _ask_for_keys(self, checkpoint: Checkpoint) -> tuple[CuratorKey, ...]:
         try:
@@ -143,20 +143,20 @@ class Guard:
             )
             raise KeyUntrustedError(message, key_id=checkpoint.key_id) from error
 
-    def _trust(self, state: Remembered, key_id: str, listed: tuple[CuratorKey, ...]) -> dict[str, bytes]:
+    def _trust(self, state: LedgerHistory, key_id: str, listed: tuple[CuratorKey, ...]) -> dict[str, bytes]:
         """Return every key that is trusted, this one among them."""
-        if self._root is not None:
-            named = {key.key_id: key.public_key for key in listed if key.key_id == self._root}
-            trusted = extend_trust({**named, **self._vouched}, listed)
+        if self._root_key_id is not None:
+            named = {key.key_id: key.public_key for key in listed if key.key_id == self._root_key_id}
+            trusted = extend_trust({**named, **self._endorsed_keys}, listed)
         elif state.keys:
             trusted = extend_trust(state.keys, listed)
         else:
             trusted = trust_on_first_use(key_id, listed)
         if key_id in trusted:
             return trusted
-        if self._root is None and not state.keys:
+        if self._root_key_id is None and not state.keys:
             raise KeyUntrustedError(f"the ledger is signed by {key_id}, which the curator does not list", key_id=key_id)
-        known = self._root or ", ".join(sorted(state.keys))
+        known = self._root_key_id or ", ".join(sorted(state.keys))
         raise KeyUntrustedError(
             f"the ledger is signed by {key_id}, which no trusted key ({known}) endorsed. Ask the curator's admin, by "
             "another way than this address, which keys are the curator's: a key that came later needs the endorsement "
@@ -166,13 +166,13 @@ class Guard:
         )
 
 
-def check_order(received: Checkpoint, floor: Checkpoint | None, age: Age) -> None:
+def check_order(received: Checkpoint, floor: Checkpoint | None, freshness: Freshness) -> None:
     """Raise `LedgerForkedError` when an answer is behind what was seen before its request was sent."""
-    if floor is None or age == "any":
+    if floor is None or freshness == "any":
         return
-    if age == "new" and received.order <= floor.order:
+    if freshness == "new" and received.order <= floor.order:
         said = "a charge was answered as new, but its entry is not above what the ledger held before"
-    elif age == "head" and received.order < floor.order:
+    elif freshness == "head" and received.order < floor.order:
         said = "the head of the ledger is below what it held before"
     else:
         return

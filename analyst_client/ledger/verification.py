@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, View, code, facts, join, listing, quiet, said
+from analyst_client.display.model import Inline, View, code, facts, join, listing, quiet, untrusted
 from analyst_client.error_base import ServiceError
 from analyst_client.ledger.keys import CuratorKey, TrustedKeys, extend_trust, parse_key, read_listing
 from analyst_client.ledger.receipts import (
@@ -212,7 +212,7 @@ def show_verification(outcome: Verification) -> View:
         stated.append(("checked", ", ".join(outcome.checked)))
     if outcome.population is not None:
         place = quiet(f", epoch {outcome.epoch}, sequence {outcome.sequence}")
-        stated.append(("entry", join(said(outcome.population), place)))
+        stated.append(("entry", join(untrusted(outcome.population), place)))
     if outcome.entry_hash is not None:
         stated.append(("entry_hash", code(outcome.entry_hash)))
     if outcome.key_id is not None:

@@ -1,4 +1,4 @@
-"""What accuracy to expect of a quote: by formula, or from simulated releases."""
+"""Expected accuracy of a quote: by formula, or from simulated releases."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.summary import Summary, beyond_bounds, number
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation
-from analyst_client.planning.rehearsal import Rehearsals
+from analyst_client.planning.rehearsal import DummyReleases
 from analyst_client.planning.wording import figures, frame, percent, price_text
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.quotes import Quote
@@ -243,14 +243,14 @@ def _simulated(
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ValueError(f"simulate must be a number of releases, such as 200, not {count!r}")
     generator = np.random.default_rng(seed)
-    rehearsals = Rehearsals(quote, assumptions)
+    dummies = DummyReleases(quote, assumptions)
     target = assumptions.targets[t].name
     rows = None if assumptions.terms[0].kind == "constant" else assumptions.rows * assumptions.weight
     unknown = np.full(len(assumptions.terms), np.inf)
     found: list[list[FloatArray]] = []
     for _ in range(count):
         try:
-            fit = OLS().fit(rehearsals.release(generator), target, rows=rows)
+            fit = OLS().fit(dummies.release(generator), target, rows=rows)
             low, high = fit.conf_int(alpha).T
             found.append([fit.bse, (high - low) / 2.0, fit.privacy_share])
         except EstimationError:  # not definite: the noise outweighs the data in some direction

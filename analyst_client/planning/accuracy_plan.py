@@ -20,7 +20,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, repr=False)
 class AccuracyPlan:
-    """What a wanted accuracy takes; printed, it is a sentence.
+    """Price or number of rows that a wanted accuracy takes; printed, it is a sentence.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How statements, rows and releases become what is assumed: pure functions behind `Assumptions`."""
+"""Assumed moments, from statements, rows or releases: pure functions behind `Assumptions`."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from analyst_client.schema.columns import CONSTANT, Term
 from analyst_client.schema.quotes import Quote
 
 FloatArray = NDArray[np.float64]
-ROWS_MADE_UP = 8192
+DUMMY_ROWS = 8192
 MISSING_SHARE = 0.1
 """Of a column with an indicator, where nothing is stated: without any missing value it would have no effect to find."""
 
@@ -45,7 +45,7 @@ def row_weights(quote: Quote, X: FloatArray) -> FloatArray:
     return weights
 
 
-def assumed_gaps(quote: Quote, missing: Mapping[str, float] | None) -> tuple[dict[str, float], list[str]]:
+def assumed_missing_shares(quote: Quote, missing: Mapping[str, float] | None) -> tuple[dict[str, float], list[str]]:
     """Return shares of missing values: as stated, or some where an indicator needs them; or none."""
     stated = dict(missing or {})
     guessed = [term.column for term in quote.terms if term.kind == "missing" and term.column not in stated]
@@ -108,7 +108,7 @@ def assumed_target(
     slopes = _slopes(quote, target, coefficients)
     if slopes is not None:
         explained = float(slopes @ spread @ slopes) * target.scale**2
-        residual_sd = residual_sd or _left_unexplained(target.name, explained, rsquared, target_sd)
+        residual_sd = residual_sd or _implied_residual_sd(target.name, explained, rsquared, target_sd)
     else:
         residual_sd, explained = _split(residual_sd, rsquared, target_sd)
         slopes = _even_slopes(spread, explained / target.scale**2)
@@ -139,7 +139,9 @@ def _check_spread(target: str, residual_sd: float | None, rsquared: float | None
         raise ValueError(f"rsquared must be at least 0 and below 1, not {rsquared!r}")
 
 
-def _left_unexplained(target: str, explained: float, rsquared: float | None, target_sd: float | None) -> float | None:
+def _implied_residual_sd(
+    target: str, explained: float, rsquared: float | None, target_sd: float | None
+) -> float | None:
     """Return the residual deviation beside coefficients that explain so much variance, if it follows."""
     if target_sd is not None:
         if target_sd**2 <= explained:
@@ -277,7 +279,7 @@ def normal_like(moments: FloatArray, quote: Quote) -> FloatArray:
     first = int(quote.terms[0].kind == "constant")
     mean = moments[0, first:] if first else np.zeros(d)
     covariance = _definite(moments[first:, first:] - np.outer(mean, mean), 0.0)
-    drawn = np.random.default_rng(0).standard_normal((max(ROWS_MADE_UP, 20 * d), d - first))
+    drawn = np.random.default_rng(0).standard_normal((max(DUMMY_ROWS, 20 * d), d - first))
     drawn -= drawn.mean(axis=0)
     drawn = drawn @ np.linalg.inv(np.linalg.cholesky(drawn.T @ drawn / len(drawn))).T
     rows = np.clip(mean + drawn @ np.linalg.cholesky(covariance).T, -1.0, 1.0)

@@ -1,4 +1,4 @@
-"""What an analyst assumes of rows that nobody shows: public guesses, an earlier release, or rows of one's own."""
+"""Assumptions of an analyst about rows that nobody shows: public guesses, an earlier release, or rows of one's own."""
 
 import math
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from analyst_client.kinds.gram.design import code_target
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.statistics import frozen
 from analyst_client.planning.assumed_moments import (
-    ROWS_MADE_UP,
-    assumed_gaps,
+    DUMMY_ROWS,
+    assumed_missing_shares,
     assumed_target,
     normal_like,
     of_target,
@@ -25,7 +25,7 @@ from analyst_client.planning.assumed_moments import (
     scaled_rows,
     target_means_of,
 )
-from analyst_client.planning.dummy_data import made_up_rows
+from analyst_client.planning.dummy_data import dummy_rows
 from analyst_client.schema.columns import CONSTANT, Term
 from analyst_client.schema.quotes import Quote
 
@@ -34,7 +34,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assumptions:
-    r"""What is assumed of the rows that a quote is about. Nothing here comes from the curator's rows.
+    r"""Assumed moments of the rows that a quote is about. Nothing here comes from the curator's rows.
 
     Made by `of`, `from_rows` or `from_release`, for the terms, the targets and the row map of one quote; the price does
     not matter. A target is assumed to be :math:`y = x^\top\beta + e` in scaled units, with e of one variance.
@@ -150,10 +150,10 @@ class Assumptions:
             {name: value for name, value in (stated or {}).items() if name not in target_names}
             for stated in (means, sds, shares)
         ]
-        gaps, notes = assumed_gaps(quote, missing)
-        frame = made_up_rows(
+        gaps, notes = assumed_missing_shares(quote, missing)
+        frame = dummy_rows(
             quote.features,
-            max(ROWS_MADE_UP, 20 * len(quote.terms)),
+            max(DUMMY_ROWS, 20 * len(quote.terms)),
             seed=0,
             means=of_features[0],
             sds=of_features[1],

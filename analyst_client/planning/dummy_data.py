@@ -1,4 +1,4 @@
-"""Rows made up from public declarations alone: a dataset's dummy twin, and the rows that an analyst assumes."""
+"""Dummy data: rows made up from public declarations alone, to develop against or as an analyst assumes them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -44,18 +44,18 @@ def dummy_twin(
 
     Examples
     --------
-    >>> twin = dummy_twin([Column.numeric("age", 50, 100), Column.categorical("sex", ["F", "M"])], rows=3)
-    >>> twin["age"].round(1).tolist(), twin["sex"].tolist()
+    >>> rows = dummy_twin([Column.numeric("age", 50, 100), Column.categorical("sex", ["F", "M"])], rows=3)
+    >>> rows["age"].round(1).tolist(), rows["sex"].tolist()
     ([76.8, 92.4, 63.6], ['F', 'M', 'M'])
     """
     columns = dataset.columns if isinstance(dataset, Dataset) else tuple(dataset)
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise ValueError(f"rows must be a positive whole number, not {rows!r}")
     gaps = {column.name: missing for column in columns if column.missing != "complete"}
-    return made_up_rows(columns, rows, seed, missing=gaps)
+    return dummy_rows(columns, rows, seed, missing=gaps)
 
 
-def made_up_rows(
+def dummy_rows(
     columns: Sequence[Column],
     count: int,
     seed: int,

@@ -1,4 +1,4 @@
-"""What inference would say of statistics that are assumed, and how far the noise of a release moves that."""
+"""Expected inference: at statistics that are assumed, and as far as the noise of a release moves it."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from analyst_client.inference.pooling import pool
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.score import critical_value
 from analyst_client.planning.assumptions import Assumptions
-from analyst_client.planning.rehearsal import Rehearsals
+from analyst_client.planning.rehearsal import DummyReleases
 from analyst_client.schema.quotes import Noise, Quote
 
 FloatArray = NDArray[np.float64]
@@ -38,7 +38,7 @@ class AssumedEquations(Equations):
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What to expect of one price and one number of rows, parameter by parameter, in raw units.
+    """Expected inference at one price and one number of rows, parameter by parameter, in raw units.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Point:
 
 
 class Expectation:
-    r"""What to expect of the fit of one target.
+    r"""Expected inference of one target, at any price.
 
     Raises
     ------
@@ -91,13 +91,13 @@ class Expectation:
             raise ValueError(f"intervals need the statistics {', '.join(lacking)}: ask for a quote with them")
         self.alpha = alpha
         self.assumptions = assumptions
-        self._release = Rehearsals(quote, assumptions).release()
+        self._release = DummyReleases(quote, assumptions).release()
         self._quote = quote
 
     def at(self, noise: Noise | None = None, rows: float | None = None) -> Point:
-        """Return what to expect under other noise, or with another number of rows."""
+        """Return the expected inference under other noise, or with another number of rows."""
         assumptions = self.assumptions if rows is None else self.assumptions.with_rows(rows)
-        expected = Rehearsals(self._quote, assumptions)
+        expected = DummyReleases(self._quote, assumptions)
         release = replace(
             self._release,
             xtx=expected.xtx,

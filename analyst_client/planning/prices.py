@@ -1,4 +1,4 @@
-"""What other prices than the quoted one would cost, and what noise they would buy. A plan in floats, not an accounting.
+"""Prices other than the quoted one: their cost, and the noise that they buy. A plan in floats, not an accounting.
 
 Every standard deviation of a quote falls with the price in one proportion, the *strength*: by how much µ (or √ρ, or the
 ε of Laplace noise) exceeds the quoted one. Integer scales are rounded up by the curator, by less than a thousandth.

@@ -1,4 +1,4 @@
-"""Releases that nobody paid for: noise around what is assumed, to write an analysis before it is bought."""
+"""Dummy releases: noise around assumed statistics, to write an analysis before anything is bought."""
 
 import json
 from dataclasses import asdict
@@ -57,10 +57,10 @@ def rehearse(quote: Quote, assumptions: Assumptions, seed: int = 0) -> Release:
     >>> OLS().fit(release).term_names_.tolist()
     ['age', 'sex[M]', 'creatinine', 'lambda']
     """
-    return Rehearsals(quote, assumptions).release(np.random.default_rng(seed))
+    return DummyReleases(quote, assumptions).release(np.random.default_rng(seed))
 
 
-class Rehearsals:
+class DummyReleases:
     """Dummy releases of one quote under one set of assumptions.
 
     Attributes

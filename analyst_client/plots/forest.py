@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def numbers(self) -> list[float]:
-        """What has to be seen: the point, and the ends that there are."""
+        """The values that the axis must show: the point, and the finite ends."""
         ends = (self.value, self.found.lower, self.found.upper)
         return [number for number in ends if np.isfinite(number)]
 

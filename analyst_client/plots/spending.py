@@ -1,4 +1,4 @@
-"""What privacy costs: a budget and its parts, and accuracy against ε."""
+"""Figures of the cost of privacy: a budget and its parts, and accuracy against ε."""
 
 import math
 from collections.abc import Mapping, Sequence

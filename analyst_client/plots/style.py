@@ -1,4 +1,4 @@
-"""What all figures share: colours that survive colour blindness, plain names, few lines."""
+"""The style of all figures: colours that survive colour blindness, plain names, few lines."""
 
 import math
 from collections.abc import Sequence

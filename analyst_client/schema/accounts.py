@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, Note, View, code, facts, join, number, percent, quiet, said
+from analyst_client.display.model import Inline, Note, View, code, facts, join, number, percent, quiet, untrusted
 from analyst_client.display.terminal import plain
 from analyst_client.ledger.checkpoints import Checkpoint
 from analyst_client.schema.amounts import Amount, show_amounts
@@ -137,7 +137,7 @@ def show_budget(budget: "Budget") -> View:
     parts = [("spent", budget.posted), ("held", budget.pending), ("left", budget.remaining)]
     notes: list[Inline] = [
         "Shared by all its datasets and analysts.",
-        join("Counted in ", said(budget.accountant), ", neighbours by ", said(budget.adjacency), "."),
+        join("Counted in ", untrusted(budget.accountant), ", neighbours by ", untrusted(budget.adjacency), "."),
         f"Ledger at epoch {budget.checkpoint.epoch:,}, sequence {budget.checkpoint.sequence:,}.",
     ]
     if budget.accountant != "pure":
@@ -146,7 +146,7 @@ def show_budget(budget: "Budget") -> View:
     if highest is not None and highest != budget.limit:
         views = f"ε = {number(highest.epsilon)} at δ = {number(highest.delta)}"
         notes.append(f"The guarantee is that of the highest limit there ever was: {views}.")
-    caption = join("Budget of ", said(budget.population))
+    caption = join("Budget of ", untrusted(budget.population))
     return (
         *show_amounts(caption, parts, ("limit", budget.limit), share_used=budget.share_spent),
         Note(quiet(join(*notes, by=" "))),
@@ -157,7 +157,7 @@ def show_reservation(reservation: "Reservation") -> View:
     """Show what is held for a study, and what was drawn of it."""
     stated: list[tuple[Inline, Inline]] = [
         ("state", reservation.state),
-        ("dataset", join(said(reservation.dataset), quiet(" of "), said(reservation.population))),
+        ("dataset", join(untrusted(reservation.dataset), quiet(" of "), untrusted(reservation.population))),
         ("made at", reservation.created_at),
         ("its time ends", reservation.expires_at),
     ]

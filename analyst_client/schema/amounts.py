@@ -60,7 +60,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Cost(Amount):
-    """What a request costs.
+    """Cost of a request.
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from analyst_client.display.model import Inline, join, quiet, said
+from analyst_client.display.model import Inline, join, quiet, untrusted
 from analyst_client.error_base import ServiceError
 from analyst_client.schema.wire import Fields
 
@@ -185,7 +185,7 @@ def term_json(term: Term) -> dict[str, Any]:
 
 def write_words(words: Sequence[str]) -> Inline:
     """Write some words of a server in one line."""
-    shown = [said(word) for word in words[:LEVELS_MAX]]
+    shown = [untrusted(word) for word in words[:LEVELS_MAX]]
     if len(words) > LEVELS_MAX:
         shown.append(quiet(f"and {len(words) - LEVELS_MAX:,} more"))
     return join(*shown, by=", ")

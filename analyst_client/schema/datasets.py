@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, View, facts, join, quiet, said, table
+from analyst_client.display.model import Inline, View, facts, join, quiet, table, untrusted
 from analyst_client.schema.columns import Column, write_words
 from analyst_client.schema.wire import Fields
 
 
 @dataclass(frozen=True, repr=False)
 class Dataset(Displayable):
-    """What the curator makes public of a dataset.
+    """Public description of a dataset.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def show_dataset(dataset: "Dataset") -> View:
         rows += f"; of one person at most {dataset.rows_per_person:,} count"
     stated: list[tuple[Inline, Inline]] = [
         ("population", dataset.population),
-        ("account", join(said(dataset.accountant), quiet(", neighbours by "), said(dataset.adjacency))),
+        ("account", join(untrusted(dataset.accountant), quiet(", neighbours by "), untrusted(dataset.adjacency))),
         ("rows", rows),
         ("noise", write_words(dataset.mechanisms)),
         ("row maps", write_words(dataset.row_maps)),
@@ -90,7 +90,7 @@ def show_dataset(dataset: "Dataset") -> View:
         for column in dataset.columns
     ]
     return (
-        facts(join("Dataset ", said(dataset.name)), stated),
+        facts(join("Dataset ", untrusted(dataset.name)), stated),
         table(f"Columns ({len(columns):,})", heads, columns),
     )
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, View, code, facts, join, quiet, said
+from analyst_client.display.model import Inline, View, code, facts, join, quiet, untrusted
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.wire import Fields
 
@@ -109,4 +109,4 @@ def show_job(job: "Job") -> View:
     if job.reason is not None:
         stated.append(("reason", job.reason))
     name = quiet("that was not needed") if job.id is None else code(job.id)
-    return (facts(join("Job ", name, quiet(" on "), said(job.dataset)), stated),)
+    return (facts(join("Job ", name, quiet(" on "), untrusted(job.dataset)), stated),)

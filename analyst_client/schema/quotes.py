@@ -17,9 +17,9 @@ from analyst_client.display.model import (
     number,
     percent,
     quiet,
-    said,
     strong,
     table,
+    untrusted,
     write_json,
 )
 from analyst_client.display.terminal import plain
@@ -202,7 +202,7 @@ def show_quote(quote: "Quote") -> View:
     if quote.answer_bytes_left < _MANY_ANSWERS * quote.answer_bytes:
         stated.append(("space for answers", write_space(quote.answer_bytes, quote.answer_bytes_left)))
     if quote.offers:
-        offers = [join(code(offer.release_id), quiet(": ", said(offer.difference))) for offer in quote.offers]
+        offers = [join(code(offer.release_id), quiet(": ", untrusted(offer.difference))) for offer in quote.offers]
         stated.append(("offers", listing(offers)))
     names = [column.name for column in quote.features]
     return (
@@ -227,7 +227,7 @@ def write_duration(duration_s: float) -> str:
 def write_formula(dataset: str, features: Sequence[str], targets: "Sequence[Term]") -> Inline:
     """Write a request as a formula."""
     explained = [write_words([term.name for term in targets]), " ~ "] if targets else []
-    return join(*explained, write_words(features), quiet(" of "), said(dataset))
+    return join(*explained, write_words(features), quiet(" of "), untrusted(dataset))
 
 
 def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
@@ -237,7 +237,7 @@ def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
     if isinstance(rows, dict):
         norm = rows.get("norm")
         radius = f", norm {number(norm)}" if isinstance(norm, float) else ""
-        stated.append(("row map", join(said(write_json(rows.get("map"))), radius)))
+        stated.append(("row map", join(untrusted(write_json(rows.get("map"))), radius)))
     stated += [(name, write_json(request[name])) for name in ("mechanism", "calibration") if name in request]
     return stated
 
@@ -254,5 +254,5 @@ def list_noise(noise: "Noise", terms: int, targets: int) -> Table:
     stated = [(name, count, sd) for name, (sd, count) in named.items() if sd is not None]
     deviations = aligned([sd for _, _, sd in stated])
     rows = [(name, f"{count:,}", sd) for (name, count, _), sd in zip(stated, deviations, strict=True)]
-    caption = join("Noise ", quiet("(", said(noise.distribution), ", in scaled units)"))
+    caption = join("Noise ", quiet("(", untrusted(noise.distribution), ", in scaled units)"))
     return table(caption, ("statistic", "entries", "standard deviation"), rows, numeric=(1, 2))

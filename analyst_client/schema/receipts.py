@@ -16,8 +16,8 @@ from analyst_client.display.model import (
     percent,
     quiet,
     ratio,
-    said,
     table,
+    untrusted,
     write_json,
 )
 
@@ -67,7 +67,7 @@ def fold_receipt(receipt: Mapping[str, Any]) -> Folded:
 
 def write_title(receipt: Mapping[str, Any]) -> Inline:
     """Say which entry this is."""
-    kind, population, epoch, sequence = (said(write_json(receipt.get(name, "–"))) for name in TITLE)
+    kind, population, epoch, sequence = (untrusted(write_json(receipt.get(name, "–"))) for name in TITLE)
     return join("Receipt: ", kind, " in the ledger of ", population, quiet(", epoch ", epoch, ", sequence ", sequence))
 
 

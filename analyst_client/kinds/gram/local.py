@@ -74,7 +74,7 @@ def write_release(
         statistics["yty"] = packed(squares, squares.shape)
     if lambda_min is not None:
         statistics["lambda_min"] = packed(lambda_min, ())
-    members = asdict(noise if isinstance(noise, Noise) else even_noise(float(noise), set(statistics)))
+    members = asdict(noise if isinstance(noise, Noise) else uniform_noise(float(noise), set(statistics)))
     body = {
         "id": "local",
         "dataset": dataset,
@@ -160,7 +160,7 @@ def packed(values: ArrayLike, shape: tuple[int, ...], packing: str = "full") -> 
     return {"shape": list(shape), "packing": packing, "values": numbers}
 
 
-def even_noise(sd: float, statistics: set[str]) -> Noise:
+def uniform_noise(sd: float, statistics: set[str]) -> Noise:
     """Return the same deviation for every entry of the given statistics."""
     others = {name: sd for name in ("xty", "yty", "lambda_min") if name in statistics}
     return Noise(sd, sd, others.get("xty"), others.get("yty"), others.get("lambda_min"))

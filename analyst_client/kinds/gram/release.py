@@ -16,8 +16,8 @@ from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
 from analyst_client.kinds.gram.request import as_names, check_target
-from analyst_client.kinds.gram.saving import unwrap, way_out, wrap
-from analyst_client.kinds.gram.selection import choose_part, statistics_of
+from analyst_client.kinds.gram.saving import recovery_hint, unwrap, wrap
+from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.verification import Verification, read_trusted_keys, verify_answer
@@ -142,7 +142,7 @@ class Release(NoisyStatistics, Displayable):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What a fit of this part is about, where that is not what a request of the same columns would be about."""
+        """Differences between a fit of this part and a fit of a request of the same columns."""
         if self.selected_from is None:
             return ()
         kept = {*self.feature_names, *self.target_names}
@@ -205,7 +205,7 @@ class Release(NoisyStatistics, Displayable):
         if sorted(features) != sorted(self.feature_names) or sorted(targets) != sorted(self.target_names):
             raise ValueError("the release has other columns")
         return replace(
-            self, **statistics_of(self, choose_part(self, self, tuple(features), tuple(targets), self.row_map))
+            self, **select_statistics(self, find_part(self, self, tuple(features), tuple(targets), self.row_map))
         )
 
     def arranged_as(self, request: Mapping[str, Any]) -> "Release":
@@ -267,11 +267,11 @@ class Release(NoisyStatistics, Displayable):
 
     def _select(self, features: tuple[str, ...], targets: tuple[str, ...]) -> "Release":
         whole = self.selected_from or self
-        part = choose_part(self, whole, features, targets, self.row_map)
+        part = find_part(self, whole, features, targets, self.row_map)
         if (features, targets) == (whole.feature_names, whole.target_names):
             return whole
         return replace(
-            whole, text=wrap(whole.text, features, targets), selected_from=whole, **statistics_of(whole, part)
+            whole, text=wrap(whole.text, features, targets), selected_from=whole, **select_statistics(whole, part)
         )
 
     def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
@@ -323,16 +323,18 @@ class Release(NoisyStatistics, Displayable):
         try:
             release = cls.from_text(content.decode("utf-8"))
         except UnicodeDecodeError:
-            raise ServiceError(f"{path} holds no whole release: it is not text in UTF-8.{way_out(text)}") from None
+            raise ServiceError(
+                f"{path} holds no whole release: it is not text in UTF-8.{recovery_hint(text)}"
+            ) from None
         except (ServiceError, ValueError) as error:
             said = str(error).removeprefix("malformed answer: ") if content.strip() else "it is empty"
-            raise ServiceError(f"{path} holds no whole release: {said}.{way_out(text)}") from None
+            raise ServiceError(f"{path} holds no whole release: {said}.{recovery_hint(text)}") from None
         outcome = release.verify()
         if release.receipt is None and release.cost is None:  # made here of arrays: nobody signed it
             return release
         if outcome.verdict == "inconsistent" or release.receipt is None:
             reasons = "; ".join(outcome.reasons)
-            message = f"{path} is damaged, or was changed: {reasons}.{way_out(text)}"
+            message = f"{path} is damaged, or was changed: {reasons}.{recovery_hint(text)}"
             raise ReceiptInvalidError(message, reasons=outcome.reasons)
         if not outcome:
             warnings.warn(f"{path} was not checked: {'; '.join(outcome.reasons)}", stacklevel=2)

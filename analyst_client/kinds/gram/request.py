@@ -1,4 +1,4 @@
-"""What an analyst asks, as the body of a request: what the caller set, and nothing else."""
+"""Requests of an analyst as bodies on the wire: the options that the caller set, and nothing else."""
 
 import difflib
 import functools
@@ -11,10 +11,16 @@ from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-OTHER_NAMES = {"eps": "epsilon", "y": "target", "x": "features", "columns": "features", "fit_intercept": "intercept"}
-"""What other libraries call an argument."""
-OF_A_FORMULA = re.compile(r"[~+*:()^|\s]")
-"""What a formula is made of, and no name of a column."""
+ARGUMENT_SYNONYMS = {
+    "eps": "epsilon",
+    "y": "target",
+    "x": "features",
+    "columns": "features",
+    "fit_intercept": "intercept",
+}
+"""Names that other libraries give to an argument."""
+FORMULA_CHARACTERS = re.compile(r"[~+*:()^|\s]")
+"""Characters of a formula, which no name of a column has."""
 
 Rows: TypeAlias = str | Mapping[str, Any]
 
@@ -114,7 +120,7 @@ def as_json(body: dict[str, Any]) -> bytes:
 def as_names(names: Sequence[str], argument: str) -> list[str]:
     """Return a list of names; a lone string, whose letters would become names, is refused."""
     if isinstance(names, str):
-        raise ValueError(f"{argument} must be a list of names: ask with {written_out(names, argument)}")  # noqa: TRY004 -- one kind of error for arguments
+        raise ValueError(f"{argument} must be a list of names: ask with {suggest_columns(names, argument)}")  # noqa: TRY004 -- one kind of error for arguments
     return [str(name) for name in names]
 
 
@@ -122,22 +128,23 @@ def as_columns(names: Sequence[str], argument: str) -> list[str]:
     """Return a list of names of a curator's columns; a term of a formula is none."""
     listed = as_names(names, argument)
     for name in listed:
-        if OF_A_FORMULA.search(name):
+        if FORMULA_CHARACTERS.search(name):
             raise ValueError(
-                f"{argument} must be names of columns, and {name!r} is none: ask with {written_out(name, argument)}. "
+                f"{argument} must be names of columns, and {name!r} is none: "
+                f"ask with {suggest_columns(name, argument)}. "
                 "What is made of columns, a product or a logarithm, is released where the hospital declares it as one"
             )
     return listed
 
 
-def written_out(formula: str, argument: str) -> str:
+def suggest_columns(formula: str, argument: str) -> str:
     """Return the arguments that name the columns of a formula.
 
     Examples
     --------
-    >>> written_out("kappa ~ age + log(sex)", "features")
+    >>> suggest_columns("kappa ~ age + log(sex)", "features")
     "features=['age', 'sex'], target='kappa'"
-    >>> written_out("age:sex", "features")
+    >>> suggest_columns("age:sex", "features")
     "features=['age', 'sex']"
     """
     left, tilde, right = formula.rpartition("~")
@@ -159,7 +166,7 @@ def check_target(target: object) -> None:
     raise ValueError("target is the name of one column: no values are given, as the curator holds them")
 
 
-def suggests_names(function: Callable[P, T]) -> Callable[P, T]:
+def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
     """Let a function say which argument was meant where it does not know one. Raise `TypeError` as Python does."""
     known = [name for name, of in inspect.signature(function).parameters.items() if of.kind is not of.VAR_KEYWORD]
     if len(known) < len(inspect.signature(function).parameters):
@@ -169,7 +176,9 @@ def suggests_names(function: Callable[P, T]) -> Callable[P, T]:
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         for name, value in kwargs.items():
             if name not in known:
-                meant = OTHER_NAMES.get(name.lower()) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+                meant = ARGUMENT_SYNONYMS.get(name.lower()) or next(
+                    iter(difflib.get_close_matches(name, known, 1)), None
+                )
                 likely = meant in known
                 hint = f": did you mean {meant}={value!r}?" if likely else f"; it has {', '.join(known[1:])}"
                 raise TypeError(f"{function.__name__}() has no argument {name!r}{hint}")

@@ -13,7 +13,7 @@ SELECTION = "selection"
 
 
 class Selection(NamedTuple):
-    """What a saved part says: the text of the whole answer, and what was selected. Its numbers are cut out anew."""
+    """A saved part: the text of the whole answer, and what was selected. Its numbers are cut out anew."""
 
     text: str
     features: tuple[str, ...]
@@ -41,7 +41,7 @@ def unwrap(body: Fields) -> Selection | None:
     return Selection(body.text("of"), body.texts("features"), body.texts("targets"))
 
 
-def way_out(text: str) -> str:
+def recovery_hint(text: str) -> str:
     """Say how to get a damaged file's release again, whose id may still be read."""
     found = re.search(r'"id\\?":\\?"(rel_[0-9A-Za-z_]{1,64})\\?"', text)
     release_id = repr(found[1]) if found else "…, the id that client.releases(…) lists"

@@ -32,7 +32,7 @@ class Part(NamedTuple):
     is_feature: bool
 
 
-def choose_part(
+def find_part(
     release: NoisyStatistics,
     whole: NoisyStatistics,
     features: tuple[str, ...],
@@ -88,13 +88,13 @@ def choose_part(
     return Part(tuple(positions[name] for name in features), terms, found, bool(moved))
 
 
-def statistics_of(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
+def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
     """Return what a part has for itself, by the names of its attributes."""
     xtx, xty, yty, noise = whole.xtx, whole.xty, whole.yty, whole.noise
     rows = part.terms
     targets: Sequence[Any] = whole.targets
     if part.is_feature:
-        assert xtx is not None  # `choose_part` has looked
+        assert xtx is not None  # `find_part` has looked
         targets, xty, yty = whole.terms, xtx, np.diag(xtx)
         noise = Noise(noise.xtx_diagonal, noise.xtx_offdiagonal, distribution=noise.distribution)
         noise = replace(noise, xty=noise.xtx_offdiagonal, yty=noise.xtx_diagonal)
