@@ -1,9 +1,8 @@
 """The client of a curator: one method for each endpoint."""
 
-import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Unpack
 
@@ -14,13 +13,14 @@ from analyst_client.http.purchasing import Purchasing
 from analyst_client.http.session import Session, dataset_path, path_segment
 from analyst_client.http.transport import Transport
 from analyst_client.kinds.gram.release import Release, as_release
-from analyst_client.kinds.gram.request import ReleaseOptions, Rows, release_body, reservation_body, suggests_arguments
+from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest, suggests_arguments
 from analyst_client.kinds.gram.selection import arrange_quote
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.quotes import Quote, ReleaseSummary
+from analyst_client.schema.requests import reservation_body
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -130,11 +130,11 @@ class CuratorClient:
     @suggests_arguments
     def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
-        body = release_body(features, **options)
-        path = dataset_path(dataset) + "/quotes"
-        return arrange_quote(
-            Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body), json.loads(body)
+        request = ReleaseRequest(features, **options)
+        answered = self._session.ask(
+            "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
         )
+        return arrange_quote(Quote.read(answered.body), request.members)
 
     @suggests_arguments
     def release(
@@ -142,26 +142,10 @@ class CuratorClient:
         dataset: str,
         features: Sequence[str],
         *,
-        target: str | None = None,
-        targets: Sequence[str] | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        mu: float | None = None,
-        rho: float | None = None,
-        intercept: bool = True,
-        rows: Rows | None = None,
-        norm: float | None = None,
-        expected_rows: int | None = None,
-        statistics: Sequence[str] | None = None,
-        shares: Mapping[str, float] | None = None,
-        mechanism: str | None = None,
-        calibration: str | None = None,
-        fresh: bool = False,
-        project: str | None = None,
-        reservation: str | None = None,
         idempotency_key: str | None = None,
         respond_async: bool = False,
         wait_s: float | None = None,
+        **options: Unpack[ReleaseOptions],
     ) -> Release:
         """Buy noisy sufficient statistics; a request that was answered before costs nothing.
 
@@ -216,26 +200,7 @@ class CuratorClient:
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
         """
         key = choose_key(idempotency_key)
-        body = release_body(
-            features,
-            target=target,
-            targets=targets,
-            epsilon=epsilon,
-            delta=delta,
-            mu=mu,
-            rho=rho,
-            intercept=intercept,
-            rows=rows,
-            norm=norm,
-            expected_rows=expected_rows,
-            statistics=statistics,
-            shares=shares,
-            mechanism=mechanism,
-            calibration=calibration,
-            fresh=fresh,
-            project=project,
-            reservation=reservation,
-        )
+        body = ReleaseRequest(features, **options).to_json()
         return as_release(self._purchasing.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s))
 
     @suggests_arguments
@@ -254,7 +219,9 @@ class CuratorClient:
         Job
             To be given to `wait`. It is done already where no pass over the rows was needed.
         """
-        return self._purchasing.submit(dataset, release_body(features, **options), choose_key(idempotency_key))
+        return self._purchasing.submit(
+            dataset, ReleaseRequest(features, **options).to_json(), choose_key(idempotency_key)
+        )
 
     def job(self, job: Job | str) -> Job:
         """Return a job as it is now; a job is given as itself or by its id."""

@@ -189,7 +189,7 @@ class _Purchase:
         """Send the purchase: the same request each time, as its key goes with no other."""
         if not self.was_sent:
             self.was_sent, self.paying_reservation = True, None if self.reservation is None else self.reservation.id
-        options = dict(self.options)
+        options = self.options.copy()
         if self.paying_reservation is not None:
             options["reservation"] = self.paying_reservation
             options.pop("project", None)  # the reservation's counts
@@ -197,7 +197,7 @@ class _Purchase:
             self.dataset,
             self.features,
             idempotency_key=self.key,
-            **options,  # type: ignore[arg-type]
+            **options,
         )
 
     def _forget_reservation(self) -> None:

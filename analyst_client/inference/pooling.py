@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, Site
+from analyst_client.kinds.gram.arguments import check_target
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.request import check_target
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.quotes import Quote, ReleaseSummary

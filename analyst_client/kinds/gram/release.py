@@ -14,8 +14,8 @@ from analyst_client.display.model import Inline, Note, View, code, facts, folded
 from analyst_client.display.terminal import plain
 from analyst_client.errors import ReceiptInvalidError, ServiceError
 from analyst_client.kinds.gram import KIND
+from analyst_client.kinds.gram.arguments import as_names, check_target
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
-from analyst_client.kinds.gram.request import as_names, check_target
 from analyst_client.kinds.gram.saving import recovery_hint, unwrap, wrap
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
