@@ -11,8 +11,8 @@ from analyst_client.errors import (
     ServiceError,
     ServiceUnavailableError,
 )
+from analyst_client.http.retry import delay_before, read_retry_after
 from analyst_client.http.session import OLDER_SOURCES, CuratorResponse, Session, dataset_path, path_segment
-from analyst_client.http.transport import delay_before, read_retry_after
 from analyst_client.ledger.trust import LedgerSnapshot
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.jobs import Job

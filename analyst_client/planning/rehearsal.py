@@ -1,6 +1,5 @@
 """Dummy releases: noise around assumed statistics, to write an analysis before anything is bought."""
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -8,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.inference.noise import NoiseLaw
-from analyst_client.kinds.gram.local import packed
+from analyst_client.kinds.gram.local import packed, write_text
 from analyst_client.kinds.gram.release import Release
 from analyst_client.planning.assumptions import Assumptions
-from analyst_client.schema.columns import column_json, term_json
 from analyst_client.schema.quotes import Noise, Quote
 
 FloatArray = NDArray[np.float64]
@@ -100,21 +98,18 @@ class DummyReleases:
             smallest = float(np.linalg.eigvalsh(self.xtx)[0])
             drawn = 0.0 if generator is None else _draw(generator, noise, 1)[0] * noise.lambda_min
             statistics["lambda_min"] = packed(smallest + drawn, ())
-        members = asdict(noise)
-        cost = {name: value for name, value in asdict(quote.cost).items() if value is not None and value != np.inf}
-        body = {
-            "id": "dummy",
-            "dataset": f"{quote.dataset} (dummy)",
-            "kind": "gram",
-            "request": quote.request,
-            "features": [column_json(column) for column in quote.features],
-            "terms": [term_json(term) for term in quote.terms],
-            "targets": [term_json(term) for term in quote.targets],
-            "statistics": {name: entry for name, entry in statistics.items() if offered[name] is not None},
-            "noise": {"distribution": members.pop("distribution"), "sd": members},
-            "cost": cost,
-        }
-        return Release.from_text(json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+        text = write_text(
+            release_id="dummy",
+            dataset=f"{quote.dataset} (dummy)",
+            request=quote.request,
+            features=quote.features,
+            terms=quote.terms,
+            targets=quote.targets,
+            statistics={name: entry for name, entry in statistics.items() if offered[name] is not None},
+            noise=noise,
+            cost={name: value for name, value in asdict(quote.cost).items() if value is not None and value != np.inf},
+        )
+        return Release.from_text(text)
 
     def _sampled(self, generator: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Draw Xᵀy and yᵀy of rows whose XᵀX is the expected one."""

@@ -1,5 +1,6 @@
 """The quote of the docstrings' examples: a request on the demo's dataset, as its curator answers it."""
 
+from analyst_client.kinds.gram import KIND
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.columns import Column, plain_term, terms_of
 from analyst_client.schema.quotes import Noise, Quote
@@ -13,9 +14,9 @@ _FEATURES = (
 
 QUOTE = Quote(
     dataset="flchain",
-    kind="gram",
+    kind=KIND,
     request={
-        "kind": "gram",
+        "kind": KIND,
         "features": ["age", "sex", "creatinine", "lambda"],
         "targets": ["kappa"],
         "intercept": True,

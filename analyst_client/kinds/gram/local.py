@@ -2,13 +2,14 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows
 from analyst_client.schema.columns import Column, Term, column_json, plain_term, term_json, terms_of
 from analyst_client.schema.quotes import Noise
@@ -74,18 +75,45 @@ def write_release(
         statistics["yty"] = packed(squares, squares.shape)
     if lambda_min is not None:
         statistics["lambda_min"] = packed(lambda_min, ())
-    members = asdict(noise if isinstance(noise, Noise) else uniform_noise(float(noise), set(statistics)))
+    return write_text(
+        release_id="local",
+        dataset=dataset,
+        request=request_of([column.name for column in columns], norm, public),
+        features=columns,
+        terms=terms,
+        targets=tuple(plain_term(column) for column in responses),
+        statistics=statistics,
+        noise=noise if isinstance(noise, Noise) else uniform_noise(float(noise), set(statistics)),
+    )
+
+
+def write_text(
+    *,
+    release_id: str,
+    dataset: str,
+    request: Mapping[str, Any],
+    features: Sequence[Column],
+    terms: Sequence[Term],
+    targets: Sequence[Term],
+    statistics: Mapping[str, Any],
+    noise: Noise,
+    cost: Mapping[str, Any] | None = None,
+) -> str:
+    """Write the text of a release, as a curator would, of statistics that are packed."""
+    members = asdict(noise)
     body = {
-        "id": "local",
+        "id": release_id,
         "dataset": dataset,
-        "kind": "gram",
-        "request": request_of([column.name for column in columns], norm, public),
-        "features": [column_json(column) for column in columns],
+        "kind": KIND,
+        "request": request,
+        "features": [column_json(column) for column in features],
         "terms": [term_json(term) for term in terms],
-        "targets": [term_json(plain_term(column)) for column in responses],
+        "targets": [term_json(term) for term in targets],
         "statistics": statistics,
         "noise": {"distribution": members.pop("distribution"), "sd": members},
     }
+    if cost is not None:
+        body["cost"] = cost
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -140,7 +168,7 @@ def write_public(frame: Any, coding: Coding, *, dataset: str) -> str:
 
 def request_of(features: list[str], norm: float | None, public: bool) -> dict[str, Any]:
     """Return what a curator would have been asked."""
-    request: dict[str, Any] = {"kind": "gram", "features": features}
+    request: dict[str, Any] = {"kind": KIND, "features": features}
     if norm is not None:
         if not (math.isfinite(norm) and norm > 0.0):
             raise ValueError(f"norm must be finite and positive, not {norm!r}")
