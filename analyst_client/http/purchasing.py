@@ -64,7 +64,7 @@ class Purchasing:
         if isinstance(job, Job) and job.id is None:
             return job, None
         response = self._session.ask("GET", job_path(job))
-        return Job.read(response.body, key_of(job)), read_retry_after(response.response)
+        return Job.read(response.body, key_of(job)), read_retry_after(response.http)
 
     def wait(self, job: Job | str, wait_s: float | None) -> Answer:
         """Wait until a job ends, and return its release."""
@@ -97,7 +97,7 @@ class Purchasing:
             idempotency_key=key,
             prefer="respond-async" if respond_async else None,
         )
-        if response.response.status_code == 202:
+        if response.http.status_code == 202:
             return self._accept_job(response, dataset, key)
         snapshot = None if response.source in OLDER_SOURCES else response.snapshot
         release = self._session.accept_release(response, snapshot, dataset=dataset)
@@ -110,7 +110,7 @@ class Purchasing:
             raise ServiceError(f"malformed answer: {dataset!r} was asked, and a job of {job.dataset!r} was answered")
         if response.source not in OLDER_SOURCES:
             self._snapshots.setdefault(job.id, response.snapshot)
-        return job, read_retry_after(response.response)
+        return job, read_retry_after(response.http)
 
     def _find_joined_job(self, refused: ServiceUnavailableError, key: str) -> tuple[Job, float | None]:
         """Look at the job that a refusal names; raise the refusal when it names none that this analyst may see."""
@@ -120,7 +120,7 @@ class Purchasing:
             response = self._session.ask("GET", job_path(refused.job))
         except RequestInvalidError:
             raise refused from None
-        return Job.read(response.body, key), read_retry_after(response.response)
+        return Job.read(response.body, key), read_retry_after(response.http)
 
     def _poll(self, job: Job, retry_after_s: float | None, deadline: float | None) -> Job:
         """Look at a job until it has ended, never earlier than the curator asked."""

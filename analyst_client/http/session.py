@@ -25,18 +25,18 @@ OLDER_SOURCES = frozenset({"replayed", "stored", "derived"})
 class CuratorResponse(NamedTuple):
     """An answer, and what was remembered before its request was sent."""
 
-    response: httpx.Response
+    http: httpx.Response
     snapshot: LedgerSnapshot
 
     @property
     def body(self) -> Fields:
-        """The object of the answer."""
-        return Fields(parse_json(read_text(self.response)))
+        """Members of the answer."""
+        return Fields(parse_json(read_text(self.http)))
 
     @property
     def source(self) -> str | None:
         """How the curator says that it answered."""
-        source: str | None = self.response.headers.get("Curator-Answer")
+        source: str | None = self.http.headers.get("Curator-Answer")
         return source
 
 
@@ -146,7 +146,7 @@ class Session:
         LedgerError
             With the release, which may have been paid.
         """
-        release = read_answer(read_text(response.response), response.source or (None if snapshot is None else "new"))
+        release = read_answer(read_text(response.http), response.source or (None if snapshot is None else "new"))
         try:
             outcome = verify_answer(release.text)
             reasons = () if outcome else outcome.reasons
