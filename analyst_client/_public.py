@@ -1,10 +1,6 @@
 """The public names. `analyst_client` has all of them, and imports them when the first one is asked for."""
 
-from analyst_client._ledger import Checkpoint, LedgerPosition
-from analyst_client.accuracy import Accuracy, expected_accuracy
-from analyst_client.assumptions import Assumptions
 from analyst_client.client import CuratorClient
-from analyst_client.columns import Column, Term
 from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (
     AnswerSpaceError,
@@ -49,25 +45,22 @@ from analyst_client.estimators import (
     ridge_path,
 )
 from analyst_client.inference.prior import Prior
-from analyst_client.jobs import Job
-from analyst_client.planning import AccuracyPlan, epsilon_for, rows_for
-from analyst_client.power import PowerTable, power_table, sample_size_table
-from analyst_client.rehearsal import rehearse
-from analyst_client.release import Release
-from analyst_client.twin import dummy_twin
-from analyst_client.values import (
-    Amount,
-    Budget,
-    Cost,
-    Dataset,
-    Noise,
-    Offer,
-    Quote,
-    Receipt,
-    ReleaseSummary,
-    Reservation,
-)
-from analyst_client.verify import Verification
+from analyst_client.kinds.gram.release import Release
+from analyst_client.ledger.checkpoints import Checkpoint, LedgerPosition
+from analyst_client.ledger.verification import Verification
+from analyst_client.planning.accuracy import Accuracy, expected_accuracy
+from analyst_client.planning.accuracy_plan import AccuracyPlan, epsilon_for, rows_for
+from analyst_client.planning.assumptions import Assumptions
+from analyst_client.planning.dummy_data import dummy_twin
+from analyst_client.planning.power import PowerTable, power_table, sample_size_table
+from analyst_client.planning.rehearsal import rehearse
+from analyst_client.schema.accounts import Budget, Reservation
+from analyst_client.schema.amounts import Amount, Cost
+from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.jobs import Job
+from analyst_client.schema.quotes import Noise, Offer, Quote, ReleaseSummary
+from analyst_client.schema.receipts import Receipt
 
 __all__ = [
     "OLS",

@@ -2,21 +2,25 @@
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Unpack
 
 import httpx
 
-from analyst_client._memory import Memory, MemoryPlace
-from analyst_client._orders import Orders, arrange_quote
-from analyst_client._request import ReleaseOptions, Rows, release_body, reservation_body, suggests_names
-from analyst_client._session import Session, dataset_path, path_segment
-from analyst_client._transport import Transport
 from analyst_client.errors import CuratorError, ReservationEndedError, ServiceError
-from analyst_client.jobs import Job
-from analyst_client.release import Release
-from analyst_client.values import Budget, Dataset, Quote, ReleaseSummary, Reservation
+from analyst_client.http.purchasing import Purchasing
+from analyst_client.http.session import Session, dataset_path, path_segment
+from analyst_client.http.transport import Transport
+from analyst_client.kinds.gram.release import Release, as_release
+from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest, suggests_arguments
+from analyst_client.kinds.gram.selection import arrange_quote
+from analyst_client.ledger.memory import Memory, MemoryPlace
+from analyst_client.schema.accounts import Budget, Reservation
+from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.jobs import Job
+from analyst_client.schema.quotes import Quote, ReleaseSummary
+from analyst_client.schema.requests import reservation_body
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -85,7 +89,7 @@ class CuratorClient:
             url, token, timeout_s=timeout_s, max_attempts=max_attempts, transport=transport, allow_http=allow_http
         )
         self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
-        self._orders = Orders(self._session)
+        self._purchasing = Purchasing(self._session)
 
     def __repr__(self) -> str:
         """Show the address, never the token."""
@@ -109,53 +113,39 @@ class CuratorClient:
         """List the datasets that this token may see."""
         listed = self._session.ask("GET", "/v1/datasets").body.each("datasets", Dataset.read)
         for dataset in listed:
-            self._session.guard.hear(dataset.name, dataset.population)
+            self._session.trust.note_population(dataset.name, dataset.population)
         return listed
 
     def dataset(self, name: str) -> Dataset:
         """Return the public description of a dataset. Raise `DatasetNotFoundError` when it is not visible."""
         dataset = Dataset.read(self._session.ask("GET", dataset_path(name), dataset=name).body)
-        self._session.guard.hear(dataset.name, dataset.population)
+        self._session.trust.note_population(dataset.name, dataset.population)
         return dataset
 
     def budget(self, name: str) -> Budget:
         """Return the budget of a dataset's population, with the signed head of its ledger, checked."""
         path = dataset_path(name) + "/budget"
-        return self._session.keep_budget(self._session.ask("GET", path, dataset=name), name)
+        return self._session.accept_budget(self._session.ask("GET", path, dataset=name), name)
 
-    @suggests_names
+    @suggests_arguments
     def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote:
         """Return the price and the noise of a request, for free; the arguments are those of `release`."""
-        body = release_body(features, **options)
-        path = dataset_path(dataset) + "/quotes"
-        return arrange_quote(Quote.read(self._session.ask("POST", path, dataset=dataset, content=body).body), body)
+        request = ReleaseRequest(features, **options)
+        answered = self._session.ask(
+            "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
+        )
+        return arrange_quote(Quote.read(answered.body), request.members)
 
-    @suggests_names
+    @suggests_arguments
     def release(
         self,
         dataset: str,
         features: Sequence[str],
         *,
-        target: str | None = None,
-        targets: Sequence[str] | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        mu: float | None = None,
-        rho: float | None = None,
-        intercept: bool = True,
-        rows: Rows | None = None,
-        norm: float | None = None,
-        expected_rows: int | None = None,
-        statistics: Sequence[str] | None = None,
-        shares: Mapping[str, float] | None = None,
-        mechanism: str | None = None,
-        calibration: str | None = None,
-        fresh: bool = False,
-        project: str | None = None,
-        reservation: str | None = None,
         idempotency_key: str | None = None,
         respond_async: bool = False,
         wait_s: float | None = None,
+        **options: Unpack[ReleaseOptions],
     ) -> Release:
         """Buy noisy sufficient statistics; a request that was answered before costs nothing.
 
@@ -210,29 +200,10 @@ class CuratorClient:
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
         """
         key = choose_key(idempotency_key)
-        body = release_body(
-            features,
-            target=target,
-            targets=targets,
-            epsilon=epsilon,
-            delta=delta,
-            mu=mu,
-            rho=rho,
-            intercept=intercept,
-            rows=rows,
-            norm=norm,
-            expected_rows=expected_rows,
-            statistics=statistics,
-            shares=shares,
-            mechanism=mechanism,
-            calibration=calibration,
-            fresh=fresh,
-            project=project,
-            reservation=reservation,
-        )
-        return self._orders.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s)
+        body = ReleaseRequest(features, **options).to_json()
+        return as_release(self._purchasing.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s))
 
-    @suggests_names
+    @suggests_arguments
     def submit_release(
         self,
         dataset: str,
@@ -248,11 +219,13 @@ class CuratorClient:
         Job
             To be given to `wait`. It is done already where no pass over the rows was needed.
         """
-        return self._orders.submit(dataset, release_body(features, **options), choose_key(idempotency_key))
+        return self._purchasing.submit(
+            dataset, ReleaseRequest(features, **options).to_json(), choose_key(idempotency_key)
+        )
 
     def job(self, job: Job | str) -> Job:
         """Return a job as it is now; a job is given as itself or by its id."""
-        return self._orders.look(job)[0]
+        return self._purchasing.refresh(job)[0]
 
     def wait(self, job: Job | str, *, wait_s: float | None = None) -> Release:
         """Wait for a job, and return its release.
@@ -270,13 +243,13 @@ class CuratorClient:
         JobVoidedError
             When it ended without a release: nothing was charged.
         """
-        return self._orders.wait(job, wait_s)
+        return as_release(self._purchasing.wait(job, wait_s))
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
-        return self._orders.cancel(job)
+        return self._purchasing.cancel(job)
 
-    @suggests_names
+    @suggests_arguments
     def reserve(
         self,
         dataset: str,
@@ -308,19 +281,19 @@ class CuratorClient:
         path = dataset_path(dataset) + "/reservations"
         try:
             answered = self._session.ask("POST", path, dataset=dataset, content=body, idempotency_key=key)
-            return self._session.keep_reservation(answered)
+            return self._session.accept_reservation(answered)
         except CuratorError as error:
             error.idempotency_key = key
             raise
 
     def reservation(self, reservation_id: str) -> Reservation:
         """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst."""
-        return self._session.keep_reservation(self._session.ask("GET", reservation_path(reservation_id)))
+        return self._session.accept_reservation(self._session.ask("GET", reservation_path(reservation_id)))
 
     def close_reservation(self, reservation_id: str) -> Reservation:
         """Close a reservation: the rest goes back to the budget."""
         try:
-            return self._session.keep_reservation(self._session.ask("DELETE", reservation_path(reservation_id)))
+            return self._session.accept_reservation(self._session.ask("DELETE", reservation_path(reservation_id)))
         except ReservationEndedError:
             reservation = self.reservation(reservation_id)
             if reservation.state == "closed":  # by an attempt whose answer was lost
@@ -344,7 +317,7 @@ class CuratorClient:
 
     def fetch_release(self, release_id: str) -> Release:
         """Return a stored release by its id, byte for byte as it was published, and checked."""
-        return self._session.fetch_release(release_id)
+        return as_release(self._session.fetch_release(release_id))
 
 
 def choose_key(idempotency_key: str | None) -> str:

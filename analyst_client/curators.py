@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Unpack
 
-from analyst_client._request import ReleaseOptions
 from analyst_client.client import CuratorClient, choose_key
 from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, TransportError
-from analyst_client.release import Release
-from analyst_client.values import Quote, Reservation
+from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.request import ReleaseOptions
+from analyst_client.schema.accounts import Reservation
+from analyst_client.schema.quotes import Quote
 
 RESERVED_FOR_S = 3600
 
@@ -96,18 +97,18 @@ class Curators:
         asked_of = [(id(self.clients[name]), datasets[name]) for name in datasets]
         if len(set(asked_of)) < len(asked_of):
             raise ValueError("one curator's dataset stands under two names: it would be the same release twice")
-        orders = []
+        purchases = []
         for name in (name for name in self.clients if name in datasets):
             asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
             with _named(name):
                 quote = self.clients[name].quote(datasets[name], features, **asked)
-            orders.append(_Order(name, self.clients[name], datasets[name], tuple(features), asked, quote))
-        return PurchasePlan(tuple(orders))
+            purchases.append(_Purchase(name, self.clients[name], datasets[name], tuple(features), asked, quote))
+        return PurchasePlan(tuple(purchases))
 
 
 @dataclass(eq=False)
-class _Order:
-    """What is asked of one curator, and how far it is."""
+class _Purchase:
+    """Purchase at one curator, and how far it is."""
 
     name: str
     client: CuratorClient
@@ -119,9 +120,9 @@ class _Order:
     reservation_key: str = field(default_factory=lambda: choose_key(None))
     reservation: Reservation | None = None
     held_for_s: int | None = None
-    is_holding: bool = False
-    was_asked: bool = False
-    pays: str | None = None
+    may_hold: bool = False
+    was_sent: bool = False
+    paying_reservation: str | None = None
     release: Release | None = None
 
     @property
@@ -135,7 +136,7 @@ class _Order:
 
         Once a purchase was sent nothing is held any more: its answer tells whether it was paid.
         """
-        if self.was_asked or self.reservation is not None or self.is_free:
+        if self.was_sent or self.reservation is not None or self.is_free:
             return
         if self.options.get("reservation") is not None:
             return  # the analyst's own pays
@@ -145,7 +146,7 @@ class _Order:
             if self.options.get(name) is not None
         }
         self.held_for_s = self.held_for_s or expires_in_s  # a key goes with one request
-        self.is_holding = True
+        self.may_hold = True
         try:
             self.reservation = self.client.reserve(
                 self.dataset, expires_in_s=self.held_for_s, idempotency_key=self.reservation_key, **price
@@ -153,59 +154,59 @@ class _Order:
         except TransportError:
             raise  # perhaps held: asked again with the same key
         except RequestInvalidError as refusal:
-            self.is_holding = False
+            self.may_hold = False
             if refusal.slug not in {"not-found", "method-not-allowed"}:  # else it takes none: the purchase will tell
                 raise
         except CuratorError:
-            self.is_holding = False
+            self.may_hold = False
             raise
 
-    def give_back(self) -> None:
+    def close_reservation(self) -> None:
         """Close what is held, or may be, so that it goes back to the budget."""
-        if self.is_holding and self.reservation is None:
+        if self.may_hold and self.reservation is None:
             self.reserve(self.held_for_s or RESERVED_FOR_S)  # its answer was lost
         if self.reservation is not None:
             with suppress(ReservationEndedError):
                 self.client.close_reservation(self.reservation.id)
-        self._hold_anew()
+        self._forget_reservation()
 
     def buy(self, expires_in_s: int) -> Release:
         """Buy, or fetch what an earlier attempt bought."""
         if self.release is None:
             try:
-                self.release = self._ask()
+                self.release = self._send()
             except ReservationEndedError:
                 if self.options.get("reservation") is not None:
                     raise
                 # Nothing was paid with this key, or the answer would have come.
-                self._hold_anew()
-                self.key, self.was_asked, self.pays = choose_key(None), False, None
+                self._forget_reservation()
+                self.key, self.was_sent, self.paying_reservation = choose_key(None), False, None
                 self.reserve(expires_in_s)
-                self.release = self._ask()
+                self.release = self._send()
         return self.release
 
-    def _ask(self) -> Release:
+    def _send(self) -> Release:
         """Send the purchase: the same request each time, as its key goes with no other."""
-        if not self.was_asked:
-            self.was_asked, self.pays = True, None if self.reservation is None else self.reservation.id
-        options = dict(self.options)
-        if self.pays is not None:
-            options["reservation"] = self.pays
+        if not self.was_sent:
+            self.was_sent, self.paying_reservation = True, None if self.reservation is None else self.reservation.id
+        options = self.options.copy()
+        if self.paying_reservation is not None:
+            options["reservation"] = self.paying_reservation
             options.pop("project", None)  # the reservation's counts
         return self.client.release(
             self.dataset,
             self.features,
             idempotency_key=self.key,
-            **options,  # type: ignore[arg-type]
+            **options,
         )
 
-    def _hold_anew(self) -> None:
+    def _forget_reservation(self) -> None:
         self.reservation, self.reservation_key = None, choose_key(None)
-        self.held_for_s, self.is_holding = None, False
+        self.held_for_s, self.may_hold = None, False
 
 
 class PurchasePlan:
-    """What several curators would be asked, and at which price; nothing is spent until `buy`.
+    """Requests to several curators, with their prices; nothing is spent until `buy`.
 
     Attributes
     ----------
@@ -213,23 +214,23 @@ class PurchasePlan:
         By the curator's name.
     """
 
-    def __init__(self, orders: tuple[_Order, ...]) -> None:
-        self._orders = orders
-        self.quotes = {order.name: order.quote for order in orders}
+    def __init__(self, purchases: tuple[_Purchase, ...]) -> None:
+        self._purchases = purchases
+        self.quotes = {purchase.name: purchase.quote for purchase in purchases}
 
     def __repr__(self) -> str:
         """Show the price at each curator."""
         prices = ", ".join(
-            f"{name}: {'free' if order.is_free else f'{quote.cost.share_of_budget:.1%} of the budget'}"
-            f"{'' if quote.affordable or order.is_free else ', not affordable'}"
-            for order, (name, quote) in zip(self._orders, self.quotes.items(), strict=True)
+            f"{name}: {'free' if purchase.is_free else f'{quote.cost.share_of_budget:.1%} of the budget'}"
+            f"{'' if quote.affordable or purchase.is_free else ', not affordable'}"
+            for purchase, (name, quote) in zip(self._purchases, self.quotes.items(), strict=True)
         )
         return f"<PurchasePlan {prices}>"
 
     @property
     def is_affordable(self) -> bool:
         """Whether every curator's budget would have sufficed when it was asked."""
-        return all(order.is_free or order.quote.affordable for order in self._orders)
+        return all(purchase.is_free or purchase.quote.affordable for purchase in self._purchases)
 
     def buy(self, *, expires_in_s: int = RESERVED_FOR_S) -> dict[str, Release]:
         """Reserve the price at every curator that takes reservations, then buy at each, and give back the rest.
@@ -254,31 +255,31 @@ class PurchasePlan:
             As `CuratorClient.reserve` and `CuratorClient.release` raise it. Its note names the curator.
         """
         try:
-            for order in self._orders:
-                with _named(order.name):
-                    order.reserve(expires_in_s)
+            for purchase in self._purchases:
+                with _named(purchase.name):
+                    purchase.reserve(expires_in_s)
         except BaseException:
             self.cancel()
             raise
-        for order in self._orders:
-            with _named(order.name):
-                order.buy(expires_in_s)
+        for purchase in self._purchases:
+            with _named(purchase.name):
+                purchase.buy(expires_in_s)
         self.cancel()
         return self.bought
 
     @property
     def bought(self) -> dict[str, Release]:
-        """What was bought so far."""
-        return {order.name: order.release for order in self._orders if order.release is not None}
+        """Releases that were bought so far, by the curator's name."""
+        return {purchase.name: purchase.release for purchase in self._purchases if purchase.release is not None}
 
     def cancel(self) -> None:
         """Give back what is still reserved; releases that were bought stay bought.
 
         A reservation that cannot be closed now goes back by itself when it expires.
         """
-        for order in self._orders:
+        for purchase in self._purchases:
             with suppress(CuratorError):
-                order.give_back()
+                purchase.close_reservation()
 
 
 @contextmanager

@@ -36,46 +36,45 @@ A wrong argument is a `ValueError`, raised before anything is sent.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from analyst_client._ledger import LedgerPosition
-    from analyst_client.jobs import Job
-    from analyst_client.release import Release
-    from analyst_client.values import Amount, Reservation
+from analyst_client.error_base import CuratorError, ServiceError
+from analyst_client.ledger.checkpoints import LedgerPosition
+from analyst_client.schema.accounts import Reservation
+from analyst_client.schema.amounts import Amount
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.jobs import Job
 
-
-class CuratorError(Exception):
-    """Base of every error of this package.
-
-    Parameters
-    ----------
-    message : str
-        What happened, for a person.
-    slug : str, optional
-        Last part of the problem's type, such as ``"budget-exceeded"``.
-    status : int, optional
-        HTTP status of the answer.
-    request_id : str, optional
-        The curator's name for the request; quote it when asking for help.
-    idempotency_key : str, optional
-        Key of the charging request. The same call with the same key never pays twice.
-    """
-
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        slug: str | None = None,
-        status: int | None = None,
-        request_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.slug = slug
-        self.status = status
-        self.request_id = request_id
-        self.idempotency_key = idempotency_key
+__all__ = [
+    "AnswerSpaceError",
+    "AuthenticationError",
+    "BoundsWarning",
+    "BudgetExceededError",
+    "CuratorError",
+    "DatasetClosedError",
+    "DatasetNotFoundError",
+    "EstimationError",
+    "EstimationWarning",
+    "JobEndedError",
+    "JobError",
+    "JobRunningError",
+    "JobVoidedError",
+    "KeyUntrustedError",
+    "LedgerError",
+    "LedgerForkedError",
+    "LedgerMemoryError",
+    "LedgerRestoredWarning",
+    "LedgerSealedError",
+    "PermissionDeniedError",
+    "ReceiptInvalidError",
+    "RequestFault",
+    "RequestInvalidError",
+    "ReservationEndedError",
+    "ReservationNotFoundError",
+    "ServiceError",
+    "ServiceUnavailableError",
+    "TransportError",
+]
 
 
 class AuthenticationError(CuratorError):
@@ -136,9 +135,9 @@ class BudgetExceededError(CuratorError):
         self,
         message: str = "",
         *,
-        requested: "Amount | None" = None,
-        remaining: "Amount | None" = None,
-        largest: "Amount | None" = None,
+        requested: Amount | None = None,
+        remaining: Amount | None = None,
+        largest: Amount | None = None,
         **answer: Any,
     ) -> None:
         super().__init__(message, **answer)
@@ -162,7 +161,7 @@ class DatasetClosedError(CuratorError):
 class JobError(CuratorError):
     """A job did not go as asked; `job` (Job or None) is how it was last seen."""
 
-    def __init__(self, message: str = "", *, job: "Job | None" = None, **answer: Any) -> None:
+    def __init__(self, message: str = "", *, job: Job | None = None, **answer: Any) -> None:
         super().__init__(message, **answer)
         self.job = job
 
@@ -204,7 +203,7 @@ class LedgerSealedError(ServiceUnavailableError):
 
 
 class LedgerError(CuratorError):
-    """What the curator says of its ledger does not hold, or cannot be held against what was seen before.
+    """A statement of the curator on its ledger does not hold, or cannot be compared with what was seen before.
 
     Attributes
     ----------
@@ -213,8 +212,8 @@ class LedgerError(CuratorError):
         What came with it, if anything: it may have been paid, so it is not lost.
     """
 
-    release: "Release | None" = None
-    reservation: "Reservation | None" = None
+    release: Answer | None = None
+    reservation: Reservation | None = None
 
 
 class LedgerForkedError(LedgerError):
@@ -233,8 +232,8 @@ class LedgerForkedError(LedgerError):
         self,
         message: str = "",
         *,
-        remembered: "LedgerPosition | None" = None,
-        received: "LedgerPosition | None" = None,
+        remembered: LedgerPosition | None = None,
+        received: LedgerPosition | None = None,
         **answer: Any,
     ) -> None:
         super().__init__(message, **answer)
@@ -266,10 +265,6 @@ class LedgerMemoryError(LedgerError):
         self.path = path
 
 
-class ServiceError(CuratorError):
-    """The curator failed or its answer is malformed; quote `request_id`."""
-
-
 class TransportError(CuratorError):
     """No answer arrived. A charging request may have been charged: ask again with the same `idempotency_key`."""
 
@@ -299,15 +294,15 @@ class LedgerRestoredWarning(UserWarning):
         What came with it, for those who turn warnings into errors.
     """
 
-    release: "Release | None" = None
-    reservation: "Reservation | None" = None
+    release: Answer | None = None
+    reservation: Reservation | None = None
 
     def __init__(
         self,
         message: str = "",
         *,
-        remembered: "LedgerPosition | None" = None,
-        received: "LedgerPosition | None" = None,
+        remembered: LedgerPosition | None = None,
+        received: LedgerPosition | None = None,
     ) -> None:
         super().__init__(message)
         self.remembered = remembered

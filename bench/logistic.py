@@ -25,8 +25,8 @@ from sklearn.linear_model import LogisticRegression as Reference
 from sklearn.metrics import log_loss, roc_auc_score
 
 from analyst_client import Column, CuratorClient, LogisticRegression
-from analyst_client.columns import terms_of
-from analyst_client.design import design_matrix
+from analyst_client.kinds.gram.design import design_matrix
+from analyst_client.schema.columns import terms_of
 from bench.serving import Server, open_population, serve
 from bench.uci import outward
 from curator_service.container import Curator

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from analyst_client import SSP, AdaSSP, CuratorClient
 from analyst_client.estimators.base import LinearFit
-from analyst_client.release import Release
+from analyst_client.kinds.gram.release import Release
 from bench.serving import open_population, serve
 from curator_service.container import Curator
 from curator_service.privacy.accountant import Price

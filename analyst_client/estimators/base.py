@@ -1,4 +1,4 @@
-"""What all estimators share: hyper-parameters, coefficients in raw units, predictions."""
+"""The base of all estimators: hyper-parameters, coefficients in raw units, predictions."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -8,12 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analyst_client._warn import warn_caller
-from analyst_client.columns import Column, Term
-from analyst_client.design import design_matrix, map_rows, values_beyond
 from analyst_client.errors import BoundsWarning, EstimationError, EstimationWarning
 from analyst_client.estimators.mixins import InferenceMixin
 from analyst_client.estimators.plausibility import check_plausible
+from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
@@ -22,7 +20,9 @@ from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.summary import agreement_warnings, bias_warnings, posterior_warnings
 from analyst_client.inference.units import raw_units
-from analyst_client.release import Release
+from analyst_client.kinds.gram.design import design_matrix, map_rows, values_beyond
+from analyst_client.kinds.gram.release import Release
+from analyst_client.schema.columns import Column, Term
 
 FloatArray = NDArray[np.float64]
 

@@ -22,7 +22,7 @@ SHORT_BY = 1.2
 
 
 class PosteriorFit(LinearFit):
-    """What Bayesian regressions share: draws in raw units, credible intervals, diagnostics."""
+    """Base of Bayesian regressions: draws in raw units, credible intervals, diagnostics."""
 
     def __init__(self, prior: Prior | None = None, draws: int = 1000, chains: int = 4, seed: int | None = None) -> None:
         self.prior = prior

@@ -7,18 +7,18 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analyst_client._warn import warn_caller
-from analyst_client.columns import Column, Term
-from analyst_client.design import code
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import Estimator, LinearFit
 from analyst_client.estimators.linalg import invert_symmetric
+from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
 from analyst_client.inference.summary import Summary, agreement_warnings, number, p_text
-from analyst_client.release import Release
+from analyst_client.kinds.gram.design import code
+from analyst_client.kinds.gram.release import Release
+from analyst_client.schema.columns import Column, Term
 
 FloatArray = NDArray[np.float64]
 # Normal expectations by the trapezoidal rule: for an integrand that is analytic near the real line its error falls

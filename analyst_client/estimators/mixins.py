@@ -1,4 +1,4 @@
-"""What a fit says of its coefficients: intervals, tests, tables."""
+"""Inference of a fit on its coefficients: intervals, tests, tables."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._warn import warn_caller
 from analyst_client.errors import EstimationError, EstimationWarning
+from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
 from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult

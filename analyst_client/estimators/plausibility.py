@@ -9,7 +9,7 @@ from analyst_client.errors import EstimationError
 from analyst_client.estimators.linalg import noise_norm_quantile, rounding_level, spectral_scale
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import bordered
-from analyst_client.release import Release
+from analyst_client.kinds.gram.release import Release
 
 FALSE_ALARM = 1e-9
 FloatArray = NDArray[np.float64]

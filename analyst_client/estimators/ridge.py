@@ -8,15 +8,15 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._warn import warn_caller
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.linalg import invert_symmetric, is_positive_definite, smallest_eigenvalue
+from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import average_error, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.results import Solution
-from analyst_client.release import Release
+from analyst_client.kinds.gram.release import Release
 
 FloatArray = NDArray[np.float64]
 PenaltyRule = Literal["leave-one-site-out"]

@@ -7,12 +7,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS, NoiseLaw
 from analyst_client.inference.quantiles import variance_points
 from analyst_client.inference.score import ScoreRegion
-from analyst_client.release import Release
+from analyst_client.kinds.gram.release import Release
+from analyst_client.schema.columns import Column, Term
 
 FloatArray = NDArray[np.float64]
 SCALE_POINTS = 24

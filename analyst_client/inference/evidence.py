@@ -1,4 +1,4 @@
-"""What releases tell a Bayesian regression: noisy moments of one target, from one hospital or several."""
+"""Evidence of releases for a Bayesian regression: noisy moments of one target, from one hospital or several."""
 
 import math
 from dataclasses import dataclass, replace

@@ -249,7 +249,7 @@ class NoiseModel:
 
 @dataclass(frozen=True, eq=False)
 class NoisePart:
-    r"""What the noise of releases in the same units adds to Ω.
+    r"""Contribution of the noise of releases in the same units to Ω.
 
     Attributes
     ----------

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._request import check_target
-from analyst_client.columns import Column, Term
 from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, Site
-from analyst_client.jobs import Job
-from analyst_client.release import Release
-from analyst_client.values import Quote, ReleaseSummary
+from analyst_client.kinds.gram.arguments import check_target
+from analyst_client.kinds.gram.release import Release
+from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.jobs import Job
+from analyst_client.schema.quotes import Quote, ReleaseSummary
 
 FloatArray = NDArray[np.float64]
 
@@ -93,11 +93,11 @@ def as_releases(given: Any) -> list[Release]:
         if not isinstance(one, Release):
             # A frame and an array are lists of names and of numbers too.
             is_listed = isinstance(given, list | tuple | Mapping)
-            raise ValueError(f"a fit takes a release, {way_to_release(one if is_listed else given)}")  # noqa: TRY004 -- one kind of error for arguments
+            raise ValueError(f"a fit takes a release, {release_hint(one if is_listed else given)}")  # noqa: TRY004 -- one kind of error for arguments
     return listed
 
 
-def way_to_release(given: object) -> str:
+def release_hint(given: object) -> str:
     """Say what was given instead of a release, and what makes one of it."""
     if isinstance(given, str | os.PathLike):
         return f"not the name of a file: Release.load({str(given)!r}) reads one"

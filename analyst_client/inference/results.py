@@ -1,4 +1,4 @@
-"""What a fit says of one target, in raw units: standard errors, tests, intervals, and how much of it is noise."""
+"""Results of a fit for one target, in raw units: standard errors, tests, intervals, and how much of it is noise."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -86,7 +86,7 @@ class Identification:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What an estimator makes of the equations.
+    """Solution that an estimator makes of the equations.
 
     Attributes
     ----------
@@ -128,12 +128,12 @@ class TargetResults:
 
     @property
     def contrasts(self) -> FloatArray:
-        """What the scaled coefficients are multiplied with, of shape (P, D)."""
+        """Factors of the scaled coefficients, of shape (P, D)."""
         return self._units[0]
 
     @property
     def offsets(self) -> FloatArray:
-        """What is added to them, of shape (P,)."""
+        """Shifts that are added to them, of shape (P,)."""
         return self._units[1]
 
     @property

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client._html import as_html
-from analyst_client._shown import Shown
-from analyst_client._terminal import as_text
-from analyst_client._view import Note, View, facts, table
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.html import as_html
+from analyst_client.display.model import Note, View, facts, table
+from analyst_client.display.terminal import as_text
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
@@ -19,7 +19,7 @@ from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
-from analyst_client.release import Release
+from analyst_client.kinds.gram.release import Release
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,7 @@ NOISE_DOMINATES = 0.8
 
 
 @dataclass(frozen=True)
-class Summary(Shown):
+class Summary(Displayable):
     """A table of coefficients, what the fit is worth, and what to beware of.
 
     Attributes
@@ -78,7 +78,7 @@ class Summary(Shown):
         """Return a piece of HTML: two tables and notes."""
         return as_html(self._view())
 
-    __repr__ = Shown.__str__
+    __repr__ = Displayable.__str__
 
 
 def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound: Bound | None = None) -> Summary:
@@ -316,14 +316,14 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
         for name, weight in zip(results.names, strength.direction, strict=True)
         if weight**2 >= max(0.1, 0.5 * np.max(strength.direction**2))
     ]
-    way_out = (
+    recovery_hint = (
         f"µ of the price, or the number of rows, would have to be about {strength.factor:.2g} times as large, and "
         "more if terms are correlated"
         if math.isfinite(strength.factor)
         else "this release does not show how much more would bound them: the data are lost in the noise"
     )
     return [
-        f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {way_out}. "
+        f"intervals are unbounded, because the noise hides the spread of {' and '.join(weakest)}; {recovery_hint}. "
         "Fewer terms, or bounds that fit more closely, help as well. So does what you know of the coefficients' size: "
         "conf_int(bound=…)."
     ]

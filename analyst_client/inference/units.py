@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.columns import Term
+from analyst_client.schema.columns import Term
 
 FloatArray = NDArray[np.float64]
 

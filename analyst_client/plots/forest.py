@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_client.columns import Term
 from analyst_client.estimators.base import LinearFit
 from analyst_client.inference.results import IntervalMethod, TargetResults
 from analyst_client.inference.score import ConfidenceSet
@@ -23,6 +22,7 @@ from analyst_client.plots.style import (
     plain,
     with_unit,
 )
+from analyst_client.schema.columns import Term
 
 METHOD_NAMES = {"fieller": "Fieller", "delta": "delta method", "bootstrap": "bootstrap"}
 REACH = 1e3
@@ -43,7 +43,7 @@ class Estimate:
 
     @property
     def numbers(self) -> list[float]:
-        """What has to be seen: the point, and the ends that there are."""
+        """The values that the axis must show: the point, and the finite ends."""
         ends = (self.value, self.found.lower, self.found.upper)
         return [number for number in ends if np.isfinite(number)]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.columns import Term
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.adassp import xtx_scale
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.linalg import noise_norm_quantile, spectral_scale
 from analyst_client.estimators.ridge import RidgePath
+from analyst_client.kinds.gram.release import Release
 from analyst_client.plots.style import (
     NEUTRAL,
     ON_LIGHT,
@@ -32,7 +32,7 @@ from analyst_client.plots.style import (
     plain_ticks,
     write_tick,
 )
-from analyst_client.release import Release
+from analyst_client.schema.columns import Term
 
 FloatArray = NDArray[np.float64]
 NAMED_LINES = 8

@@ -1,4 +1,4 @@
-"""What privacy costs: a budget and its parts, and accuracy against ε."""
+"""Figures of the cost of privacy: a budget and its parts, and accuracy against ε."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analyst_client._notebook_receipts import ratio
-from analyst_client._view import percent
-from analyst_client.assumptions import Assumptions
+from analyst_client.display.model import percent, ratio
+from analyst_client.planning.assumptions import Assumptions
+from analyst_client.planning.power import power_table
 from analyst_client.plots.style import (
     NEUTRAL,
     Axes,
@@ -21,8 +21,9 @@ from analyst_client.plots.style import (
     plain,
     plain_ticks,
 )
-from analyst_client.power import power_table
-from analyst_client.values import Amount, Budget, Quote
+from analyst_client.schema.accounts import Budget
+from analyst_client.schema.amounts import Amount
+from analyst_client.schema.quotes import Quote
 
 UNITS = {"gdp": "µ²", "zcdp": "ρ", "pure": "ε"}
 

@@ -1,4 +1,4 @@
-"""What all figures share: colours that survive colour blindness, plain names, few lines."""
+"""The style of all figures: colours that survive colour blindness, plain names, few lines."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analyst_client._view import UNPRINTABLE
+from analyst_client.display.model import UNPRINTABLE
 
 __all__ = ["Artist", "Axes", "FixedLocator", "Line2D", "MaxNLocator", "NullLocator"]
 

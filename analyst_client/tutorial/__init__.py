@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from analyst_client.client import CuratorClient
-from analyst_client.release import Release
+from analyst_client.kinds.gram.release import Release
 
 HERE = Path(__file__).parent
 ANSWERS, RELEASE, KEY, EXACT, HELD_OUT = (

@@ -8,9 +8,9 @@ import pytest
 from support import World, open_population, open_world
 
 from analyst_client import OLS, Assumptions, Quote, Release, dummy_twin, epsilon_for, expected_accuracy, rehearse
-from analyst_client._examples import QUOTE
-from analyst_client._wire import Fields
-from analyst_client.values import Dataset
+from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.wire import Fields
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.samplers import SystemNoise
 

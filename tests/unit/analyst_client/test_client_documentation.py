@@ -52,3 +52,21 @@ def test_a_check_of_a_file_imports_neither_arithmetic_nor_http() -> None:
     code = "import sys, analyst_client.verify; print(*sorted({'numpy', 'httpx', 'scipy'} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            "errors.CuratorError",
+            "errors.ServiceError",
+            "planning.AccuracyPlan",
+            "planning.epsilon_for",
+            "planning.rows_for",
+        ),
+        *("planning.AccuracyPlan", "planning.epsilon_for", "planning.rows_for", "verify.verify_text", "verify.main"),
+    ],
+)
+def test_documented_modules_hold_their_names(path: str) -> None:
+    module, name = path.split(".")
+    assert callable(getattr(importlib.import_module(f"analyst_client.{module}"), name))

@@ -27,7 +27,7 @@ from analyst_client import (
     ServiceError,
     TransportError,
 )
-from analyst_client._wire import Fields
+from analyst_client.schema.wire import Fields
 
 ROOT = Path(__file__).resolve().parents[3]
 FLCHAIN = ROOT / "analyst_client" / "tutorial" / "release.json"

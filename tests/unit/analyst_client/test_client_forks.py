@@ -38,7 +38,7 @@ from analyst_client import (
 
 
 def highest(client: CuratorClient, population: str = "olmsted") -> Checkpoint:
-    return client._session.guard.memory.refresh().highest[population]
+    return client._session.trust.memory.refresh().highest[population]
 
 
 def forked(call: Any) -> LedgerForkedError:
@@ -85,7 +85,7 @@ def test_release_that_does_not_hold_is_refused_but_kept(text: str, reason: str, 
         ask(client, idempotency_key="mine")
     assert any(reason in said for said in caught.value.reasons)
     assert (caught.value.release.text, caught.value.idempotency_key) == (text, "mine")
-    assert client._session.guard.memory.refresh().highest == {}
+    assert client._session.trust.memory.refresh().highest == {}
 
 
 def test_release_that_is_fetched_is_checked_too() -> None:
@@ -331,7 +331,7 @@ def test_dataset_that_moves_to_a_fresh_population_is_refused() -> None:
     assert (error.remembered.population, error.received.population) == ("olmsted", "town")
     assert error.release is not None
     forked(lambda: client.budget("flchain"))
-    assert set(client._session.guard.memory.refresh().highest) == {"olmsted"}
+    assert set(client._session.trust.memory.refresh().highest) == {"olmsted"}
 
 
 def test_population_of_which_the_dataset_was_not_known_is_still_held_to_its_past() -> None:

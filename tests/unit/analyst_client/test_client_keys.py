@@ -24,13 +24,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analyst_client import Checkpoint, CuratorClient, KeyUntrustedError, ReceiptInvalidError
-from analyst_client._ledger import extend_trust, key_id_of, read_listing, trust_on_first_use
+from analyst_client.ledger.keys import extend_trust, key_id_of, read_listing, trust_on_first_use
 
 SIGNERS = [FIRST, SECOND, THIRD]
 
 
 def pinned(client: CuratorClient) -> set[str]:
-    return set(client._session.guard.memory.refresh().keys)
+    return set(client._session.trust.memory.refresh().keys)
 
 
 def ids(*signers: Signer) -> set[str]:
@@ -220,7 +220,7 @@ def test_rotation_without_an_endorsement_is_refused_and_the_release_kept(listing
     assert caught.value.key_id == SECOND.key_id
     assert caught.value.release.text == text
     assert pinned(client) == ids(FIRST)
-    assert client._session.guard.memory.refresh().highest["olmsted"].sequence == 12
+    assert client._session.trust.memory.refresh().highest["olmsted"].sequence == 12
 
 
 def test_first_use_of_a_curator_that_does_not_list_its_key_is_refused() -> None:
@@ -239,7 +239,7 @@ def test_first_use_trusts_nothing_when_the_signature_does_not_hold() -> None:
     with pytest.raises(ReceiptInvalidError, match="signature"):
         ask(client)
     assert pinned(client) == set()
-    assert client._session.guard.memory.refresh().highest == {}
+    assert client._session.trust.memory.refresh().highest == {}
 
 
 def test_other_process_that_was_first_decides(tmp_path: Path) -> None:

@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from patience import scaled
 
 from analyst_client import Checkpoint, CuratorClient, LedgerForkedError, LedgerMemoryError
-from analyst_client._files import default_memory_path
-from analyst_client._memory import Memory
-from analyst_client._remembered import ENTRIES_KEPT, Remembered
+from analyst_client.ledger.files import default_memory_path
+from analyst_client.ledger.history import ENTRIES_KEPT, LedgerHistory
+from analyst_client.ledger.memory import Memory
 
 KEYS = {FIRST.key_id: FIRST.raw}
 
 
-def seen(*ledgers: Ledger) -> Remembered:
+def seen(*ledgers: Ledger) -> LedgerHistory:
     """Return what somebody remembers who saw the heads of ledgers."""
-    state = Remembered(keys=KEYS)
+    state = LedgerHistory(keys=KEYS)
     for ledger in ledgers:
         state = state.with_checkpoint(Checkpoint.read(ledger.checkpoint))
     return state
@@ -55,7 +55,7 @@ CHAIN = grown(Ledger(), 12)
 def test_merging_is_the_same_in_either_order_and_the_highest_wins(
     ours: list[Checkpoint], others: list[Checkpoint]
 ) -> None:
-    left = right = Remembered()
+    left = right = LedgerHistory()
     for checkpoint in ours:
         left = left.with_checkpoint(checkpoint)
     for checkpoint in others:
@@ -70,7 +70,7 @@ def test_merging_is_the_same_in_either_order_and_the_highest_wins(
 
 @given(st.permutations(CHAIN))
 def test_order_in_which_entries_are_seen_does_not_matter(order: list[Checkpoint]) -> None:
-    state = Remembered()
+    state = LedgerHistory()
     for checkpoint in order:
         state = state.with_checkpoint(checkpoint)
     assert state.highest["olmsted"] == CHAIN[-1]
@@ -130,13 +130,13 @@ def test_as_many_entries_are_kept_as_are_needed() -> None:
     assert len(state.seen["olmsted"]) == ENTRIES_KEPT
     assert min(state.seen["olmsted"]) == (1, 6)
     assert state.highest["olmsted"].sequence == ENTRIES_KEPT + 5
-    assert Remembered.from_json(state.to_json(URL).decode()) == state
+    assert LedgerHistory.from_json(state.to_json(URL).decode()) == state
 
 
 def test_what_is_remembered_survives_its_text() -> None:
     state = seen(Ledger(), Ledger(40), Ledger(7, population="Sankt Pölten ☃", epoch=3))
     state = state.with_keys({SECOND.key_id: SECOND.raw}).with_dataset("flchain", state.highest["olmsted"])
-    assert Remembered.from_json(state.to_json(URL).decode()) == state
+    assert LedgerHistory.from_json(state.to_json(URL).decode()) == state
 
 
 # The file
@@ -164,11 +164,11 @@ def test_each_curator_has_a_file_of_its_own_in_the_state_folder(
     state_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with CuratorClient(URL + "/", TOKEN) as client:
-        path = client._session.guard.memory.path
+        path = client._session.trust.memory.path
     with CuratorClient(URL.upper().replace("HTTPS", "https"), TOKEN) as same:
-        assert same._session.guard.memory.path == path
+        assert same._session.trust.memory.path == path
     with CuratorClient(URL + "/other", TOKEN) as other:
-        assert other._session.guard.memory.path != path
+        assert other._session.trust.memory.path != path
     assert path.parent == state_folder / "dp-curator"
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     for unusable in ("", "relative/folder"):
@@ -385,7 +385,7 @@ def test_threads_lose_nothing() -> None:
     chain = grown(Ledger(), 80)
 
     def slowly(checkpoint: Checkpoint) -> None:
-        def change(state: Remembered) -> Remembered:
+        def change(state: LedgerHistory) -> LedgerHistory:
             time.sleep(0.0005)  # others come between, if they can
             return state.with_checkpoint(checkpoint)
 
@@ -429,7 +429,7 @@ import sys
 from pathlib import Path
 from client_examples import URL, Ledger
 from test_client_memory import grown, remember
-from analyst_client._memory import Memory
+from analyst_client.ledger.memory import Memory
 memory = Memory(Path(sys.argv[1]), URL)
 for checkpoint in grown(Ledger(), 40)[int(sys.argv[2])::3]:
     remember(memory, checkpoint)

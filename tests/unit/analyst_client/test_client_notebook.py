@@ -26,9 +26,9 @@ from client_examples import (
 )
 
 from analyst_client import Budget, Dataset, Job, Quote, Receipt, Release, Reservation, Verification
-from analyst_client._terminal import measure
-from analyst_client._view import ROWS_MAX
-from analyst_client._wire import Fields
+from analyst_client.display.model import ROWS_MAX
+from analyst_client.display.terminal import measure
+from analyst_client.schema.wire import Fields
 
 EVIL = '</style><script>alert(1)</script>"\' onload="x" &lt; $\\href{javascript:x}{y}$ \u202ejs\x00\ud800'
 SHOWN = EVIL.replace("\x00", "\ufffd").replace("\ud800", "\ufffd")

@@ -27,10 +27,10 @@ from analyst_client import (
     rows_for,
     sample_size_table,
 )
-from analyst_client._examples import QUOTE
-from analyst_client._prices import PriceScale, epsilon_of, gdp_delta, mu_of_pure, number_of, zcdp_delta
-from analyst_client.columns import plain_term, terms_of
-from analyst_client.rehearsal import Rehearsals
+from analyst_client.kinds.gram.examples import QUOTE
+from analyst_client.planning.prices import PriceScale, epsilon_of, gdp_delta, mu_of_pure, number_of, zcdp_delta
+from analyst_client.planning.rehearsal import DummyReleases
+from analyst_client.schema.columns import plain_term, terms_of
 from curator_service.privacy.accountant import GDP, ZCDP, Price
 from curator_service.privacy.conversions import exact, mu_squared_of_pure
 from curator_service.privacy.conversions import gdp_delta as exact_gdp_delta
@@ -261,7 +261,7 @@ class TestAssumptions:
         loose = quote_of([Column.numeric("a", -4, 8)], noise=Noise(1e-6, 1e-6, 1e-6, 1e-6))
         tight = quote_of([Column.numeric("a", -1, 5)], noise=Noise(1e-6, 1e-6, 1e-6, 1e-6))
         laws: dict[str, Any] = {"means": {"a": 2.0}, "sds": {"a": 0.5}, "residual_sd": 0.2, "coefficients": {"a": 0.3}}
-        release = Rehearsals(loose, Assumptions.of(loose, rows=1000, **laws)).release()
+        release = DummyReleases(loose, Assumptions.of(loose, rows=1000, **laws)).release()
         found, expected = Assumptions.from_release(tight, release), Assumptions.of(tight, rows=1000, **laws)
         np.testing.assert_allclose(found.moments, expected.moments, atol=1e-4)
         assert found.parameters() == pytest.approx(expected.parameters(), rel=1e-4)
@@ -276,7 +276,7 @@ class TestAssumptions:
             "residual_sd": 0.2,
             "coefficients": {"x0": 0.3},
         }
-        release = Rehearsals(box, Assumptions.of(box, rows=5000, **laws)).release()
+        release = DummyReleases(box, Assumptions.of(box, rows=5000, **laws)).release()
         found, expected = Assumptions.from_release(ball, release), Assumptions.of(ball, rows=5000, **laws)
         np.testing.assert_allclose(found.moments, expected.moments, atol=6e-3)
         assert found.weight == pytest.approx(expected.weight, abs=0.01)
@@ -345,7 +345,7 @@ class TestExpectedAccuracy:
         quote = quote_of(features, rows=rows, constant=constant, noise=Noise(0.0, 0.0, 0.0, 0.0))
         assumptions = Assumptions.of(quote, rows=5000, residual_sd=0.5, coefficients={"a": 0.1, "c[z]": -0.3})
         counted = None if constant else assumptions.rows * assumptions.weight
-        fit = OLS().fit(Rehearsals(quote, assumptions).release(), rows=counted)
+        fit = OLS().fit(DummyReleases(quote, assumptions).release(), rows=counted)
         expected = expected_accuracy(quote, assumptions)
         # Weighted rows: the estimators take a little more than the mean weight, which moves a residual sum by D of n.
         tolerance = 1e-3 if rows["map"] == "ball" else 1e-9
@@ -594,21 +594,21 @@ class TestRehearsals:
     @pytest.mark.parametrize("distribution", ["discrete_gaussian", "discrete_laplace"])
     def test_noise_has_the_stated_deviations(self, distribution: str) -> None:
         quote = replace(QUOTE, noise=replace(QUOTE.noise, distribution=distribution))
-        rehearsals = Rehearsals(quote, assume(quote))
+        dummies = DummyReleases(quote, assume(quote))
         generator = np.random.default_rng(5)
-        drawn = [rehearsals.release(generator) for _ in range(400)]
-        off = np.array([release.xtx for release in drawn]) - rehearsals.xtx
+        drawn = [dummies.release(generator) for _ in range(400)]
+        off = np.array([release.xtx for release in drawn]) - dummies.xtx
         assert np.std(off[:, 0, 0]) == pytest.approx(quote.noise.xtx_diagonal, rel=0.15)
         assert np.std(off[:, 0, 1]) == pytest.approx(quote.noise.xtx_offdiagonal, rel=0.15)
         assert np.array_equal(off[:, 0, 1], off[:, 1, 0])
 
     def test_intervals_of_rehearsals_cover(self) -> None:
         quote, truth = QUOTE, assume()
-        rehearsals, generator = Rehearsals(quote, truth), np.random.default_rng(11)
+        dummies, generator = DummyReleases(quote, truth), np.random.default_rng(11)
         beta = np.array(list(truth.parameters().values()))
         covered = []
         for _ in range(200):
-            low, high = OLS().fit(rehearsals.release(generator)).conf_int().T
+            low, high = OLS().fit(dummies.release(generator)).conf_int().T
             covered.append((low <= beta) & (beta <= high))
         assert 0.92 <= np.mean(covered) <= 0.985
 

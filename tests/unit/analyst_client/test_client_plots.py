@@ -33,8 +33,8 @@ from analyst_client import (
     power_table,
     ridge_path,
 )
-from analyst_client._examples import QUOTE
 from analyst_client.estimators.linalg import noise_norm_quantile
+from analyst_client.kinds.gram.examples import QUOTE
 from analyst_client.plots import (
     budget_bar,
     coefficient_forest,

@@ -27,7 +27,7 @@ from analyst_client import (
     ServiceUnavailableError,
     TransportError,
 )
-from analyst_client._problems import CLASS_OF_SLUG
+from analyst_client.http.problems import CLASS_OF_SLUG
 
 ERROR_OF_SLUG = [
     ("authentication-required", 401, AuthenticationError),

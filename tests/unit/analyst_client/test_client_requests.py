@@ -32,7 +32,7 @@ from analyst_client import (
     ServiceUnavailableError,
     TransportError,
 )
-from analyst_client._transport import LONGEST_RETRY_AFTER_S, delay_before, read_retry_after
+from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, read_retry_after
 
 
 def answered(members: dict[str, Any]) -> Curator:

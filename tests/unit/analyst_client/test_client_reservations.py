@@ -46,7 +46,7 @@ def reserve(client: CuratorClient, **changes: Any) -> Reservation:
 
 
 def highest(client: CuratorClient) -> int:
-    return client._session.guard.memory.refresh().highest["olmsted"].sequence
+    return client._session.trust.memory.refresh().highest["olmsted"].sequence
 
 
 def test_reservation_is_asked_for_and_read() -> None:
@@ -123,7 +123,7 @@ def test_receipt_that_does_not_hold_is_refused_and_the_reservation_kept(receipt:
     with pytest.raises(ReceiptInvalidError) as caught:
         reserve(client, idempotency_key="mine")
     assert (caught.value.reservation.id, caught.value.idempotency_key) == (ID, "mine")
-    assert client._session.guard.memory.refresh().highest == {}
+    assert client._session.trust.memory.refresh().highest == {}
 
 
 def test_new_reservation_below_what_was_seen_is_a_fork() -> None:

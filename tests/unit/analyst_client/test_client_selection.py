@@ -244,7 +244,7 @@ def test_the_verifier_checks_the_whole_answer_behind_a_part(tmp_path: Path, caps
 
 def test_a_curator_answers_with_no_part() -> None:
     text = Release.from_text(RELEASE_TEXT).select(["sex"]).text
-    with pytest.raises(ServiceError, match="a part of a release"):
+    with pytest.raises(ServiceError, match="no release of the kind 'selection'"):
         ask(Curator(released_text(text)).client())
 
 

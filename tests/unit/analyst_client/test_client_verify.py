@@ -24,7 +24,8 @@ from client_examples import (
 )
 
 from analyst_client import Release
-from analyst_client.verify import compare, main, read_trusted_keys, verify_text
+from analyst_client.ledger.verification import compare, read_trusted_keys
+from analyst_client.verify import main, verify_text
 
 KEYS = {FIRST.key_id: FIRST.raw}
 DERIVED = release_body() | {"derived_from": "rel_0", "cost": release_body()["cost"] | {"units": "0"}}

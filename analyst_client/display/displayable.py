@@ -1,0 +1,20 @@
+"""Values that are tables: `print` writes them into a terminal, and a notebook draws them."""
+
+from analyst_client.display.html import as_html
+from analyst_client.display.model import View
+from analyst_client.display.terminal import as_text
+
+
+class Displayable:
+    """A value with a view: its text and its HTML are made of the same tables."""
+
+    def _view(self) -> View:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return it as tables for a terminal."""
+        return as_text(self._view())
+
+    def _repr_html_(self) -> str:
+        """Show it in a notebook."""
+        return as_html(self._view())

@@ -1,0 +1,153 @@
+"""Views as text for a terminal, as wide as that is.
+
+No word of a server may move the cursor, change a colour or turn the direction of writing.
+"""
+
+import re
+import shutil
+import textwrap
+import unicodedata
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from analyst_client.display.model import ROWS_MAX, UNPRINTABLE, Bar, Block, Facts, Folded, Inline, Note, Table, View
+
+WIDTH_MIN, WIDTH_MAX = 40, 120
+BAR_WIDTH = 50
+RULE = "\x00"
+"""Stands for a line as long as the longest, until that is known."""
+GAP = "  "
+MARKS = {"spent": "█", "held": "▒", "left": "░"}
+# What turns the direction of writing, or is seen by nobody.
+DIRECTIONS = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+def as_text(view: View, width: int | None = None) -> str:
+    """Return a view as lines that are no longer than the terminal is wide."""
+    if width is None:
+        width = min(max(shutil.get_terminal_size().columns, WIDTH_MIN), WIDTH_MAX)
+    lines: list[str] = []
+    longest = 0
+    for k, block in enumerate(view):
+        is_table = isinstance(block, Facts | Table)
+        if k and (is_table or isinstance(view[k - 1], Facts | Table)):
+            lines.append(RULE)
+        written = wrap(plain(block.caption), width) if isinstance(block, Facts | Table) else []
+        if k == 0 or isinstance(block, Facts):
+            written.append(RULE)
+        written += write_block(block, width)
+        lines += written
+        if is_table:
+            longest = max(longest, *map(measure, written))
+    return "\n".join(lines).replace(RULE, "─" * longest)
+
+
+def plain(words: Inline) -> str:
+    """Return words as text; the items of a listing are lines."""
+    if isinstance(words, str):
+        shown = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", DIRECTIONS.sub("\N{REPLACEMENT CHARACTER}", words))
+        return re.sub(r"\s", " ", shown)
+    if words.kind == "swatch":
+        return f"{MARKS.get(str(words.parts[0]), ' ')} "
+    return ("\n" if words.kind == "listing" else "").join(map(plain, words.parts))
+
+
+def write_block(block: Block, width: int) -> Iterator[str]:
+    """Write a block line by line, without its caption."""
+    if isinstance(block, Facts):
+        yield from write_rows([[plain(name), plain(value)] for name, value in block.rows], width, frozenset())
+    elif isinstance(block, Table):
+        yield from write_table(block, width)
+    elif isinstance(block, Bar):
+        ends = [
+            round(min(BAR_WIDTH, width) * sum(share for _, share in block.parts[: k + 1]))
+            for k in range(len(block.parts))
+        ]
+        lengths = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+        yield "".join(MARKS[kind] * length for (kind, _), length in zip(block.parts, lengths, strict=True))
+    elif isinstance(block, Folded):
+        yield from wrap(plain(block.summary), width)
+    elif isinstance(block, Note):
+        yield from wrap(plain(block.words), width)
+
+
+def write_table(block: Table, width: int) -> Iterator[str]:
+    """Write a table; columns without a word are left out."""
+    rows = [[plain(cell) for cell in row] for row in islice(block.rows, ROWS_MAX)]
+    shown = [j for j in range(len(block.heads)) if j == 0 or not rows or any(row[j].strip() for row in rows)]
+    cells = [[row[j] for j in shown] for row in [list(map(plain, block.heads)), *rows]]
+    numeric = frozenset(k for k, j in enumerate(shown) if j in block.numeric)
+    lines = list(write_rows(cells, width, numeric, block.total + 1 if block.total >= 0 else -1))
+    yield from lines
+    if len(block.rows) > ROWS_MAX:
+        yield f"… and {len(block.rows) - ROWS_MAX:,} more"
+
+
+def write_rows(
+    rows: Sequence[Sequence[str]], width: int, numeric: frozenset[int], total: int | None = None
+) -> Iterator[str]:
+    """Write rows of cells; of a table, which states where its total is, the first is the head."""
+    widths = fit([max(map(longest_line, column)) for column in zip(*rows, strict=True)], width, numeric)
+    for i, row in enumerate(rows):
+        if total is not None and i == total:
+            yield RULE
+        cells = [wrap(cell, wide) for cell, wide in zip(row, widths, strict=True)]
+        for k in range(max(map(len, cells))):
+            parts = [
+                pad(lines[k] if k < len(lines) else "", wide, right=j in numeric)
+                for j, (lines, wide) in enumerate(zip(cells, widths, strict=True))
+            ]
+            yield GAP.join(parts).rstrip()
+        if total is not None and i == 0:
+            yield RULE
+
+
+def fit(widths: list[int], width: int, numeric: frozenset[int]) -> list[int]:
+    """Narrow the widest columns of words until all columns fit beside each other.
+
+    Examples
+    --------
+    >>> fit([10, 40, 8, 60], 80, frozenset({2}))
+    [10, 28, 8, 28]
+    """
+    fitted = list(widths)
+    spare = width - len(GAP) * (len(widths) - 1)
+    while sum(fitted) > spare:
+        words = [j for j in range(len(fitted)) if j not in numeric and fitted[j] > 4]
+        if not words:
+            break
+        fitted[max(reversed(words), key=lambda j: fitted[j])] -= 1
+    return fitted
+
+
+def wrap(value: str, width: int) -> list[str]:
+    """Break text into lines of at most a width; its own lines stay apart."""
+    if measure(value) > len(value):  # wide letters, which textwrap counts as one
+        width = max(width // 2, 1)
+    lines = [part for line in value.split("\n") for part in textwrap.wrap(line, max(width, 1)) or [""]]
+    return lines if len(lines) > 1 else [value.rstrip()]
+
+
+def measure(value: str) -> int:
+    """Return how many columns of a terminal a line takes.
+
+    Examples
+    --------
+    >>> measure("XᵀX"), measure("年龄"), measure("e\u0301")
+    (3, 4, 1)
+    """
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in value
+    )
+
+
+def longest_line(value: str) -> int:
+    """Return the width of the longest line of a text."""
+    return max(map(measure, value.split("\n")))
+
+
+def pad(value: str, width: int, *, right: bool) -> str:
+    """Fill a cell with spaces."""
+    space = " " * max(width - measure(value), 0)
+    return space + value if right else value + space

@@ -1,0 +1,1 @@
+"""HTTP: requests, retries, refusals, and the purchase of a release."""

@@ -1,0 +1,173 @@
+"""Buying a release, however long it takes: at once, by a job, or by joining the job that already works on it."""
+
+import json
+
+from analyst_client.errors import (
+    CuratorError,
+    JobEndedError,
+    JobRunningError,
+    JobVoidedError,
+    RequestInvalidError,
+    ServiceError,
+    ServiceUnavailableError,
+)
+from analyst_client.http.retry import delay_before, read_retry_after
+from analyst_client.http.session import OLDER_SOURCES, CuratorResponse, Session, dataset_path, path_segment
+from analyst_client.ledger.trust import LedgerSnapshot
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.jobs import Job
+
+
+class Purchasing:
+    """Send charging requests and follow their jobs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._transport = session.transport
+        # What was remembered before the request that made each job: its charge stands above that.
+        self._snapshots: dict[str, LedgerSnapshot] = {}
+        # What was asked under the key of each job: its answer stands in the order of that.
+        self._requests: dict[str, bytes] = {}
+
+    def buy(self, dataset: str, body: bytes, key: str, *, respond_async: bool, wait_s: float | None) -> Answer:
+        """Send a request and wait for its release; `wait_s` bounds the wait for a job, in seconds."""
+        deadline = self._deadline(wait_s)
+        joined: str | None = None
+        try:
+            while True:
+                try:
+                    job, retry_after_s = self._send(dataset, body, key, respond_async=respond_async)
+                    return self._finish(self._poll(job, retry_after_s, deadline))
+                except ServiceUnavailableError as refused:
+                    # When the other's job has ended, the same request finds its release, or starts a job of its own.
+                    if refused.job is None or refused.job == joined:
+                        raise
+                    joined = refused.job
+                    self._poll(*self._find_joined_job(refused, key), deadline)
+        except CuratorError as error:
+            error.idempotency_key = key
+            raise
+
+    def submit(self, dataset: str, body: bytes, key: str) -> Job:
+        """Send a request and return its job, or the job that already works on it."""
+        try:
+            try:
+                return self._send(dataset, body, key, respond_async=True)[0]
+            except ServiceUnavailableError as refused:
+                return self._find_joined_job(refused, key)[0]
+        except CuratorError as error:
+            error.idempotency_key = key
+            raise
+
+    def refresh(self, job: Job | str) -> tuple[Job, float | None]:
+        """Return a job as it is now, and after how many seconds to look again."""
+        if isinstance(job, Job) and job.id is None:
+            return job, None
+        response = self._session.ask("GET", job_path(job))
+        return Job.read(response.body, key_of(job)), read_retry_after(response.http)
+
+    def wait(self, job: Job | str, wait_s: float | None) -> Answer:
+        """Wait until a job ends, and return its release."""
+        deadline = self._deadline(wait_s)
+        try:
+            return self._finish(self._poll(*self.refresh(job), deadline))
+        except CuratorError as error:
+            error.idempotency_key = error.idempotency_key or key_of(job)
+            raise
+
+    def cancel(self, job: Job | str) -> Job:
+        """Cancel a job that runs."""
+        if isinstance(job, Job) and job.id is None:
+            raise JobEndedError("the curator answered at once: there is no job to cancel", job=job)
+        try:
+            return Job.read(self._session.ask("DELETE", job_path(job)).body, key_of(job))
+        except JobEndedError as error:
+            error.job = self.refresh(job)[0]
+            if error.job.state == "cancelled":  # by an attempt whose answer was lost
+                return error.job
+            raise
+
+    def _send(self, dataset: str, body: bytes, key: str, *, respond_async: bool) -> tuple[Job, float | None]:
+        self._requests[key] = body
+        response = self._session.ask(
+            "POST",
+            dataset_path(dataset) + "/releases",
+            dataset=dataset,
+            content=body,
+            idempotency_key=key,
+            prefer="respond-async" if respond_async else None,
+        )
+        if response.http.status_code == 202:
+            return self._accept_job(response, dataset, key)
+        snapshot = None if response.source in OLDER_SOURCES else response.snapshot
+        release = self._session.accept_release(response, snapshot, dataset=dataset)
+        del self._requests[key]
+        return Job.at_once(release.arranged_as(json.loads(body)), key), None
+
+    def _accept_job(self, response: CuratorResponse, dataset: str, key: str) -> tuple[Job, float | None]:
+        job = Job.read(response.body, key)
+        if job.dataset != dataset or job.id is None:
+            raise ServiceError(f"malformed answer: {dataset!r} was asked, and a job of {job.dataset!r} was answered")
+        if response.source not in OLDER_SOURCES:
+            self._snapshots.setdefault(job.id, response.snapshot)
+        return job, read_retry_after(response.http)
+
+    def _find_joined_job(self, refused: ServiceUnavailableError, key: str) -> tuple[Job, float | None]:
+        """Look at the job that a refusal names; raise the refusal when it names none that this analyst may see."""
+        if refused.job is None:
+            raise refused
+        try:
+            response = self._session.ask("GET", job_path(refused.job))
+        except RequestInvalidError:
+            raise refused from None
+        return Job.read(response.body, key), read_retry_after(response.http)
+
+    def _poll(self, job: Job, retry_after_s: float | None, deadline: float | None) -> Job:
+        """Look at a job until it has ended, never earlier than the curator asked."""
+        polls = 1
+        while job.is_running:
+            delay_s = delay_before(polls + 1, retry_after_s)
+            if deadline is not None and self._transport.clock() + delay_s > deadline:
+                raise JobRunningError(
+                    f"{job.id} is still running ({job.progress:.0%} of its time has passed) and may yet be charged: "
+                    "wait for it again",
+                    job=job,
+                )
+            self._transport.sleep(delay_s)
+            job, retry_after_s = self.refresh(job)
+            polls += 1
+        return job
+
+    def _finish(self, job: Job) -> Answer:
+        """Return the release of a job that has ended."""
+        if job.result is not None:
+            return job.result
+        if job.state != "done" or job.release_id is None or job.id is None:
+            reason = f" ({job.reason})" if job.reason else ""
+            raise JobVoidedError(
+                f"{job.id} was {job.state}{reason}: nothing was charged, and the same call with the same "
+                "idempotency_key may be repeated",
+                job=job,
+            )
+        release = self._session.fetch_release(job.release_id, self._snapshots.get(job.id), dataset=job.dataset)
+        self._snapshots.pop(job.id, None)
+        request = self._requests.get(job.idempotency_key or "")
+        return release if request is None else release.arranged_as(json.loads(request))
+
+    def _deadline(self, wait_s: float | None) -> float | None:
+        if wait_s is None:
+            return None
+        if not wait_s >= 0.0:
+            raise ValueError("wait_s must not be negative")
+        return self._transport.clock() + wait_s
+
+
+def job_path(job: Job | str) -> str:
+    """Return the path of a job."""
+    job_id = job.id if isinstance(job, Job) else job
+    return f"/v1/jobs/{path_segment(job_id or '')}"
+
+
+def key_of(job: Job | str) -> str | None:
+    """Return the idempotency key of a job, where it is known."""
+    return job.idempotency_key if isinstance(job, Job) else None

@@ -1,0 +1,56 @@
+"""Arguments as an analyst gives them: names of columns, checked, with a hint where something else was given."""
+
+import re
+from collections.abc import Sequence
+
+FORMULA_CHARACTERS = re.compile(r"[~+*:()^|\s]")
+"""Characters of a formula, which no name of a column has."""
+
+
+def as_names(names: Sequence[str], argument: str) -> list[str]:
+    """Return a list of names; a lone string, whose letters would become names, is refused."""
+    if isinstance(names, str):
+        raise ValueError(f"{argument} must be a list of names: ask with {suggest_columns(names, argument)}")  # noqa: TRY004 -- one kind of error for arguments
+    return [str(name) for name in names]
+
+
+def as_columns(names: Sequence[str], argument: str) -> list[str]:
+    """Return a list of names of a curator's columns; a term of a formula is none."""
+    listed = as_names(names, argument)
+    for name in listed:
+        if FORMULA_CHARACTERS.search(name):
+            raise ValueError(
+                f"{argument} must be names of columns, and {name!r} is none: "
+                f"ask with {suggest_columns(name, argument)}. "
+                "What is made of columns, a product or a logarithm, is released where the hospital declares it as one"
+            )
+    return listed
+
+
+def suggest_columns(formula: str, argument: str) -> str:
+    """Return the arguments that name the columns of a formula.
+
+    Examples
+    --------
+    >>> suggest_columns("kappa ~ age + log(sex)", "features")
+    "features=['age', 'sex'], target='kappa'"
+    >>> suggest_columns("age:sex", "features")
+    "features=['age', 'sex']"
+    """
+    left, tilde, right = formula.rpartition("~")
+    call = r"[A-Za-z_.][\w.]*(?=\()"  # of a function, which is no column
+    names = re.findall(r"[A-Za-z][\w.-]*", re.sub(call, "", right))
+    found = f"{argument}={list(dict.fromkeys(names))!r}"
+    explained = re.findall(r"[A-Za-z][\w.-]*", re.sub(call, "", left)) if tilde else []
+    return f"{found}, target={explained[0]!r}" if explained else found
+
+
+def check_target(target: object) -> None:
+    """Refuse what is no name of one column. Raise `ValueError`."""
+    if target is None or isinstance(target, str):
+        return
+    listed = list(target) if isinstance(target, list | tuple) else []
+    if listed and all(isinstance(name, str) for name in listed):
+        several = "; several are asked for with targets=[…], and a fit without target fits all of them"
+        raise ValueError(f"target is one name, such as target={listed[0]!r}{several}")
+    raise ValueError("target is the name of one column: no values are given, as the curator holds them")

@@ -1,0 +1,545 @@
+"""A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Inline, Note, View, code, facts, folded, join, number, quiet, table
+from analyst_client.display.terminal import plain
+from analyst_client.errors import ReceiptInvalidError, ServiceError
+from analyst_client.kinds.gram import KIND
+from analyst_client.kinds.gram.arguments import as_names, check_target
+from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
+from analyst_client.kinds.gram.saving import recovery_hint, unwrap, wrap
+from analyst_client.kinds.gram.selection import find_part, select_statistics
+from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
+from analyst_client.ledger.files import replace_file
+from analyst_client.ledger.verification import Verification, read_trusted_keys, verify_answer
+from analyst_client.schema.amounts import Cost, write_cost
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.columns import Column
+from analyst_client.schema.quotes import Noise, list_noise, list_request, write_formula
+from analyst_client.schema.receipts import Receipt, fold_receipt
+from analyst_client.schema.wire import Fields, parse_json
+
+ANSWERS = {
+    "new": "new, charged now",
+    "replayed": "the one that this idempotency key had before, free",
+    "stored": "stored before, free",
+    "derived": "cut out of a stored release, free",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release(NoisyStatistics, Displayable):
+    """Noisy sufficient statistics of D terms and T targets, and their terms of use.
+
+    A curator keeps one text for everybody who means the same, with columns in an order of its own. What
+    `CuratorClient.release` returns stands in the order that was asked. Read from a file, or fetched by its id, a
+    release stands in that of its text, and `select` gives it another.
+
+    Made by `CuratorClient.release`, `load`, `from_text`, `from_arrays` or `from_public`. Arrays are read-only and in
+    scaled units (a term lies in [−1, 1]); a statistic that was not asked is None. Two releases are equal when their
+    texts are.
+
+    Attributes
+    ----------
+    text : str
+        The exact text of the answer, which `save` writes and `verify` checks.
+    id, dataset, created_at : str
+    request : dict
+        The request with every default filled in.
+    features : tuple of Column
+        Raw columns.
+    terms, targets : tuple of Term
+        Rows of `xtx`, the constant first if there is one; columns of `xty`.
+    xtx : ndarray of shape (D, D) or None
+    xty : ndarray of shape (D, T) or None
+    yty : ndarray of shape (T,) or None
+    lambda_min : float or None
+        Noisy smallest eigenvalue of XᵀX.
+    noise : Noise
+        Standard deviations of the noise.
+    cost : Cost or None
+    receipt : Receipt or None
+        The ledger entry of the charge. None when the release was made of arrays.
+    answer : str or None
+        How the curator answered: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
+        ``"derived"`` (computed, free, from the stored release `derived_from`).
+    derived_from : str or None
+    selected_from : Release or None
+        What this is a part of, see `select`.
+
+    Examples
+    --------
+    >>> release = Release.from_arrays([[4.0, 1.0], [1.0, 2.0]], [[3.0], [2.0]], features=["age"], targets=["kappa"])
+    >>> release.term_names
+    ('(constant)', 'age')
+    >>> release.xty.shape
+    (2, 1)
+    """
+
+    text: str
+    id: str
+    dataset: str
+    created_at: str | None
+    request: dict[str, Any]
+    cost: Cost | None
+    receipt: Receipt | None
+    answer: str | None = None
+    derived_from: str | None = None
+    selected_from: "Release | None" = None
+
+    @property
+    def row_map(self) -> str | None:
+        """How the curator mapped rows: ``"box"``, ``"ball"``, ``"unit"`` or ``"unit_xy"``; None if it is not stated."""
+        rows = self.request.get("rows")
+        return rows.get("map") if isinstance(rows, dict) else None
+
+    @property
+    def norm(self) -> float | None:
+        """The norm R that longer rows were shrunk to under ``"ball"``, in scaled units; None under another row map."""
+        rows = self.request.get("rows")
+        norm = rows.get("norm") if isinstance(rows, dict) and rows.get("map") == "ball" else None
+        return float(norm) if isinstance(norm, int | float) else None
+
+    @property
+    def longest_squared(self) -> int:
+        """The squared norm of the longest possible row that was weighted, in scaled units.
+
+        1 for the constant and for each column; rows of a part were weighted as rows of the whole.
+        """
+        return len({term.column for term in (self.selected_from or self).terms})
+
+    @property
+    def weights_rows(self) -> bool:
+        """Whether a row may count for less than another: under ``"ball"``, unless no row is longer than its norm."""
+        return self.row_map == "ball" and (self.norm is None or self.norm**2 < self.longest_squared)
+
+    @property
+    def people(self) -> tuple[str, str] | None:
+        """Whose budget paid, as the receipt has it: the population's name, and the id of the curator's key."""
+        if self.receipt is None:
+            return None
+        return str(self.receipt.get("population")), str(self.receipt.get("key_id"))
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it was made of rows that the analyst owns, see `from_public`."""
+        return self.request.get("public") is True
+
+    @property
+    def weights_target(self) -> bool:
+        """Whether a target took part in the weights of its rows: a fit is then biased, by nobody knows how much."""
+        names = {column.name for column in (self.selected_from or self).features}
+        return self.weights_rows and any(target.column in names for target in self.targets)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Differences between a fit of this part and a fit of a request of the same columns."""
+        if self.selected_from is None:
+            return ()
+        kept = {*self.feature_names, *self.target_names}
+        dropped = [column for column in self.selected_from.features if column.name not in kept]
+        omitting = [column.name for column in dropped if column.missing == "omit"]
+        omitting += [name for name in self.selected_from.target_names if name not in kept]
+        found = []
+        if omitting:
+            found.append(
+                f"rows are those of the full request: a row that misses {' or '.join(omitting)} counts for nothing "
+                "here either."
+            )
+        if self.weights_rows and (dropped or self.weights_target):
+            names = ", ".join(self.selected_from.feature_names)
+            found.append(
+                f"weights are those of the full request ({names}): coefficients are those of the best linear "
+                "prediction of rows so weighted, and a request of these columns alone would weight them differently."
+            )
+        if self.weights_target:
+            found.append(
+                f"{', '.join(self.target_names)} took part in the weights of the rows, which biases the coefficients: "
+                "there are no intervals, standard errors or tests. Ask for it as the target, or with rows='box'."
+            )
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        """Show what was released, of what, for which price."""
+        price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
+        targets = ", ".join(self.target_names) or "no target"
+        part = "" if self.selected_from is None else "part of "
+        return plain(
+            f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+        )
+
+    def _view(self) -> View:
+        return show_release(self)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the exact texts."""
+        return self.text == other.text if isinstance(other, Release) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash the exact text."""
+        return hash(self.text)
+
+    def __reduce__(self) -> "tuple[Callable[..., Release], tuple[Any, ...]]":
+        """Pickle the text and the order of columns: read anew, the arrays are read-only again."""
+        return _read_arranged, (self.text, self.answer, self.feature_names, self.target_names)
+
+    def _arranged(self, features: Sequence[str], targets: Sequence[str]) -> "Release":
+        """Return the same release, with the same text, with its columns in another order.
+
+        Raises
+        ------
+        ValueError
+            When these are not its columns.
+        """
+        if (tuple(features), tuple(targets)) == (self.feature_names, self.target_names):
+            return self
+        if sorted(features) != sorted(self.feature_names) or sorted(targets) != sorted(self.target_names):
+            raise ValueError("the release has other columns")
+        return replace(
+            self, **select_statistics(self, find_part(self, self, tuple(features), tuple(targets), self.row_map))
+        )
+
+    def arranged_as(self, request: Mapping[str, Any]) -> "Release":
+        """Return this release with its columns in the order of a request.
+
+        Raises
+        ------
+        ServiceError
+            When they are others than were asked.
+        """
+        try:
+            return self._arranged(request["features"], request.get("targets", []))
+        except ValueError:
+            raise ServiceError(f"malformed answer: {self.id} has other columns than were asked") from None
+
+    def select(self, features: Sequence[str] | None = None, target: str | None = None) -> "Release":
+        """Return a part of this release: fewer features, or one of them as the target. It costs nothing.
+
+        The part keeps the receipt, and `verify` checks the whole answer that it was cut out of. Its rows and weights
+        are those of the whole: `caveats` says where that changes what a fit is about.
+
+        Parameters
+        ----------
+        features : sequence of str, optional
+            Which columns explain, in which order. Default all but the target.
+        target : str, optional
+            One of the targets, or a numeric or boolean feature. Default all targets.
+
+        Raises
+        ------
+        ValueError
+            When there is no such column, or what is asked for cannot be cut out.
+
+        Notes
+        -----
+        A feature as the target has its Xᵀy and yᵀy in XᵀX: off-diagonal entries of its row, and its diagonal one. Each
+        entry above the diagonal has noise of its own, and none of these is an entry of the part's XᵀX, so the part's
+        statistics have independent noise too: Xᵀy that of an off-diagonal entry, yᵀy that of a diagonal one.
+
+        Under ``"ball"`` a row's weight follows from all features. A feature that becomes the target took part in it:
+        the fit is biased, and there are no intervals.
+
+        Examples
+        --------
+        >>> release = Release.from_arrays([[9.0, 1.0, 2.0], [1.0, 5.0, 0.5], [2.0, 0.5, 4.0]], [3.0, 1.0, 0.7])
+        >>> release.select(["x2"])
+        <Release part of local of 'local': y ~ x2>
+        >>> other = release.select(target="x2")
+        >>> other.feature_names, other.xty.tolist(), other.yty.tolist()
+        (('x1',), [[2.0], [0.5]], [4.0])
+        """
+        check_target(target)
+        targets = self.target_names if target is None else (target,)
+        if features is None:
+            chosen = tuple(name for name in self.feature_names if name not in targets)
+        else:
+            chosen = tuple(as_names(features, "features"))
+        return self._select(chosen, targets)
+
+    def _select(self, features: tuple[str, ...], targets: tuple[str, ...]) -> "Release":
+        whole = self.selected_from or self
+        part = find_part(self, whole, features, targets, self.row_map)
+        if (features, targets) == (whole.feature_names, whole.target_names):
+            return whole
+        return replace(
+            whole, text=wrap(whole.text, features, targets), selected_from=whole, **select_statistics(whole, part)
+        )
+
+    def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
+        """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
+
+        Parameters
+        ----------
+        *keys : str or path-like
+            The curator's public keys, as `curator-verify --key` takes them. Without any the signature is not checked.
+
+        Returns
+        -------
+        Verification
+            True in a condition exactly when nothing was found to be wrong.
+        """
+        whole = self.selected_from or self  # nobody signed what stands beside the whole
+        return verify_answer(whole.text, read_trusted_keys(keys) if keys else None)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the exact text to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced if it exists.
+        """
+        replace_file(Path(path), self.text.encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> "Release":
+        """Read a saved release, and hold it against the digest in its receipt.
+
+        Raises
+        ------
+        OSError
+            When the file cannot be read.
+        ReceiptInvalidError
+            When it is not what the curator signed: it was damaged, or changed.
+        ServiceError
+            When it holds no release.
+
+        Warns
+        -----
+        UserWarning
+            When its receipt is of a format that this version cannot check.
+        """
+        content = Path(path).read_bytes()
+        text = content.decode("utf-8", errors="replace")
+        try:
+            release = cls.from_text(content.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise ServiceError(
+                f"{path} holds no whole release: it is not text in UTF-8.{recovery_hint(text)}"
+            ) from None
+        except (ServiceError, ValueError) as error:
+            said = str(error).removeprefix("malformed answer: ") if content.strip() else "it is empty"
+            raise ServiceError(f"{path} holds no whole release: {said}.{recovery_hint(text)}") from None
+        outcome = release.verify()
+        if release.receipt is None and release.cost is None:  # made here of arrays: nobody signed it
+            return release
+        if outcome.verdict == "inconsistent" or release.receipt is None:
+            reasons = "; ".join(outcome.reasons)
+            message = f"{path} is damaged, or was changed: {reasons}.{recovery_hint(text)}"
+            raise ReceiptInvalidError(message, reasons=outcome.reasons)
+        if not outcome:
+            warnings.warn(f"{path} was not checked: {'; '.join(outcome.reasons)}", stacklevel=2)
+        return release
+
+    @classmethod
+    def from_text(cls, text: str, answer: str | None = None) -> "Release":
+        """Read the text of an answer.
+
+        Parameters
+        ----------
+        text : str
+            Body of a release.
+        answer : str, optional
+            The header ``Curator-Answer``.
+
+        Raises
+        ------
+        ServiceError
+            When the text is not a release: a shape, a type or a number is wrong.
+        """
+        body = Fields(parse_json(text))
+        if (part := unwrap(body)) is not None:
+            return cls.from_text(part.text, answer)._select(part.features, part.targets)
+        if body.text("kind") != KIND:
+            raise body.fault("kind", f"{KIND!r}, the kind of this release")
+        return cls(
+            **read_statistics(body),
+            text=text,
+            id=body.text("id"),
+            dataset=body.text("dataset"),
+            created_at=body.optional("created_at", body.text),
+            request=body.object("request").members,
+            cost=Cost.read(body.object("cost")) if body.has("cost") else None,
+            receipt=Receipt(body.object("receipt").members) if body.has("receipt") else None,
+            answer=answer,
+            derived_from=body.optional("derived_from", body.text),
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        xtx: ArrayLike,
+        xty: ArrayLike | None = None,
+        yty: ArrayLike | None = None,
+        *,
+        lambda_min: float | None = None,
+        features: Sequence[str | Column] | None = None,
+        targets: Sequence[str | Column] | None = None,
+        constant: bool = True,
+        noise: float | Noise = 0.0,
+        norm: float | None = None,
+        dataset: str = "local",
+    ) -> "Release":
+        r"""Make a release of one's own arrays, to work offline; it has no cost and no receipt.
+
+        Parameters
+        ----------
+        xtx : array-like of shape (D, D)
+            Symmetric, finite; the constant first if there is one, then the terms of `features` in order.
+        xty : array-like of shape (D, T) or (D,), optional
+        yty : array-like of shape (T,) or scalar, optional
+        lambda_min : float, optional
+        features : sequence of str or Column, optional
+            A string is a numeric column without bounds, whose raw values are the scaled ones. A numeric `Column`
+            with bounds says that the arrays were made of ``(x - center) / scale``. A categorical one with L levels
+            stands for L − 1 terms beside a constant and for L without. Default ``x1``, ``x2``, ….
+        targets : sequence of str or Column, optional
+            Default ``y``, or ``y1``, ``y2``, ….
+        constant : bool
+            Whether the first row of `xtx` is the constant's.
+        noise : float or Noise
+            Standard deviation of the noise: one for all entries, or one for each statistic.
+        norm : float, optional
+            Radius to which rows were weighted, as the row map ``"ball"`` does. Default rows were not weighted.
+        dataset : str
+            A name to show.
+
+        Raises
+        ------
+        ValueError
+            When the shapes do not fit together or a number is not finite.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> age, y = np.array([-1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.8])
+        >>> X = np.column_stack([np.ones(3), age])
+        >>> age_in_years = Column.numeric("age", 50, 100, unit="years")
+        >>> release = Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=[age_in_years], targets=["kappa"])
+        >>> release
+        <Release local of 'local': kappa ~ age>
+        """
+        text = write_release(
+            xtx,
+            xty,
+            yty,
+            lambda_min=lambda_min,
+            features=features,
+            targets=targets,
+            constant=constant,
+            noise=noise,
+            norm=norm,
+            dataset=dataset,
+        )
+        try:
+            return cls.from_text(text)
+        except ServiceError as error:
+            raise ValueError(str(error).removeprefix("malformed answer: ")) from None
+
+    @classmethod
+    def from_public(
+        cls,
+        frame: Any,
+        features: "Release | Sequence[Column]",
+        target: str | Column | Sequence[Column] | None = None,
+        *,
+        constant: bool = True,
+        dataset: str = "public",
+    ) -> "Release":
+        """Make a release, without noise, of rows that the analyst owns: to be fitted beside hospitals' releases.
+
+        A fit keeps its residual variance apart, and tests whether its coefficients agree before it borrows.
+
+        Parameters
+        ----------
+        frame : data frame, or mapping of str to array-like
+            Raw units. Rows that miss a value are coded as the columns' rule for missing values says.
+        features : Release or sequence of Column
+            A release whose columns, targets and coding are taken over; or the columns themselves, with the bounds to
+            which values are clipped.
+        target : str, Column or sequence of Column, optional
+            Beside columns: what is to be explained. Beside a release: one of its targets, default all.
+        constant : bool
+            Beside columns: whether the terms hold a constant.
+        dataset : str
+            A name to show.
+
+        Raises
+        ------
+        ValueError
+            When a column is absent, a level unknown or a value no number, or no row is complete.
+
+        Examples
+        --------
+        >>> rows = {"age": [50.0, 75.0, 100.0], "kappa": [1.0, 2.0, 3.0]}
+        >>> columns = [Column.numeric("age", 50, 100)], Column.numeric("kappa", 0, 6)
+        >>> Release.from_public(rows, *columns).xty.round(2).tolist()
+        [[-1.0], [0.67]]
+        """
+        if isinstance(features, Release):
+            coding = features._coding(target)
+        else:
+            coding = coding_of(features, target, constant=constant)
+        return cls.from_text(write_public(frame, coding, dataset=dataset))
+
+    def _coding(self, target: str | Column | Sequence[Column] | None) -> Coding:
+        """Return how the rows of this release were coded, with one of its targets or all."""
+        if not isinstance(target, str | None):
+            raise ValueError("beside a release the target must be the name of one of its targets")  # noqa: TRY004
+        targets = tuple(term for term in self.targets if target in {None, term.name})
+        if not targets:
+            raise ValueError(f"the release has no target {target!r}; it has {', '.join(self.target_names)}")
+        # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
+        clipped = tuple(self.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets)
+        return Coding(self.features, self.terms, targets, clipped, self.row_map)
+
+
+def _read_arranged(text: str, answer: str | None, features: Sequence[str], targets: Sequence[str]) -> Release:
+    return Release.from_text(text, answer)._arranged(features, targets)
+
+
+def show_release(release: Release) -> View:
+    """Show what was released, its price and its noise; terms and receipt on demand."""
+    stated: list[tuple[Inline, Inline]] = [("id", code(release.id))]
+    if release.created_at is not None:
+        stated.append(("made at", release.created_at))
+    if release.answer is not None:
+        stated.append(("answer", ANSWERS.get(release.answer, release.answer)))
+    if release.derived_from is not None:
+        stated.append(("derived from", code(release.derived_from)))
+    if release.selected_from is not None:
+        whole = release.selected_from
+        stated.append(("part of", write_formula(whole.dataset, whole.feature_names, whole.targets)))
+    if release.cost is not None:
+        stated.append(("price", write_cost(release.cost)))
+    stated += list_request(release.request)
+    heads = ("term", "kind", "column", "center", "scale", "unit")
+    terms = [
+        (term.name, term.kind, term.column or "", number(term.center), number(term.scale), term.unit or "")
+        for term in (*release.terms, *release.targets)
+    ]
+    title = f"Terms ({len(release.terms):,}) and targets ({len(release.targets):,})"
+    caption = quiet("A raw value x stands in the statistics as (x − center) / scale")
+    return (
+        facts(join("Release ", write_formula(release.dataset, release.feature_names, release.targets)), stated),
+        list_noise(release.noise, len(release.terms), len(release.targets)),
+        *map(Note, release.caveats),
+        folded(title, table(caption, heads, terms, numeric=(3, 4))),
+        *([] if release.receipt is None else [fold_receipt(release.receipt)]),
+    )
+
+
+def as_release(answer: Answer) -> Release:
+    """Return an answer that is of this kind. Raise `ServiceError` when it is of another."""
+    if not isinstance(answer, Release):
+        raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
+    return answer

@@ -1,0 +1,175 @@
+"""The request of a release: its options stand in `ReleaseRequest`, and signatures and bodies follow from it."""
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
+from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
+
+from analyst_client.kinds.gram import KIND
+from analyst_client.kinds.gram.arguments import as_columns, as_names, check_target
+from analyst_client.schema.requests import as_json, price
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Rows: TypeAlias = str | Mapping[str, Any]
+
+
+ARGUMENT_SYNONYMS = {
+    "eps": "epsilon",
+    "y": "target",
+    "x": "features",
+    "columns": "features",
+    "fit_intercept": "intercept",
+}
+"""Names that other libraries give to an argument."""
+
+
+@dataclass(frozen=True)
+class ReleaseRequest:
+    """A request of noisy sufficient statistics; `CuratorClient.release` explains each option.
+
+    Raises
+    ------
+    ValueError
+        When the options contradict each other, or one makes no sense.
+
+    Examples
+    --------
+    >>> ReleaseRequest(["age"], target="kappa", mu=0.2).members
+    {'kind': 'gram', 'features': ['age'], 'targets': ['kappa'], 'price': {'mu': 0.2}}
+    """
+
+    features: Sequence[str]
+    _: KW_ONLY
+    target: str | None = None
+    targets: Sequence[str] | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+    rho: float | None = None
+    intercept: bool = True
+    rows: Rows | None = None
+    norm: float | None = None
+    expected_rows: int | None = None
+    statistics: Sequence[str] | None = None
+    shares: Mapping[str, float] | None = None
+    mechanism: str | None = None
+    calibration: str | None = None
+    fresh: bool = False
+    project: str | None = None
+    reservation: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be sent."""
+        self.to_json()
+
+    def to_json(self) -> bytes:
+        """Return the body of the request."""
+        return as_json(self.members)
+
+    @cached_property
+    def members(self) -> dict[str, Any]:
+        """Members of the body: the options that were set, and nothing else. Sequences are read once."""
+        check_target(self.target)
+        if self.target is not None and self.targets is not None:
+            raise ValueError("give target or targets, not both")
+        body: dict[str, Any] = {"kind": KIND, "features": as_columns(self.features, "features")}
+        targets = self.targets if self.target is None else [self.target]
+        if targets is not None:
+            body["targets"] = as_columns(targets, "targets")
+        pure = self.mechanism not in {None, "gaussian"}
+        body["price"] = price(self.epsilon, self.delta, self.mu, self.rho, pure=pure)
+        if not self.intercept:
+            body["intercept"] = False
+        if self.rows is not None or self.norm is not None:
+            if self.expected_rows is not None:
+                raise ValueError("expected_rows chooses a row map where none is named: leave out rows and norm, or it")
+            body["rows"] = row_map(self.rows, self.norm)
+        if self.expected_rows is not None:
+            body["expected_rows"] = int(self.expected_rows)
+        if self.statistics is not None:
+            body["statistics"] = as_names(self.statistics, "statistics")
+        if self.shares is not None:
+            body["shares"] = {name: float(share) for name, share in self.shares.items()}
+        names = ("mechanism", "calibration", "project", "reservation")
+        body |= {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        if self.fresh:
+            body["fresh"] = True
+        return body
+
+
+class ReleaseOptions(TypedDict, total=False):
+    """Types of the options of `ReleaseRequest`, for checkers of types alone: they read no other form of them.
+
+    A test holds both against each other.
+    """
+
+    target: str | None
+    targets: Sequence[str] | None
+    epsilon: float | None
+    delta: float | None
+    mu: float | None
+    rho: float | None
+    intercept: bool
+    rows: Rows | None
+    norm: float | None
+    expected_rows: int | None
+    statistics: Sequence[str] | None
+    shares: Mapping[str, float] | None
+    mechanism: str | None
+    calibration: str | None
+    fresh: bool
+    project: str | None
+    reservation: str | None
+
+
+def row_map(rows: Rows | None, norm: float | None) -> dict[str, Any]:
+    """Return the row map as on the wire; a norm alone is the ball's."""
+    chosen: dict[str, Any] = {"map": rows or "ball"} if rows is None or isinstance(rows, str) else dict(rows)
+    if norm is not None:
+        if chosen.get("map") != "ball" or "norm" in chosen:
+            raise ValueError("norm goes with rows='ball', once")
+        chosen["norm"] = float(norm)
+    return chosen
+
+
+def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Show the options of a request in a signature that takes them, and name the one that was meant by an unknown one.
+
+    The function raises `TypeError` on an argument that it does not know, as Python does.
+    """
+    signature = expand_options(inspect.signature(function))
+    known = list(signature.parameters)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name, value in kwargs.items():
+            if name not in known:
+                meant = ARGUMENT_SYNONYMS.get(name.lower()) or next(
+                    iter(difflib.get_close_matches(name, known, 1)), None
+                )
+                likely = meant in known
+                hint = f": did you mean {meant}={value!r}?" if likely else f"; it has {', '.join(known[1:])}"
+                raise TypeError(f"{function.__name__}() has no argument {name!r}{hint}")
+        return function(*args, **kwargs)
+
+    checked.__signature__ = signature  # type: ignore[attr-defined]  # what `inspect.signature` returns
+    return checked
+
+
+def expand_options(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature with the options of a request in the place of its ``**options``, if it has them."""
+    own = list(signature.parameters.values())
+    if own[-1].kind is not inspect.Parameter.VAR_KEYWORD:
+        return signature
+    options = [
+        inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
+        for option in fields(ReleaseRequest)
+        if option.name not in signature.parameters
+    ]
+    first = [parameter for parameter in own if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    last = [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    return signature.replace(parameters=[*first, *options, *last])

@@ -1,0 +1,48 @@
+"""Saved releases: a part is saved as the whole answer, beside what was selected of it."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from analyst_client.error_base import ServiceError
+from analyst_client.schema.wire import Fields
+
+SELECTION = "selection"
+"""Kind of a file that holds a part; no curator answers so."""
+
+
+class Selection(NamedTuple):
+    """A saved part: the text of the whole answer, and what was selected. Its numbers are cut out anew."""
+
+    text: str
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+def wrap(text: str, features: Sequence[str], targets: Sequence[str]) -> str:
+    """Write a part as the whole answer, character by character, beside what was selected."""
+    members = {"kind": SELECTION, "features": list(features), "targets": list(targets), "of": text}
+    return json.dumps(members, separators=(",", ":"), ensure_ascii=False)
+
+
+def unwrap(body: Fields) -> Selection | None:
+    """Read what `wrap` wrote; None for any other text.
+
+    Raises
+    ------
+    ServiceError
+        When it says more or less than `wrap` writes: nobody signed what stands beside the whole.
+    """
+    if body.members.get("kind") != SELECTION:
+        return None
+    if body.members.keys() != {"kind", *Selection._fields[1:], "of"}:
+        raise ServiceError("malformed answer: a part states its features, its targets and its whole, and nothing else")
+    return Selection(body.text("of"), body.texts("features"), body.texts("targets"))
+
+
+def recovery_hint(text: str) -> str:
+    """Say how to get a damaged file's release again, whose id may still be read."""
+    found = re.search(r'"id\\?":\\?"(rel_[0-9A-Za-z_]{1,64})\\?"', text)
+    release_id = repr(found[1]) if found else "…, the id that client.releases(…) lists"
+    return f" client.fetch_release({release_id}) gives the whole again, for nothing"

@@ -1,0 +1,137 @@
+"""Parts of a release: fewer features, or one of them as the target, cut out of XᵀX, Xᵀy and yᵀy."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from analyst_client.kinds.gram.statistics import NoisyStatistics
+from analyst_client.schema.columns import Term
+from analyst_client.schema.quotes import Noise, Quote
+
+
+class Part(NamedTuple):
+    """Where a part stands in the whole.
+
+    Attributes
+    ----------
+    features : tuple of int
+        Positions of the columns.
+    terms : list of int
+        Rows of XᵀX.
+    targets : list of int
+        Columns of Xᵀy, or rows of XᵀX.
+    is_feature : bool
+        Whether the targets were features.
+    """
+
+    features: tuple[int, ...]
+    terms: list[int]
+    targets: list[int]
+    is_feature: bool
+
+
+def find_part(
+    release: NoisyStatistics,
+    whole: NoisyStatistics,
+    features: tuple[str, ...],
+    targets: tuple[str, ...],
+    row_map: str | None,
+) -> Part:
+    """Find a part of a release, which may be a part of the whole itself.
+
+    Raises
+    ------
+    ValueError
+        With what would have worked.
+    """
+    within = {*release.feature_names, *release.target_names}
+    columns = {column.name: column for column in whole.features if column.name in within}
+    released = {name: t for t, name in enumerate(whole.target_names) if name in within}
+    for name in targets:
+        if name not in released and name not in columns:
+            others = [other for other in columns if columns[other].type != "categorical"]
+            beside = f", and may take one of its features: {', '.join(others)}" if others else ""
+            raise ValueError(f"the release has no target {name!r}; it has {', '.join(released) or 'none'}{beside}")
+    for name in features:
+        if name in released and name not in columns:
+            raise ValueError(
+                f"{name!r} was released as a target: what it has in common with the features has noise of another "
+                f"size, so it cannot explain. Features are {', '.join(columns)}"
+            )
+        if name not in columns:
+            raise ValueError(f"the release has no feature {name!r}; it has {', '.join(columns)}")
+    if len(set(features)) < len(features) or set(features) & set(targets):
+        raise ValueError("each column stands once: among the features, or as the target")
+    moved = [name for name in targets if name not in released]
+    if moved and (len(moved) < len(targets) or whole.xtx is None):
+        raise ValueError(f"{moved[0]!r} as the target needs XᵀX, and a selection of its own")
+    for name in moved:
+        column = columns[name]
+        if column.type == "categorical" or column.missing == "indicator":
+            kind = "categorical" if column.type == "categorical" else "declared with missing = indicator"
+            raise ValueError(f"{name!r} is {kind}, so it cannot become a target: ask the curator for it")
+    if row_map in {"unit", "unit_xy"} and (moved or set(features) != set(whole.feature_names)):
+        raise ValueError(
+            f"rows mapped by {row_map!r} were divided by the norm of all features, so a part of them is no "
+            "model of its own: ask the curator for it"
+        )
+    places = {term.name: j for j, term in enumerate(whole.terms)}
+    terms = [0] if whole.has_constant else []
+    for name in features:
+        terms += [places[term.name] for term in whole.terms if term.column == name]
+    if not terms:
+        raise ValueError("a part needs a feature, as the release has no constant")
+    positions = {column.name: j for j, column in enumerate(whole.features)}
+    found = [places[name] for name in targets] if moved else [released[name] for name in targets]
+    return Part(tuple(positions[name] for name in features), terms, found, bool(moved))
+
+
+def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
+    """Return what a part has for itself, by the names of its attributes."""
+    xtx, xty, yty, noise = whole.xtx, whole.xty, whole.yty, whole.noise
+    rows = part.terms
+    targets: Sequence[Any] = whole.targets
+    if part.is_feature:
+        assert xtx is not None  # `find_part` has looked
+        targets, xty, yty = whole.terms, xtx, np.diag(xtx)
+        noise = Noise(noise.xtx_diagonal, noise.xtx_offdiagonal, distribution=noise.distribution)
+        noise = replace(noise, xty=noise.xtx_offdiagonal, yty=noise.xtx_diagonal)
+    same = not part.is_feature and len(rows) == len(whole.terms)  # in another order, which no eigenvalue notices
+    arrays = {
+        "xtx": None if xtx is None else xtx[np.ix_(rows, rows)],
+        "xty": None if xty is None else xty[np.ix_(rows, part.targets)],
+        "yty": None if yty is None else yty[part.targets],
+    }
+    for array in arrays.values():
+        if array is not None:
+            array.setflags(write=False)
+    return {
+        **arrays,
+        "features": tuple(whole.features[j] for j in part.features),
+        "terms": tuple(whole.terms[j] for j in rows),
+        "targets": tuple(targets[j] for j in part.targets),
+        "lambda_min": whole.lambda_min if same else None,
+        "noise": noise if same else replace(noise, lambda_min=None),
+    }
+
+
+def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
+    """Return the places of terms in the order of their columns; those of one column stay together as they are."""
+    rank = {name: i for i, name in enumerate(features, 1)}
+    return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column or "", 0))
+
+
+def arrange_quote(quote: Quote, request: Mapping[str, Any]) -> Quote:
+    """Put the columns of a quote in the order of the request; a quote of other columns is left as it is."""
+    features = {column.name: column for column in quote.features}
+    targets = {term.name: term for term in quote.targets}
+    if set(features) != set(request["features"]) or set(targets) != set(request.get("targets", [])):
+        return quote
+    return replace(
+        quote,
+        features=tuple(features[name] for name in request["features"]),
+        terms=tuple(quote.terms[i] for i in order_terms(quote.terms, request["features"])),
+        targets=tuple(targets[name] for name in request.get("targets", [])),
+    )

@@ -1,0 +1,136 @@
+"""Noisy sufficient statistics of a regression: what a release and its parts hold, as they are read from an answer."""
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.quotes import Noise
+from analyst_client.schema.wire import Fields, as_float
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NoisyStatistics:
+    """Statistics of D terms and T targets, in scaled units, with the deviations of their noise.
+
+    Attributes
+    ----------
+    features : tuple of Column
+        Raw columns.
+    terms, targets : tuple of Term
+        Rows of `xtx`, the constant first if there is one; columns of `xty`.
+    xtx : ndarray of shape (D, D) or None
+    xty : ndarray of shape (D, T) or None
+    yty : ndarray of shape (T,) or None
+    lambda_min : float or None
+    noise : Noise
+    """
+
+    features: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...]
+    xtx: FloatArray | None
+    xty: FloatArray | None
+    yty: FloatArray | None
+    lambda_min: float | None
+    noise: Noise
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the raw columns."""
+        return tuple(column.name for column in self.features)
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Names of the D terms, the constant included."""
+        return tuple(term.name for term in self.terms)
+
+    @property
+    def target_names(self) -> tuple[str, ...]:
+        """Names of the T targets."""
+        return tuple(term.name for term in self.targets)
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether the first term is the constant."""
+        return self.terms[0].kind == "constant"
+
+
+def read_statistics(body: Fields) -> dict[str, Any]:
+    """Read the statistics of an answer, by the names of `NoisyStatistics`; raise `ServiceError` on a wrong one."""
+    features = body.each("features", Column.read)
+    terms, targets = body.each("terms", Term.read), body.each("targets", Term.read)
+    check_terms(body, features, terms, targets)
+    statistics = body.object("statistics")
+    d, t = len(terms), len(targets)
+    triangle = read_values(statistics, "xtx", [d, d], d * (d + 1) // 2, packing="upper")
+    xty = read_values(statistics, "xty", [d, t], d * t)
+    lambda_min = read_values(statistics, "lambda_min", [], 1)
+    return {
+        "features": features,
+        "terms": terms,
+        "targets": targets,
+        "xtx": None if triangle is None else frozen(unpack_symmetric(triangle, d)),
+        "xty": None if xty is None else frozen(xty.reshape(d, t)),
+        "yty": read_values(statistics, "yty", [t], t),
+        "lambda_min": None if lambda_min is None else float(lambda_min[0]),
+        "noise": Noise.read(body.object("noise")),
+    }
+
+
+def check_terms(body: Fields, features: tuple[Column, ...], terms: tuple[Term, ...], targets: tuple[Term, ...]) -> None:
+    """Refuse terms that no estimator could read."""
+    columns = {column.name: column for column in features}
+    if not terms or any(term.kind == "constant" for term in terms[1:]):
+        raise body.fault("terms", "a list of terms with at most one constant, at its head")
+    if len(columns) != len(features) or any(term.kind != "constant" and term.column not in columns for term in terms):
+        raise body.fault("terms", "made of the listed features")
+    if any(term.kind == "level" and term.level not in columns[str(term.column)].levels for term in terms):
+        raise body.fault("terms", "made of declared levels")
+    if any(term.kind not in {"numeric", "boolean"} for term in targets):
+        raise body.fault("targets", "a list of numeric or boolean targets")
+    for name, listed in (("terms", terms), ("targets", targets)):
+        if len({term.name for term in listed}) != len(listed):
+            raise body.fault(name, "a list of distinct names")
+
+
+def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:
+    """Return the packed values of one statistic, read-only; None when it was not released."""
+    if not statistics.has(name):
+        return None
+    entry = statistics.object(name)
+    if entry.array("shape") != shape or entry.text("packing") != packing:
+        raise entry.fault("shape", f"{shape} with packing {packing!r}")
+    packed = entry.array("values")
+    if len(packed) != size or any(isinstance(value, bool) or not isinstance(value, int | float) for value in packed):
+        raise entry.fault("values", f"an array of {size} numbers")
+    values = np.array([as_float(value) for value in packed], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise entry.fault("values", "finite")
+    return frozen(values)
+
+
+def unpack_symmetric(triangle: FloatArray, d: int) -> FloatArray:
+    """Return the symmetric matrix of a row-wise upper triangle.
+
+    Examples
+    --------
+    >>> unpack_symmetric(np.array([1.0, 2.0, 3.0]), 2)
+    array([[1., 2.],
+           [2., 3.]])
+    """
+    matrix = np.zeros((d, d))
+    rows, columns = np.triu_indices(d)
+    matrix[rows, columns] = triangle
+    matrix[columns, rows] = triangle
+    return matrix
+
+
+def frozen(values: FloatArray) -> FloatArray:
+    """Return the array, read-only from now on."""
+    values.setflags(write=False)
+    return values

@@ -1,0 +1,171 @@
+"""The account of a population: its budget, and the parts of it that are held for studies."""
+
+from dataclasses import dataclass
+
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Inline, Note, View, code, facts, join, number, percent, quiet, untrusted
+from analyst_client.display.terminal import plain
+from analyst_client.ledger.checkpoints import Checkpoint
+from analyst_client.schema.amounts import Amount, show_amounts
+from analyst_client.schema.receipts import Receipt, fold_receipt
+from analyst_client.schema.wire import Fields
+
+
+@dataclass(frozen=True, repr=False)
+class Budget(Displayable):
+    """The budget of a dataset's population, shared by all of its datasets and analysts.
+
+    Attributes
+    ----------
+    limit, posted, pending, remaining : Amount
+        What may be spent, what was spent, what is reserved by releases under way, what is left.
+    share_spent : float
+        Part of the limit that is spent, in the account's own unit, 0 to 1.
+    checkpoint : Checkpoint
+        The head of the population's ledger, signed by the curator.
+    highest_limit : Amount or None
+        The highest that the limit ever was: that of the guarantee. None where an older curator does not state it.
+    """
+
+    dataset: str
+    population: str
+    accountant: str
+    adjacency: str
+    delta: float
+    limit: Amount
+    posted: Amount
+    pending: Amount
+    remaining: Amount
+    share_spent: float
+    checkpoint: Checkpoint
+    highest_limit: Amount | None = None
+
+    def __repr__(self) -> str:
+        """Show whose it is, and how much of it is left."""
+        whole = f"limit epsilon={number(self.limit.epsilon)}, delta={number(self.limit.delta)}"
+        return f"<Budget of {self.population!r}: {whole}, {percent(self.share_spent)} spent>"
+
+    def _view(self) -> View:
+        return show_budget(self)
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Budget":
+        """Read from an answer."""
+        return cls(
+            dataset=fields.text("dataset"),
+            population=fields.text("population"),
+            accountant=fields.text("accountant"),
+            adjacency=fields.text("adjacency"),
+            delta=fields.number("delta"),
+            limit=Amount.read(fields.object("limit")),
+            posted=Amount.read(fields.object("posted")),
+            pending=Amount.read(fields.object("pending")),
+            remaining=Amount.read(fields.object("remaining")),
+            share_spent=fields.number("share_spent"),
+            checkpoint=read_checkpoint(fields),
+            highest_limit=fields.optional("highest_limit", lambda name: Amount.read(fields.object(name))),
+        )
+
+
+def read_checkpoint(fields: Fields) -> Checkpoint:
+    """Read the member ``checkpoint``."""
+    try:
+        return Checkpoint.read(fields.object("checkpoint").members)
+    except ValueError as error:
+        raise fields.fault("checkpoint", f"a checkpoint ({error})") from None
+
+
+@dataclass(frozen=True, repr=False)
+class Reservation(Displayable):
+    """A part of a budget that is held for a study.
+
+    Attributes
+    ----------
+    id : str
+        What to give as ``reservation=`` to `CuratorClient.release`.
+    dataset, population : str
+    state : str
+        ``"open"``, or ``"closed"`` when the rest went back to the budget.
+    reserved, drawn, remaining : Amount
+        What was held, what releases took of it, what they can still take.
+    created_at, expires_at : str
+    project : str or None
+    receipt : Receipt
+        The ledger entry of the reservation.
+    """
+
+    id: str
+    dataset: str
+    population: str
+    state: str
+    reserved: Amount
+    drawn: Amount
+    remaining: Amount
+    created_at: str
+    expires_at: str
+    project: str | None
+    receipt: Receipt
+
+    def __repr__(self) -> str:
+        """Show its state, and how much can still be drawn."""
+        left = f"epsilon={number(self.remaining.epsilon)}, delta={number(self.remaining.delta)} left"
+        return plain(f"<Reservation {self.id} on {self.dataset!r}: {self.state}, {left}>")
+
+    def _view(self) -> View:
+        return show_reservation(self)
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Reservation":
+        """Read from an answer."""
+        return cls(
+            id=fields.text("id"),
+            dataset=fields.text("dataset"),
+            population=fields.text("population"),
+            state=fields.text("state"),
+            reserved=Amount.read(fields.object("reserved")),
+            drawn=Amount.read(fields.object("drawn")),
+            remaining=Amount.read(fields.object("remaining")),
+            created_at=fields.text("created_at"),
+            expires_at=fields.text("expires_at"),
+            project=fields.optional("project", fields.text),
+            receipt=Receipt(fields.object("receipt").members),
+        )
+
+
+def show_budget(budget: "Budget") -> View:
+    """Show a budget as shares of its limit, and as a bar."""
+    parts = [("spent", budget.posted), ("held", budget.pending), ("left", budget.remaining)]
+    notes: list[Inline] = [
+        "Shared by all its datasets and analysts.",
+        join("Counted in ", untrusted(budget.accountant), ", neighbours by ", untrusted(budget.adjacency), "."),
+        f"Ledger at epoch {budget.checkpoint.epoch:,}, sequence {budget.checkpoint.sequence:,}.",
+    ]
+    if budget.accountant != "pure":
+        notes.insert(0, "Shares add up; ε does not.")
+    highest = budget.highest_limit
+    if highest is not None and highest != budget.limit:
+        views = f"ε = {number(highest.epsilon)} at δ = {number(highest.delta)}"
+        notes.append(f"The guarantee is that of the highest limit there ever was: {views}.")
+    caption = join("Budget of ", untrusted(budget.population))
+    return (
+        *show_amounts(caption, parts, ("limit", budget.limit), share_used=budget.share_spent),
+        Note(quiet(join(*notes, by=" "))),
+    )
+
+
+def show_reservation(reservation: "Reservation") -> View:
+    """Show what is held for a study, and what was drawn of it."""
+    stated: list[tuple[Inline, Inline]] = [
+        ("state", reservation.state),
+        ("dataset", join(untrusted(reservation.dataset), quiet(" of "), untrusted(reservation.population))),
+        ("made at", reservation.created_at),
+        ("its time ends", reservation.expires_at),
+    ]
+    if reservation.project is not None:
+        stated.append(("project", reservation.project))
+    parts = [("drawn", reservation.drawn), ("left", reservation.remaining)]
+    return (
+        facts(join("Reservation ", code(reservation.id)), stated),
+        *show_amounts("What it holds", parts, ("reserved", reservation.reserved)),
+        fold_receipt(reservation.receipt),
+    )

@@ -1,0 +1,53 @@
+"""Bodies of requests, whatever is asked: strict JSON, a price, and a reservation."""
+
+import json
+import math
+from typing import Any
+
+
+def as_json(body: dict[str, Any]) -> bytes:
+    """Write a body."""
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+def price(
+    epsilon: float | None, delta: float | None, mu: float | None, rho: float | None, *, pure: bool = False
+) -> dict[str, float]:
+    """Return the price as on the wire; `pure` allows epsilon without delta, which Laplace noise has.
+
+    Examples
+    --------
+    >>> price(1.0, 1e-6, None, None)
+    {'epsilon': 1.0, 'delta': 1e-06}
+    """
+    stated = {
+        name: float(value) for name, value in (("epsilon", epsilon), ("mu", mu), ("rho", rho)) if value is not None
+    }
+    if not all(math.isfinite(value) for value in stated.values()):
+        raise ValueError("a price is a finite number")
+    if len(stated) != 1:
+        raise ValueError("state one price: epsilon with delta, or mu, or rho")
+    if "epsilon" in stated and delta is None and not pure:
+        raise ValueError("state delta beside epsilon, such as delta=1e-6; only mechanism='laplace' does without")
+    if delta is not None:
+        if "epsilon" not in stated:
+            raise ValueError("delta goes with epsilon: mu and rho have none")
+        stated["delta"] = float(delta)
+    return stated
+
+
+def reservation_body(
+    epsilon: float | None,
+    delta: float | None,
+    mu: float | None,
+    rho: float | None,
+    *,
+    expires_in_s: int,
+    project: str | None,
+) -> bytes:
+    """Write a reservation. Raise `ValueError` on a contradiction."""
+    if isinstance(expires_in_s, bool) or not isinstance(expires_in_s, int):
+        raise ValueError("expires_in_s must be a whole number of seconds")  # noqa: TRY004 -- one kind of error for arguments
+    # Epsilon alone is the currency of some populations; the curator knows of which.
+    body: dict[str, Any] = {"price": price(epsilon, delta, mu, rho, pure=True), "expires_in_s": expires_in_s}
+    return as_json(body if project is None else body | {"project": project})
