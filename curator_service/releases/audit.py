@@ -10,8 +10,9 @@ from pydantic_core import from_json, to_json
 
 from curator_service.datasets.repository import Dataset, list_datasets
 from curator_service.datasets.service import DatasetService
+from curator_service.datasets.visibility import collection_of
 from curator_service.kinds.gram.library import is_block
-from curator_service.kinds.gram.listing import Listing, collection_of
+from curator_service.kinds.gram.listing import Listing
 from curator_service.kit.db import Connection
 from curator_service.kit.problems import NotFound, RequestInvalid
 from curator_service.ledger.chain.entries import StoredEntry

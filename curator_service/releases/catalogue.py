@@ -14,10 +14,10 @@ from sqlalchemy import BigInteger, BindParameter, Double, bindparam, insert, sel
 from sqlalchemy.dialects import postgresql, sqlite
 
 from curator_service.datasets.repository import Dataset
+from curator_service.datasets.visibility import collection_of
 from curator_service.kinds.gram.listing import (
     NOISE_NAMES,
     Listing,
-    collection_of,
     noise_row,
     statistic_of,
 )

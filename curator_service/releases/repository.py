@@ -80,11 +80,6 @@ _OF_RESERVATION = Statement(
     .where(IdempotencyKeyRow.reservation_id == bindparam("reservation"), IdempotencyKeyRow.release_id.is_not(None))
     .limit(1)
 )
-_MAY_READ = Statement(
-    select(IdempotencyKeyRow.key)
-    .where(IdempotencyKeyRow.release_id == bindparam("release"), IdempotencyKeyRow.principal_id == bindparam("reader"))
-    .limit(1)
-)
 _INSERT = Statement(insert(ReleaseRow))
 
 
@@ -145,11 +140,6 @@ def find_release_of(connection: Connection, reservation_id: str) -> str | None:
     """Return the id of the release that a job led to, or None."""
     row = _OF_RESERVATION.first(connection, reservation=reservation_id)
     return None if row is None else row[0]
-
-
-def was_given(connection: Connection, release_id: str, principal_id: str) -> bool:
-    """Tell whether a release answered a request of this principal."""
-    return _MAY_READ.first(connection, release=release_id, reader=principal_id) is not None
 
 
 def iterate_population(connection: Connection, population: str) -> Iterator[StoredRelease]:

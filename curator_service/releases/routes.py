@@ -11,7 +11,8 @@ from curator_service.api.http import json_response, parse_json
 from curator_service.approvals.repository import OPEN
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.service import DatasetNotFound
-from curator_service.identity.policy import Action, Role
+from curator_service.datasets.visibility import may_read
+from curator_service.identity.policy import Action
 from curator_service.kit.problems import PROBLEM_RESPONSES
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Registration
@@ -195,8 +196,7 @@ def _find_job(context: RequestContext, job_id: str) -> tuple[Reservation, Datase
         dataset = context.curator.datasets.get_visible_by_id(context.principal, context.objects, job.dataset_id)
     except DatasetNotFound:
         raise job_not_found() from None
-    hidden = dataset.manifest.library == "own" and context.principal.role is Role.ANALYST
-    if hidden and context.principal.id != job.principal_id:
+    if not may_read(context.principal, dataset, job.principal_id):
         raise job_not_found()
     return job, dataset
 

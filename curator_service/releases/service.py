@@ -8,10 +8,9 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.storage import needs_pass
-from curator_service.identity.policy import Role
+from curator_service.datasets.visibility import collection_of, may_read, may_read_all
 from curator_service.identity.repository import Principal
 from curator_service.kinds.gram.library import Search, answers, offers_as_json
-from curator_service.kinds.gram.listing import collection_of
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Connection, Database
 from curator_service.kit.problems import Unavailable
@@ -299,9 +298,11 @@ class ReleaseService:
         """
         prepared, facts = submission.prepared, json.loads(found.receipt.payload)
         dataset = prepared.dataset
-        is_own = dataset.manifest.library == "shared" or facts["actor"] == submission.analyst.id
+        is_readable = may_read(submission.analyst, dataset, facts["actor"])
         is_of_dataset = (facts["dataset"], facts["snapshot"]) == (dataset.name, dataset.commitment)
-        if not (is_own and is_of_dataset and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)):
+        if not (
+            is_readable and is_of_dataset and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)
+        ):
             raise self._contradiction(f"the release {found.id} is not the answer that the catalogue lists")
 
     @contextmanager
@@ -346,19 +347,15 @@ class ReleaseService:
         ------
         NotFound
         """
-        if dataset.manifest.library == "own" and reader.role is Role.ANALYST:
-            with self.database.read() as connection:
-                given = repository.was_given(connection, release.id, reader.id)
-            if not given:
-                raise release_not_found()
+        if not may_read(reader, dataset, json.loads(release.receipt.payload)["actor"]):
+            raise release_not_found()
 
     def list_releases(self, dataset: Dataset, reader: Principal, *, after: int, count: int) -> bytes:
         """Return a page of a dataset's releases, without their statistics, as JSON."""
-        is_private = dataset.manifest.library == "own" and reader.role is Role.ANALYST
         with self.database.read() as connection:
             page, more = catalogue.list_summaries(
                 connection,
-                collection=collection_of(dataset, reader.id) if is_private else None,
+                collection=None if may_read_all(reader, dataset) else collection_of(dataset, reader.id),
                 dataset_id=dataset.id,
                 after=after,
                 count=count,

@@ -7,6 +7,7 @@ from enum import StrEnum
 from http import HTTPStatus
 from typing import ClassVar
 
+from curator_service.datasets.visibility import may_read
 from curator_service.identity.repository import Principal
 from curator_service.kinds.gram.library import will_answer
 from curator_service.kit.problems import NotFound, Problem
@@ -96,7 +97,7 @@ class Submission:
 
     def joins(self, job: Reservation) -> bool:
         """Tell whether the answer of a job will serve this request as it stands."""
-        is_readable = self.prepared.dataset.manifest.library == "shared" or job.principal_id == self.analyst.id
+        is_readable = may_read(self.analyst, self.prepared.dataset, job.principal_id)
         return is_readable and will_answer(self.prepared, json.loads(job.details))
 
 

@@ -31,7 +31,8 @@ from curator_service.backup import read_backup, write_backup
 from curator_service.cli.main import app
 from curator_service.container import make_curator
 from curator_service.datasets import repository as datasets
-from curator_service.kinds.gram.listing import collection_of, listing_of_answer
+from curator_service.datasets.visibility import collection_of
+from curator_service.kinds.gram.listing import listing_of_answer
 from curator_service.ledger.chain.entries import GENESIS, canonical, entry_hash
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.accountant import Price

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
 
+from curator_service.datasets.visibility import collection_of
 from curator_service.kinds.gram.differences import tell_difference
 from curator_service.kinds.gram.listing import (
     NOISE_NAMES,
     Listing,
-    collection_of,
     listing_of,
     listing_of_answer,
     members_of,

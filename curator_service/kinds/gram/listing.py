@@ -201,8 +201,3 @@ def about_answer(answer: str) -> dict[str, Any]:
 def statistic_of(name: str) -> str:
     """Return the statistic that a standard deviation is of."""
     return "xtx" if name.startswith("xtx_") else name
-
-
-def collection_of(dataset: Dataset, principal_id: str) -> str:
-    """Return the name of the answers that a principal may be served: a dataset's, or, where it says so, his own."""
-    return dataset.id if dataset.manifest.library == "shared" else f"{dataset.id}/{principal_id}"

@@ -1,0 +1,37 @@
+"""Who may read an answer: one rule for releases, jobs and the library, which a policy that it does not know closes."""
+
+from curator_service.datasets.repository import Dataset
+from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal
+
+
+def may_read(principal: Principal, dataset: Dataset, owner_id: str) -> bool:
+    """Tell whether a principal who may see a dataset may read an answer from it.
+
+    Parameters
+    ----------
+    principal : Principal
+    dataset : Dataset
+    owner_id : str
+        Id of the principal who asked for the answer.
+
+    Returns
+    -------
+    bool
+        True for whoever asked, for roles that read every answer, and where the dataset's answers are for all.
+    """
+    return may_read_all(principal, dataset) or principal.id == owner_id
+
+
+def may_read_all(principal: Principal, dataset: Dataset) -> bool:
+    """Tell whether a principal who may see a dataset may read every answer from it, whoever asked."""
+    return _is_shared(dataset) or principal.role is not Role.ANALYST
+
+
+def collection_of(dataset: Dataset, principal_id: str) -> str:
+    """Return the name of the answers that a principal's requests are served from: the dataset's, or their own."""
+    return dataset.id if _is_shared(dataset) else f"{dataset.id}/{principal_id}"
+
+
+def _is_shared(dataset: Dataset) -> bool:
+    return dataset.manifest.library == "shared"
