@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = "docs/audit.md"
 AUDITED = (
     "audit",
-    "curator_service/datasets/storage.py",
+    "curator_service/datasets/engines",
+    "curator_service/datasets/snapshot.py",
+    "curator_service/datasets/sources",
     "curator_service/ledger/accounts/unit_of_work.py",
     "curator_service/ledger/repository.py",
     "curator_service/ledger/accounts/reservations.py",

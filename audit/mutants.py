@@ -280,8 +280,8 @@ MUTANTS = (
     ),
     _mutant(
         "rows beyond a person's share counted",
-        "datasets/storage.py",
-        ("        rows *= (stored[_MARK] == 1)[:, None]", "        pass"),
+        "datasets/engines/numpy.py",
+        ("        rows *= (stored[MARK] == 1)[:, None]", "        pass"),
         cells=("gaussian ball, persons of two rows, replace_one",),
         tests=("tests/unit/datasets/test_dataset_ingest.py",),
     ),

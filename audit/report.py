@@ -71,9 +71,10 @@ guarantee, seen from outside? Would the audit notice if it did not?
 
 {digest_line}
 
-The digest covers every Python file below `curator_service/privacy`, `curator_service/kinds`, `curator_service/releases`
-and `audit`, `datasets/storage.py`, and of `ledger` what moves an account: `service.py`, `repository.py`, and of
-`accounts` `unit_of_work.py` and `reservations.py`. When one of them changes, `.ci/run` audits again.
+The digest covers every Python file below `curator_service/privacy`, `curator_service/kinds`,
+`curator_service/releases` and `audit`; of `datasets` what reads rows, `sources`, `snapshot.py` and `engines`; and of
+`ledger` what moves an account, `service.py`, `repository.py`, and of `accounts` `unit_of_work.py` and
+`reservations.py`. When one of them changes, `.ci/run` audits again.
 
 ## The game
 

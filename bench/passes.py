@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from curator_service.datasets import storage
+from curator_service.datasets import snapshot
+from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
-from curator_service.datasets.storage import Storage
+from curator_service.datasets.snapshot import Storage
 from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
@@ -64,12 +65,12 @@ def measure(root: Path, dataset_id: str, manifest: Manifest, design: Design) -> 
     path, total = root / dataset_id / "rows.parquet", len(design.terms) + len(design.targets)
 
     def read() -> None:
-        for _ in storage._read_batches(path, design.columns):
+        for _ in snapshot._read_batches(path, design.columns):
             pass
 
     def fill() -> None:
-        batches = storage._read_batches(path, design.columns)
-        for _ in storage._fill_up(batches, design.columns, storage._batch_rows(total), manifest.row_capacity):
+        batches = snapshot._read_batches(path, design.columns)
+        for _ in engine.fill_up(batches, design.columns, engine.batch_rows(total), manifest.row_capacity):
             pass
 
     def whole() -> None:

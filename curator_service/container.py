@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from curator_service.approvals.service import LimitService
 from curator_service.datasets.service import DatasetService
-from curator_service.datasets.storage import Storage
+from curator_service.datasets.snapshot import Storage
 from curator_service.identity.service import IdentityService
 from curator_service.kit.clock import Clock, utc_now
 from curator_service.kit.db import Database

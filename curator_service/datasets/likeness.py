@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from curator_service.datasets import repository
 from curator_service.datasets.repository import SealedSketch
 from curator_service.datasets.sketch import Sketch, Sketcher
-from curator_service.datasets.storage import Snapshot
+from curator_service.datasets.snapshot import Snapshot
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.signing import KeyRing, SigningError
 

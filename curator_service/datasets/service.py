@@ -16,7 +16,8 @@ from curator_service.datasets import repository
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.storage import About, Progress, RowsUnreadable, Snapshot, Storage
+from curator_service.datasets.snapshot import About, RowsUnreadable, Snapshot, Storage
+from curator_service.datasets.sources.csv import Progress
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kinds.gram.kernel import SufficientStatistics, split_gram

@@ -6,8 +6,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from curator_service.datasets.engines.numpy import needs_pass
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.storage import needs_pass
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
 from curator_service.kinds.gram.listing import Listing
 from curator_service.kinds.gram.plan import Bound, GramPlan, derive_bounds, plan_gram

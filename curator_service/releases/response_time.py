@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from curator_service.datasets.storage import needs_pass
+from curator_service.datasets.engines.numpy import needs_pass
 from curator_service.kinds.gram.plan import GramPlan
 from curator_service.privacy.parts import Statistic
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from curator_service.datasets.engines.numpy import needs_pass
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.storage import needs_pass
 from curator_service.datasets.visibility import collection_of, may_read, may_read_all
 from curator_service.identity.repository import Principal
 from curator_service.kinds.gram.library import Search, answers, offers_as_json

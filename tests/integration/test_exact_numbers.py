@@ -16,7 +16,7 @@ from sklearn.linear_model import LinearRegression
 from support import COLUMNS, ROWS, World, ZeroNoise, body, open_world
 
 from analyst_client import OLS, Release, Ridge
-from curator_service.datasets.storage import Storage
+from curator_service.datasets.snapshot import Storage
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
@@ -236,7 +236,7 @@ def test_the_cached_gram_and_a_pass_over_rows_give_the_same_answer(
         calls.append((design, row_map))
         return True
 
-    monkeypatch.setattr("curator_service.datasets.storage.needs_pass", always)
+    monkeypatch.setattr("curator_service.datasets.snapshot.needs_pass", always)
     passed = buy(exact, **REQUESTS[name], fresh=True)
     assert calls
     assert passed["statistics"] == cached["statistics"]

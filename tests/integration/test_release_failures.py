@@ -295,8 +295,8 @@ AT_ONCE = (
     "releases.repository.insert_release",
 )
 OF_A_PASS = (
-    "datasets.storage.code_rows",
-    "datasets.storage.compute_gram",
+    "datasets.engines.numpy.code_rows",
+    "datasets.engines.numpy.compute_gram",
     "ledger.accounts.reservations.insert_reservation",
     "ledger.accounts.reservations.close_reservation",
     "ledger.repository.settle_share",

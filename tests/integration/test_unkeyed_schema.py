@@ -9,7 +9,7 @@ from support import ROWS, World, body, make_rows, open_world
 
 from curator_service.container import Curator, make_curator
 from curator_service.datasets.service import RegistrationError
-from curator_service.datasets.storage import Storage
+from curator_service.datasets.snapshot import Storage
 from curator_service.privacy.adjacency import Adjacency
 
 SOURCE = "c0ffee" + "0" * 58

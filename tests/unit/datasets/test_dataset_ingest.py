@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text
 
-from curator_service.datasets import storage
+from curator_service.datasets.batches import MARK
+from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.service import RegistrationError
-from curator_service.datasets.storage import IngestError
+from curator_service.datasets.sources import csv as reader
+from curator_service.datasets.sources.csv import IngestError
 from curator_service.kit.problems import Unavailable
 from curator_service.privacy.design import code_rows, make_design
 from curator_service.privacy.lattice import UNIT
@@ -247,14 +249,14 @@ def test_a_line_that_is_too_long_is_refused_before_it_is_read(world: World, befo
 def test_long_lines_are_parsed_in_smaller_chunks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And cutting them elsewhere changes nothing of what is stored."""
     register(world, csv_text(make_rows(50, seed=3)), manifest_text("whole"))
-    monkeypatch.setattr(storage, "_CHUNK_CHARACTERS", 500)
-    parse, sizes = storage._parse_columns, []
+    monkeypatch.setattr(reader, "_CHUNK_CHARACTERS", 500)
+    parse, sizes = reader._parse_columns, []
 
     def count(columns: Any, names: Any, rows: Any, *rest: Any) -> Any:
         sizes.append(len(rows))
         return parse(columns, names, rows, *rest)
 
-    monkeypatch.setattr(storage, "_parse_columns", count)
+    monkeypatch.setattr(reader, "_parse_columns", count)
     register(world, csv_text(make_rows(50, seed=3)), manifest_text("cut"))
     assert max(sizes) < 20
     assert sum(sizes) == 50
@@ -306,7 +308,7 @@ def test_a_failure_while_registering_leaves_nothing(world: World, monkeypatch: p
     def fail(*_arguments: object) -> None:
         raise RuntimeError("no disk")
 
-    for place in ("curator_service.datasets.storage.Storage.publish", "curator_service.datasets.storage.sync"):
+    for place in ("curator_service.datasets.snapshot.Storage.publish", "curator_service.datasets.snapshot.sync"):
         with monkeypatch.context() as patch:
             patch.setattr(place, fail)
             assert_refused(world, RuntimeError, [], GOOD)
@@ -380,7 +382,7 @@ def test_chunk_boundaries_change_neither_rows_nor_gram(
     world: World, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     rows, gram = read_back(world, "cohort")
-    monkeypatch.setattr(storage, "_CHUNK_ROWS", size)
+    monkeypatch.setattr(reader, "_CHUNK_ROWS", size)
     register(world, csv_text(ROWS), manifest_text("new", "town"))
     new_rows, new_gram = read_back(world, "new")
     assert new_rows == rows
@@ -388,7 +390,7 @@ def test_chunk_boundaries_change_neither_rows_nor_gram(
 
 
 def test_line_numbers_are_right_beyond_the_first_chunk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "_CHUNK_ROWS", 3)
+    monkeypatch.setattr(reader, "_CHUNK_ROWS", 3)
     assert_refused(world, IngestError, ["line 9, column 'age'"], GOOD + "60,70,F,true\n" * 6 + "x,70,F,true\n")
 
 
@@ -470,14 +472,14 @@ def test_a_wide_pass_takes_more_batches_and_gives_the_same_gram(world: World, mo
     columns = tuple(c for c in dataset.manifest.by_name.values())
     design = make_design(columns, (), intercept=True)
     whole = world.curator.datasets.storage.compute_gram(dataset.id, dataset.manifest, design, Ball.of_norm(1.0))
-    monkeypatch.setattr(storage, "_BATCH_ENTRIES", len(design.terms) + 1)
+    monkeypatch.setattr(engine, "_BATCH_ENTRIES", len(design.terms) + 1)
     coded: list[int] = []
 
     def count_rows(stored: Any, design: Any, count: int) -> Any:
         coded.append(count)
         return code_rows(stored, design, count)
 
-    monkeypatch.setattr(storage, "code_rows", count_rows)
+    monkeypatch.setattr(engine, "code_rows", count_rows)
     sliced = world.curator.datasets.storage.compute_gram(dataset.id, dataset.manifest, design, Ball.of_norm(1.0))
     assert set(coded) == {1}
     assert sum(coded) == dataset.manifest.row_capacity  # whatever the number of rows
@@ -495,15 +497,15 @@ def test_a_blank_line_of_a_single_column_is_a_missing_value(world: World) -> Non
 def test_a_pass_works_through_the_declared_capacity_whatever_the_number_of_rows(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "_BATCH_ENTRIES", 200)
-    compute, seen = storage.compute_gram, []
+    monkeypatch.setattr(engine, "_BATCH_ENTRIES", 200)
+    compute, seen = engine.compute_gram, []
 
     def record(blocks: Any, width: int) -> Any:
         blocks = list(blocks)
         seen.append([block.shape for block in blocks])
         return compute(blocks, width)
 
-    monkeypatch.setattr(storage, "compute_gram", record)
+    monkeypatch.setattr(engine, "compute_gram", record)
     for count in (1, 49, 50, 51, 199):
         text = manifest_text(f"some{count}", row_capacity=200)
         (world.folder / "m.toml").write_text(text, encoding="utf-8")
@@ -520,9 +522,9 @@ def test_a_pass_works_through_the_declared_capacity_whatever_the_number_of_rows(
 
 def test_rows_are_cut_into_public_sizes_and_filled_up_with_rows_that_do_not_count() -> None:
     batches = [({"x": np.arange(5, dtype=np.int32)}, 5), ({"x": np.arange(5, 9, dtype=np.int32)}, 4)]
-    parts = list(storage._fill_up(iter(batches), ["x"], 3, 13))
+    parts = list(engine.fill_up(iter(batches), ["x"], 3, 13))
     assert [count for _, count in parts] == [3, 3, 3, 3, 1]
     assert [value for part, _ in parts for value in part["x"]] == [*range(9), 0, 0, 0, 0]
-    assert [mark for part, _ in parts for mark in part[storage._MARK]] == [1] * 9 + [0] * 4
+    assert [mark for part, _ in parts for mark in part[MARK]] == [1] * 9 + [0] * 4
     with pytest.raises(ValueError, match="capacity"):
-        list(storage._fill_up(iter(batches), ["x"], 3, 8))
+        list(engine.fill_up(iter(batches), ["x"], 3, 8))

@@ -12,9 +12,9 @@ from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text, op
 
 from curator_service.approvals.service import SecondAdminNeeded
 from curator_service.container import make_curator
-from curator_service.datasets import storage
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
 from curator_service.datasets.sketch import Sketch, Sketcher, code_numbers
+from curator_service.datasets.sources import csv as source
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger.chain.signing import SigningError
@@ -140,7 +140,7 @@ def test_a_disguised_copy_is_recognised(world: World, name: str) -> None:
 
 def test_a_copy_is_recognised_wherever_chunks_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard against a second budget must not depend on a constant that a later version may change."""
-    monkeypatch.setattr(storage, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(source, "_CHUNK_ROWS", 7)
     assert_recognised(world, ROWS[:-1])
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from support import World, ZeroNoise, body, open_world
 
-from curator_service.datasets import storage
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.service import RegistrationError
-from curator_service.datasets.storage import IngestError, Persons
+from curator_service.datasets.sources import csv as source
+from curator_service.datasets.sources.csv import IngestError, Persons
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 
@@ -113,7 +113,7 @@ def test_a_row_that_misses_a_value_uses_up_its_place(clinic: World) -> None:
 
 def test_persons_are_followed_across_chunks(clinic: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = released(buy(clinic, register(clinic, VISITS), rows={"map": "box"}))
-    monkeypatch.setattr(storage, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(source, "_CHUNK_ROWS", 2)
     assert released(buy(clinic, register(clinic, [*VISITS, ("p1", "1", "1", "1")]), rows={"map": "box"})) == whole
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ["analyst_client"]
+PACKAGES = ("analyst_client", "curator_service")
 
 Graph = Mapping[str, frozenset[str]]
 

@@ -1,4 +1,4 @@
-"""The stored lattice: the only module that reads raw rows.
+"""Snapshots: the stored lattice of each dataset, on disk.
 
 A dataset is a folder with ``rows.parquet`` (int32 per column, null where a value is missing; where the manifest
 declares a subject also a mark, 1 for a row that counts), ``gram.npy`` (the exact box Gram of the terms declared
@@ -7,63 +7,39 @@ is written once, under a temporary name, and renamed when it is whole. A mark sh
 whoever writes one holds a shared lock, so that what a killed process left is told from what is being written.
 """
 
-import csv
 import fcntl
 import hashlib
 import json
 import os
 import shutil
-import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from curator_service.datasets.batches import MARK, Batch
+from curator_service.datasets.engines.numpy import needs_pass, sum_products, sum_terms
 from curator_service.datasets.manifest import Manifest
-from curator_service.datasets.sketch import (
-    Sketch,
-    Sketcher,
-    Values,
-    code_levels,
-    code_numbers,
-    code_rows_stored,
-    code_words,
-)
-from curator_service.kinds.gram.kernel import compute_gram
-from curator_service.kit.files import open_regular, sync
-from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, cached_design, code_rows
-from curator_service.privacy.lattice import MISSING, IntArray, RowArray, StoredArray, to_stored
+from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
+from curator_service.datasets.sources.csv import IngestError, Persons, Progress, iterate_rows
+from curator_service.kit.files import sync
+from curator_service.privacy.design import Design, Term, cached_design
+from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
 from curator_service.privacy.row_maps import RowMap
-
-_CHUNK_ROWS = 50_000
-_CHUNK_CHARACTERS = 2**25
-_LINE_CHARACTERS_MAX = 2**22
-"""A line is held in memory many times over before its fields are counted."""
-_BATCH_ENTRIES = 2**20
-"""Rows × terms that are coded at once: a wide request takes more batches, not more memory."""
-_BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
-
-_MARK = "#counts"  # no name of a column: those begin with a letter
 
 _READ_ROWS = 2**15
 """Rows that are read at once, whatever is asked: a caller must not choose where one more row begins a batch."""
 
-Progress = Callable[[float], None]
 _ROWS, _GRAM, _ABOUT, _UNREGISTERED, _LOCK = "rows.parquet", "gram.npy", "snapshot.json", "unregistered", ".lock"
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, pa.ArrowException)
 """What reading raises where a file is gone, or is not what was written."""
-_Batch = tuple[dict[str, StoredArray], int]
 _CachedGram = tuple[dict[Term, int], IntArray]
-
-
-class IngestError(ValueError):
-    """The file breaks the manifest; the message names file, line and column, for the admin, and shows no value."""
 
 
 class RowsUnreadable(Exception):
@@ -286,7 +262,7 @@ class Storage:
             digests.update(stored)
             if sketcher is not None:
                 sketcher.add(code_rows_stored(columns, stored))
-            gram += compute_gram(_code_in_slices(stored, design, rows), len(design.terms))
+            gram += sum_terms(stored, design, rows)
         sketch = Sketch(()) if sketcher is None else sketcher.finish()
         return Snapshot(count, count, "", digests.values, digests.lattice, sketch, gram)
 
@@ -319,11 +295,9 @@ class Storage:
             index = [positions[term] for term in (*design.terms, *design.targets)]
             block: IntArray = gram[index][:, index]
             return block
-        total = len(design.terms) + len(design.targets)
-        names = design.columns if manifest.subject is None else (*design.columns, _MARK)
+        names = design.columns if manifest.subject is None else (*design.columns, MARK)
         batches = _read_batches(self.root / dataset_id / _ROWS, names)
-        filled = _fill_up(batches, names, _batch_rows(total), manifest.row_capacity)
-        return compute_gram((row_map.apply(_code(part, design, count), design) for part, count in filled), total)
+        return sum_products(batches, names, design, row_map, manifest.row_capacity)
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
@@ -334,13 +308,8 @@ class Storage:
         return {term: i for i, term in enumerate(terms)}, gram
 
 
-def needs_pass(design: Design, row_map: RowMap) -> bool:
-    """Tell whether a request needs a pass over rows: from declarations, never from the data."""
-    return bool(design.omitting) or row_map.weighs_terms
-
-
 def _stored_names(manifest: Manifest) -> list[str]:
-    return [declaration.name for declaration in manifest.columns] + ([] if manifest.subject is None else [_MARK])
+    return [declaration.name for declaration in manifest.columns] + ([] if manifest.subject is None else [MARK])
 
 
 class _Digests:
@@ -384,14 +353,13 @@ def _write_about(folder: Path, about: About) -> None:
 def _write_snapshot(
     staging: Path, manifest: Manifest, source: Path, sketcher: Sketcher, progress: Progress
 ) -> Snapshot:
-    columns = [declaration.column for declaration in manifest.columns]
     design = cached_design(manifest.cacheable)
     names = _stored_names(manifest)
-    digests, row_count, persons = _Digests(len(columns), names), 0, Persons(manifest.rows_per_person)
+    digests, row_count, persons = _Digests(len(manifest.columns), names), 0, Persons(manifest.rows_per_person)
     gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
     schema = pa.schema([pa.field(name, pa.int32()) for name in names])
     with pq.ParquetWriter(staging / _ROWS, schema, compression="zstd") as writer:
-        for stored, count in _parse_chunks(manifest, columns, source, persons, sketcher, progress):
+        for stored, count in iterate_rows(manifest, source, persons, sketcher, progress):
             row_count += count
             if row_count > manifest.row_capacity:
                 raise IngestError(
@@ -400,7 +368,7 @@ def _write_snapshot(
             digests.update(stored)
             arrays = [pa.array(stored[name], mask=stored[name] == MISSING) for name in names]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            gram += compute_gram(_code_in_slices(stored, design, count), len(design.terms))
+            gram += sum_terms(stored, design, count)
     if row_count == 0:
         raise IngestError(f"{source}: no rows below the header")
     np.save(staging / _GRAM, gram, allow_pickle=False)
@@ -414,235 +382,7 @@ def _write_snapshot(
     return Snapshot(person_count, row_count, source_digest, digests.values, digests.lattice, sketcher.finish(), gram)
 
 
-class Persons:
-    """Who had how many rows so far, within one registration.
-
-    Which of a person's rows count is decided by their order in the file alone, whatever other persons' rows are there.
-
-    Parameters
-    ----------
-    rows_max : int
-        Most rows of one person that count: the first ones.
-    """
-
-    def __init__(self, rows_max: int) -> None:
-        self._rows_max = rows_max
-        self._seen: dict[str, int] = {}
-
-    @property
-    def count(self) -> int:
-        """How many persons there are."""
-        return len(self._seen)
-
-    def mark(self, subjects: Sequence[str]) -> StoredArray:
-        """Return 1 for each row that counts, 0 for one beyond its person's share."""
-        marks = np.zeros(len(subjects), dtype=np.int32)
-        for i, subject in enumerate(subjects):
-            before = self._seen.get(subject, 0)
-            self._seen[subject] = before + 1
-            marks[i] = before < self._rows_max
-        return marks
-
-
-def _parse_chunks(
-    manifest: Manifest,
-    columns: Sequence[Column],
-    source: Path,
-    persons: Persons,
-    sketcher: Sketcher,
-    progress: Progress,
-) -> Iterator[tuple[dict[str, StoredArray], int]]:
-    names = [*([] if manifest.subject is None else [manifest.subject]), *(column.name for column in columns)]
-
-    def parse(rows: list[list[str]], lines: list[int]) -> tuple[dict[str, StoredArray], int]:
-        stored, values = _parse_columns(columns, names, rows, lines, source)
-        if manifest.subject is None:
-            sketcher.add(values)
-        else:
-            subjects = _parse_subjects(manifest.subject, names, rows, lines, source)
-            stored[_MARK] = persons.mark(subjects)
-            sketcher.add(values, code_words(subjects))
-        return stored, len(rows)
-
-    try:
-        with _open_source(source) as binary:
-            size = max(os.fstat(binary.fileno()).st_size, 1)
-            text = open(binary.fileno(), encoding="utf-8-sig", newline="", closefd=False)  # noqa: SIM115 -- of `binary`
-            reader = csv.reader(_read_lines(text, source), strict=True)
-            header = _check_header(names, next(reader, None), source)
-            positions = [header.index(name) for name in names]
-            rows: list[list[str]] = []
-            lines: list[int] = []
-            held = 0
-            start = reader.line_num + 1
-            for row in reader:
-                if reader.line_num != start:
-                    raise IngestError(
-                        f"{source}, line {start}: a field goes on beyond the end of its line. One row is one line: a "
-                        "quote that is not closed would swallow other rows. Close it, or leave out columns of free text"
-                    )
-                if row or len(header) == 1:  # a blank line is no row, unless the one field of a row is missing
-                    fields = row or [""]
-                    if len(fields) != len(header):
-                        raise IngestError(
-                            f"{source}, line {start}: {len(fields)} fields where the header has {len(header)}"
-                        )
-                    rows.append([fields[position] for position in positions])
-                    lines.append(start)
-                    held += sum(map(len, rows[-1]))
-                start = reader.line_num + 1
-                if len(rows) == _CHUNK_ROWS or held > _CHUNK_CHARACTERS:
-                    yield parse(rows, lines)
-                    progress(os.lseek(binary.fileno(), 0, os.SEEK_CUR) / size)
-                    rows, lines, held = [], [], 0
-            if rows:
-                yield parse(rows, lines)
-            progress(1.0)
-    except UnicodeDecodeError:
-        raise IngestError(f"{source}: not UTF-8 text") from None
-    except csv.Error as error:
-        raise IngestError(f"{source}, line {reader.line_num}: {error}") from None
-
-
-def _open_source(source: Path) -> BinaryIO:
-    try:
-        return open_regular(source)
-    except ValueError as error:
-        raise IngestError(f"{source}: {error}") from None
-
-
-def _read_lines(text: TextIO, source: Path) -> Iterator[str]:
-    number = 0
-    while line := text.readline(_LINE_CHARACTERS_MAX + 1):
-        number += 1
-        if len(line) > _LINE_CHARACTERS_MAX:
-            raise IngestError(f"{source}, line {number}: longer than {_LINE_CHARACTERS_MAX} characters; is it a table?")
-        yield line
-
-
-def _check_header(declared: Sequence[str], header: list[str] | None, source: Path) -> list[str]:
-    if header is None:
-        raise IngestError(f"{source}, line 1: the file is empty; it needs a header")
-    names = [name.strip() for name in header]
-    for name in declared:
-        if names.count(name) != 1:
-            found = "no column" if name not in names else "more than one column"
-            raise IngestError(f"{source}, line 1: {found} {name!r}, which the manifest declares")
-    return names
-
-
-def _parse_columns(
-    columns: Sequence[Column], header: Sequence[str], rows: list[list[str]], lines: list[int], source: Path
-) -> tuple[dict[str, StoredArray], list[Values]]:
-    stored, raw = {}, []
-    for column in columns:
-        position = header.index(column.name)
-        words = pc.utf8_trim_whitespace(pa.array([row[position] for row in rows], pa.string()))
-        values, codes, problem = _parse_words(column, words)
-        if problem is None and column.missing is MissingRule.COMPLETE and (values == MISSING).any():
-            problem = int(np.argmax(values == MISSING)), "is missing, and the manifest declares it complete"
-        if problem is not None:
-            index, reason = problem
-            raise IngestError(f"{source}, line {lines[index]}, column {column.name!r}: the value {reason}")
-        assert codes is not None
-        stored[column.name] = values
-        raw.append(codes)
-    return stored, raw
-
-
-def _parse_subjects(
-    subject: str, header: Sequence[str], rows: list[list[str]], lines: list[int], source: Path
-) -> list[str]:
-    position = header.index(subject)
-    words = [_fold(row[position]) for row in rows]
-    if "" in words:
-        line = lines[words.index("")]
-        raise IngestError(f"{source}, line {line}, column {subject!r}: the subject is missing; whose row is it?")
-    return words
-
-
-def _fold(subject: str) -> str:
-    """Return what look-alikes have in common: taking two persons for one is safe, taking one for two is not."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", subject).casefold())
-    return "".join(c for c in folded if unicodedata.category(c) not in {"Cf", "Cc", "Zs", "Zl", "Zp"})
-
-
-def _parse_words(column: Column, words: pa.StringArray) -> tuple[StoredArray, Values | None, tuple[int, str] | None]:
-    """Return stored integers, what a sketch sees, and the first word that breaks the declaration, with the rule."""
-    if column.type is ColumnType.NUMERIC:
-        blank = pc.equal(words, "")
-        filled = pc.if_else(blank, "nan", words)
-        try:
-            numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid:
-            index = next(i for i, word in enumerate(filled.to_pylist()) if not _is_number(word))
-            return np.empty(0, np.int32), None, (index, "is not a number")
-        if np.isinf(numbers).any():
-            wrong = int(np.argmax(np.isinf(numbers))), "is not a number, but an infinity"
-            return np.empty(0, np.int32), None, wrong
-        return to_stored(numbers, column.lower, column.upper), code_numbers(numbers), None
-    codes = {level: code for code, level in enumerate(column.levels)}
-    if column.type is ColumnType.BOOLEAN and column.levels == ("false", "true"):
-        codes, words = _BOOLEAN_WORDS, pc.utf8_lower(words)
-    coded = np.array([codes.get(word, -1) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
-    if (coded == -1).any():
-        wrong = int(np.argmax(coded == -1)), f"is not one of the declared levels {', '.join(column.levels)}"
-        return coded, None, wrong
-    return coded, code_levels(column.levels, coded), None
-
-
-def _is_number(word: str) -> bool:
-    with suppress(pa.ArrowInvalid):
-        pc.cast(pa.array([word]), pa.float64())
-        return True
-    return False
-
-
-def _batch_rows(width: int) -> int:
-    return max(1, _BATCH_ENTRIES // max(width, 1))
-
-
-def _code_in_slices(stored: dict[str, StoredArray], design: Design, count: int) -> Iterator[RowArray]:
-    size = _batch_rows(len(design.terms))
-    for start in range(0, count, size):
-        part = {name: values[start : start + size] for name, values in stored.items()}
-        yield _code(part, design, min(size, count - start))
-
-
-def _fill_up(batches: Iterator[_Batch], names: Sequence[str], size: int, capacity: int) -> Iterator[_Batch]:
-    """Cut stored rows into parts of public sizes, and add rows that do not count up to the row capacity.
-
-    What coding, mapping and summing cost then follows from the declared capacity: neither the number of rows nor
-    whether one more of them begins a part shows in their work.
-    """
-    batch, used = next(batches, None), 0
-    for start in range(0, capacity, size):
-        count, filled = min(size, capacity - start), 0
-        part = {name: np.zeros(count, dtype=np.int32) for name in {*names, _MARK}}
-        while batch is not None and filled < count:
-            stored, rows = batch
-            taken = min(count - filled, rows - used)
-            for name in names:
-                part[name][filled : filled + taken] = stored[name][used : used + taken]
-            if _MARK not in names:
-                part[_MARK][filled : filled + taken] = 1
-            filled, used = filled + taken, used + taken
-            if used == rows:
-                batch, used = next(batches, None), 0
-        yield part, count
-    if batch is not None:
-        raise ValueError("the stored rows are more than the declared capacity")
-
-
-def _code(stored: Mapping[str, StoredArray], design: Design, count: int) -> RowArray:
-    """Code stored rows; one beyond its person's share is all zeros, before any map sees it."""
-    rows = code_rows(stored, design, count)
-    if _MARK in stored:
-        rows *= (stored[_MARK] == 1)[:, None]  # the same work for any number of them
-    return rows
-
-
-def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[_Batch]:
+def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[Batch]:
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(columns), use_threads=False):

@@ -1,0 +1,1 @@
+"""Engines: each maps stored rows and adds what they contribute, exactly."""

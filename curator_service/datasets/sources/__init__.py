@@ -1,0 +1,1 @@
+"""Sources of rows: each yields batches of stored integers, checked against a manifest."""
