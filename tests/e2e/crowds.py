@@ -35,7 +35,7 @@ class Crowd:
             arguments = {
                 "url": servers[i % len(servers)].url,
                 "token": town.tokens[analyst],
-                "wishes": [(f"{path}/releases", kind) for kind in kinds],
+                "planned_requests": [(f"{path}/releases", kind) for kind in kinds],
                 "prefix": f"crowd-{i}",
                 "seconds": seconds,
                 "record": str(record),
