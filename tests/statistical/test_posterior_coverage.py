@@ -41,14 +41,19 @@ def release(
 @pytest.mark.parametrize(("rows", "d", "noise_sd"), [(500, 4, 15.0), (2000, 9, 40.0)])
 def test_credible_intervals_cover_what_the_prior_drew(rows: int, d: int, noise_sd: float, laplace: bool) -> None:
     rng = np.random.default_rng(30)
-    covered, plugin_covered = [], []
+    covered: list[np.ndarray] = []
+    plugin_covered: list[np.ndarray] = []
+    samplers = [(sample_posterior, covered)]
+    if not laplace:  # that the plug-in covers less is shown once: the law of the noise is not what it leaves out
+        samplers.append((sample_plugin_posterior, plugin_covered))
     for _ in range(RELEASES):
         lam = rng.gamma(PRIOR.coefficient_shape, 1.0 / PRIOR.coefficient_rate)
         beta = np.append(rng.normal(0.0, PRIOR.constant_sd), rng.normal(0.0, lam**-0.5, d - 1))
         tau = rng.gamma(PRIOR.residual_shape, 1.0 / PRIOR.residual_rate)
         evidence = release(rng, rows, beta, tau**-0.5, noise_sd, laplace)
-        for sample, hits in ((sample_posterior, covered), (sample_plugin_posterior, plugin_covered)):
+        for sample, hits in samplers:
             below = np.mean(sample(evidence, draws=100, seed=rng).beta < beta, axis=(0, 1))
             hits.append(np.abs(below - 0.5) < 0.475)
     assert abs(np.mean(covered) - 0.95) < 4.0 * math.sqrt(0.95 * 0.05 / (2 * RELEASES))
-    assert np.mean(plugin_covered) < np.mean(covered)
+    if not laplace:
+        assert np.mean(plugin_covered) < np.mean(covered)
