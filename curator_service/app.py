@@ -105,7 +105,7 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
 
 
 def _add_document(app: FastAPI) -> None:
-    """Add what the doors check themselves to the OpenAPI document, the token and models of bodies; write it once."""
+    """Add to the OpenAPI document what endpoints check themselves, the token and models of bodies; write it once."""
     generate = app.openapi
 
     @functools.cache

@@ -66,7 +66,7 @@ def make_curator(
         A test double; there is no setting for it.
     now : callable
         The clock.
-    pace : Pace, optional
+    response_timer : ResponseTimer, optional
         For measurements of something else than time; there is no setting for it.
     """
     database = Database(settings.url)

@@ -1,4 +1,4 @@
-"""The door of every route: a route exists only through an action, so default deny cannot be forgotten."""
+"""The endpoint of every route: a route exists only through an action, so default deny cannot be forgotten."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -94,7 +94,7 @@ def endpoint(action: Action) -> Callable[[Callable[..., Response]], Callable[...
             call = Call(request.headers, request.query_params, await request.body())
             return await run_in_threadpool(answer, call, request.app.state.curator, parameters)
 
-        # What FastAPI reads: the request in place of the visit, then the route's own parameters.
+        # What FastAPI reads: the request in place of the context, then the route's own parameters.
         _, *own = signature.parameters.values()
         place = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)
         endpoint.__signature__ = signature.replace(parameters=[place, *own])  # type: ignore[attr-defined]

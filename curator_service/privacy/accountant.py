@@ -148,7 +148,7 @@ class Accountant(ABC):
         Parameters
         ----------
         parts : sequence of Part
-        curvature : Fraction or None
+        joint_constant : Fraction or None
             c of `sensitivity.joint_cost`, where rows are replaced and XᵀX is released with Gaussian noise.
         """
         total = Fraction(0)

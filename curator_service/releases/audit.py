@@ -56,7 +56,7 @@ def verify(ledger: LedgerService, datasets: DatasetService, population: str) -> 
 
     Returns
     -------
-    tuple of (Verification, list of Unbacked)
+    tuple of (Verification, list of Discrepancy)
         Of a chain that does not hold, what is stored is not told.
 
     Raises

@@ -1,4 +1,4 @@
-"""The till: the only place where something is charged and published, durable together or not at all."""
+"""The release publisher: the only place where something is charged and published, durable together or not at all."""
 
 import json
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class _Draft:
 
 
 class ReleasePublisher:
-    """Charges a purchase and publishes its answer.
+    """Charges a submission and publishes its answer.
 
     Every method returns None where the key, the library or the budget decided otherwise in the meantime: then the
     caller looks again.
@@ -63,11 +63,11 @@ class ReleasePublisher:
     ledger : LedgerService
     datasets : DatasetService
     noise : NoiseSource
-    workshop : Workshop
+    job_runner : JobRunner
         Runs the jobs of this process.
     passes : ConcurrencyLimiter
         Of what takes time while its caller waits: each holds a thread and the memory of a pass over rows.
-    pace : Pace
+    response_timer : ResponseTimer
         Makes answers show at public times.
     answer_bytes_max : int
         Bytes of answers that are stored for one analyst of one population.
@@ -296,7 +296,7 @@ class ReleasePublisher:
             return None if self._reserve(submission, job) is None else self._work(submission, population, job)
 
     def start_job(self, submission: Submission, population: Population) -> Reservation | None:
-        """Reserve, and let the workshop do the rest; None if the key, the library or the budget decide.
+        """Reserve, and let the job runner do the rest; None if the key, the library or the budget decide.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Quotes, and answers to requests: from the key, from the library, or from the till."""
+"""Quotes, and answers to requests: from the key, from the library, or from the publisher."""
 
 import json
 import re
@@ -53,7 +53,7 @@ class ReleaseService:
     ----------
     database : Database
     ledger : LedgerService
-    till : Till
+    publisher : ReleasePublisher
     synchronous_s : float
         What takes longer, by public numbers, runs as a job.
     now : callable
@@ -318,7 +318,7 @@ class ReleaseService:
         return unverified()
 
     def _anchor_before_send(self, release: StoredRelease, *, just_written: bool = False) -> StoredRelease:
-        """Pass the last door: the anchor has moved to the entry of whatever leaves."""
+        """Check last that the anchor has moved to the entry of whatever leaves."""
         self.ledger.guard.anchor_before_send(release.receipt, just_written=just_written)
         return release
 

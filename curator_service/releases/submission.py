@@ -1,4 +1,4 @@
-"""What a purchase is, and how one is refused before anything is charged."""
+"""A submission: a request under a key, and its refusals before anything is charged."""
 
 import json
 import re

@@ -17,7 +17,7 @@ class Crowd:
 
     Parameters
     ----------
-    town : Town
+    town : Deployment
     servers : sequence of Server
     path : str
         Of the dataset.

@@ -42,7 +42,7 @@ class GramPlan:
     row_map : RowMap
     parts : tuple of Part
         One per statistic, in the order of `Statistic`.
-    curvature : Fraction or None
+    joint_constant : Fraction or None
         Where rows are replaced and XᵀX is released with Gaussian noise: see `sensitivity.joint_cost`.
     lambda_min_tolerance : int
         To within what λ_min is computed; in its sensitivity.
@@ -250,7 +250,7 @@ def derive_bounds(
     mechanism: Mechanism,
     rows_per_person: int = 1,
 ) -> tuple[tuple[Bound, ...], Fraction | None]:
-    """Return the sensitivities, and the curvature, that every plan of such a release has: see `plan_gram`."""
+    """Return the sensitivities, and the joint bound constant, of every plan of such a release: see `plan_gram`."""
     inputs = _SensitivityInputs(design, row_map, adjacency, row_capacity, rows_per_person, statistics)
     gaussian = mechanism is Mechanism.GAUSSIAN
     bounds = tuple(

@@ -115,19 +115,19 @@ def joint_cost(xtx: Fraction, xty: Fraction, yty: Fraction, joint_constant: Frac
     ----------
     xtx, xty, yty : Fraction
         Cost of each part, all targets included: squared sensitivity over variance.
-    curvature : Fraction
+    joint_constant : Fraction
         L/(k R⁴), where the squared change of XᵀX is at most L − k (x·v)² for rows x and v: 1 for
         `xtx_norm_l2_squared`, `xtx_box_joint_constant` for `xtx_box_l2_squared`.
 
     Returns
     -------
     Fraction
-        xtx + xty/4 + max(yty, xty/4 + curvature · xty²/(16 xtx)), or the sum of the three where that is less.
+        xtx + xty/4 + max(yty, xty/4 + joint_constant · xty²/(16 xtx)), or the sum of the three where that is less.
     """
     together = xtx + xty / 4 + max(yty, xty / 4 + joint_constant * xty**2 / (16 * xtx))
     return min(together, xtx + xty + yty)
 
 
 def xtx_box_joint_constant(group_count: int, wide_group_count: int) -> Fraction:
-    """Return the curvature of `xtx_box_l2_squared` for `joint_cost`: L = q⁴(G² + h), k = 1, R² = G q²."""
+    """Return the joint bound constant of `xtx_box_l2_squared` for `joint_cost`: L = q⁴(G² + h), k = 1, R² = G q²."""
     return Fraction(group_count**2 + wide_group_count, group_count**2)
