@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
-# Two workers share two cores, so that each waits longer for the same steps; a file of tests stays on one of them.
-WORKERS ?= 2
+# Three workers share two cores: each waits for servers a third of its time, and longer for the same steps. A file of
+# tests stays on one of them.
+WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
@@ -65,29 +66,8 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
 
-bench: $(VENV)/.installed ## the measurements of speed and accuracy
-	$(BIN)/python -m bench.release
-	$(BIN)/python -m bench.connections
-	$(BIN)/python -m bench.crowding
-	$(BIN)/python bench/demo_fit.py
-	$(BIN)/python -m bench.logistic
-	$(BIN)/python bench/sampler.py
-	$(BIN)/python -m bench.gram
-	$(BIN)/python bench/multipliers.py
-	$(BIN)/python bench/conversions.py
-	$(BIN)/python -m bench.copies
-	$(BIN)/python bench/timing.py
-	$(BIN)/python bench/passes.py
-	$(BIN)/python -m bench.ledger
-	$(BIN)/python -m bench.library
-	$(BIN)/python -m bench.coverage
-	$(BIN)/python -m bench.bounds
-	$(BIN)/python -m bench.calibration
-	$(BIN)/python -m bench.prediction
-	$(BIN)/python -m bench.sites
-	$(BIN)/python -m bench.posterior
-	$(BIN)/python -m bench.planning
-	$(BIN)/python -m bench.sizes
+bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
+	$(BIN)/python -m bench.run $(if $(DATA),--data $(DATA))
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage build

@@ -1,4 +1,4 @@
-"""Buy noisy sufficient statistics of a curator's data, and fit regressions on them locally.
+"""Request noisy sufficient statistics of a curator's data, and fit regressions on them locally.
 
 >>> from analyst_client import AdaSSP, Release
 >>> release = Release.from_arrays([[3.0, 0.0], [0.0, 2.0]], [[1.5], [0.6]], features=["age"], targets=["kappa"])

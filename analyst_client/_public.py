@@ -45,12 +45,19 @@ from analyst_client.estimators import (
     ridge_path,
 )
 from analyst_client.inference.prior import Prior
+from analyst_client.kinds.counts.axes import Axis
+from analyst_client.kinds.counts.quote import CountsQuote
+from analyst_client.kinds.counts.release import CountsRelease
+from analyst_client.kinds.counts.request import CountsRequest
+from analyst_client.kinds.counts.table import Table
+from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.ledger.checkpoints import Checkpoint, LedgerPosition
 from analyst_client.ledger.verification import Verification
 from analyst_client.planning.accuracy import Accuracy, expected_accuracy
 from analyst_client.planning.accuracy_plan import AccuracyPlan, epsilon_for, rows_for
 from analyst_client.planning.assumptions import Assumptions
+from analyst_client.planning.counts import price_for_error
 from analyst_client.planning.dummy_data import dummy_twin
 from analyst_client.planning.power import PowerTable, power_table, sample_size_table
 from analyst_client.planning.rehearsal import rehearse
@@ -59,7 +66,7 @@ from analyst_client.schema.amounts import Amount, Cost
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.jobs import Job
-from analyst_client.schema.quotes import Noise, Offer, Quote, ReleaseSummary
+from analyst_client.schema.quotes import Offer, ReleaseSummary
 from analyst_client.schema.receipts import Receipt
 
 __all__ = [
@@ -72,6 +79,7 @@ __all__ = [
     "AnswerSpaceError",
     "Assumptions",
     "AuthenticationError",
+    "Axis",
     "BayesianRegression",
     "BoundsWarning",
     "Budget",
@@ -79,6 +87,9 @@ __all__ = [
     "Checkpoint",
     "Column",
     "Cost",
+    "CountsQuote",
+    "CountsRelease",
+    "CountsRequest",
     "CuratorClient",
     "CuratorError",
     "Curators",
@@ -122,6 +133,7 @@ __all__ = [
     "RobustPrivateRegression",
     "ServiceError",
     "ServiceUnavailableError",
+    "Table",
     "Term",
     "TransportError",
     "Verification",
@@ -129,6 +141,7 @@ __all__ = [
     "epsilon_for",
     "expected_accuracy",
     "power_table",
+    "price_for_error",
     "rehearse",
     "ridge_path",
     "rows_for",

@@ -4,7 +4,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Unpack
+from typing import Any, Unpack, overload
 
 import httpx
 
@@ -12,21 +12,24 @@ from analyst_client.errors import CuratorError, ReservationEndedError, ServiceEr
 from analyst_client.http.purchasing import Purchasing
 from analyst_client.http.session import Session, dataset_path, path_segment
 from analyst_client.http.transport import Transport
-from analyst_client.kinds.gram.release import Release, as_release
-from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest, suggests_arguments
-from analyst_client.kinds.gram.selection import arrange_quote
+from analyst_client.kinds.base import Answered_co, Quoted_co, Request
+from analyst_client.kinds.gram.quote import Quote
+from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.request import ReleaseOptions, as_request, suggests_arguments
+from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.schema.accounts import Budget, Reservation
+from analyst_client.schema.answers import Answer
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.jobs import Job
-from analyst_client.schema.quotes import Quote, ReleaseSummary
+from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
 from analyst_client.schema.requests import reservation_body
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class CuratorClient:
-    """Ask a curator for datasets, prices, budgets and releases.
+    """Ask a curator for datasets, quotes, budgets and releases.
 
     What the curator signs of its ledger is checked and remembered: one that was wound back, or that shows another
     history than before, raises `LedgerForkedError`. Threads may share a client.
@@ -40,10 +43,10 @@ class CuratorClient:
     timeout_s : float
         Longest wait for an answer, in seconds.
     max_attempts : int
-        How often one request is sent, at most. Each attempt of a charging request carries the same idempotency key,
-        so it is charged once.
+        Number of times that one request is sent, at most. Each attempt of a charging request carries the same
+        idempotency key, so it is charged once.
     transport : httpx.BaseTransport, optional
-        What carries the requests, for tests.
+        Carrier of the requests, for tests.
     allow_http : bool
         Let the token travel in clear to another host.
     memory : pathlib.Path, "default" or None
@@ -127,16 +130,46 @@ class CuratorClient:
         path = dataset_path(name) + "/budget"
         return self._session.accept_budget(self._session.ask("GET", path, dataset=name), name)
 
+    @overload
+    def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote: ...
+
+    @overload
+    def quote(self, dataset: str, request: Request[Answer, Quoted_co], /) -> Quoted_co: ...
+
     @suggests_arguments
-    def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote:
-        """Return the price and the noise of a request, for free; the arguments are those of `release`."""
-        request = ReleaseRequest(features, **options)
+    def quote(
+        self, dataset: str, features: Sequence[str] | Request[Any, Any], **options: Unpack[ReleaseOptions]
+    ) -> AnyQuote:
+        """Return the cost and the noise of a request, for free.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the dataset.
+        features : sequence of str, or a request
+            As for `release`.
+        **options
+            As for `release`, of which they are the options that decide what is asked.
+
+        Returns
+        -------
+        Quote, CountsQuote or that of another kind
+            Its columns, or tables, in the order that was asked.
+
+        Raises
+        ------
+        ValueError
+            When the arguments contradict each other; nothing was sent.
+        CuratorError
+            See `analyst_client.errors`.
+        """
+        request = as_request(features, options)
         answered = self._session.ask(
             "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
         )
-        return arrange_quote(Quote.read(answered.body), request.members)
+        return request.arrange_quote(read_quote(answered.body))
 
-    @suggests_arguments
+    @overload
     def release(
         self,
         dataset: str,
@@ -146,20 +179,46 @@ class CuratorClient:
         respond_async: bool = False,
         wait_s: float | None = None,
         **options: Unpack[ReleaseOptions],
-    ) -> Release:
-        """Buy noisy sufficient statistics; a request that was answered before costs nothing.
+    ) -> Release: ...
+
+    @overload
+    def release(
+        self,
+        dataset: str,
+        request: Request[Answered_co, AnyQuote],
+        /,
+        *,
+        idempotency_key: str | None = None,
+        respond_async: bool = False,
+        wait_s: float | None = None,
+    ) -> Answered_co: ...
+
+    @suggests_arguments
+    def release(
+        self,
+        dataset: str,
+        features: Sequence[str] | Request[Any, Any],
+        *,
+        idempotency_key: str | None = None,
+        respond_async: bool = False,
+        wait_s: float | None = None,
+        **options: Unpack[ReleaseOptions],
+    ) -> Answer:
+        """Ask for noisy sufficient statistics, or a release of another kind; what was answered before costs nothing.
 
         What is left out is not sent, and the curator fills in its defaults; `Release.request` shows them.
 
         Parameters
         ----------
         dataset : str
-        features : sequence of str
-            Columns that explain.
+            Name of the dataset.
+        features : sequence of str, or a request
+            Columns that explain. Or a request of any kind, such as `CountsRequest`, which has its options within: it
+            answers with a release of that kind.
         target, targets : str or sequence of str, optional
             Columns to explain, one or several.
         epsilon, delta, mu, rho : float, optional
-            The price: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon` alone.
+            The cost to be charged: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon` alone.
         intercept : bool
             Whether the terms hold a constant.
         rows : str or mapping, optional
@@ -172,24 +231,29 @@ class CuratorClient:
         statistics : sequence of str, optional
             Of ``"xtx"``, ``"xty"``, ``"yty"``, ``"lambda_min"``.
         shares : mapping of str to float, optional
-            Parts of the price for each statistic, which sum to 1.
+            Parts of the cost for each statistic, which sum to 1.
         mechanism : str, optional
             ``"gaussian"`` or ``"laplace"``.
         calibration : str, optional
             ``"analytic"``; or a published formula: ``"classical"``, ``"wang2018"`` (Gaussian), ``"nieminen2017"``
             (Laplace).
         fresh : bool
-            Draw new noise, and pay again, even if the same request was answered before.
+            Draw new noise, and be charged again, even if the same request was answered before.
         project : str, optional
             Label under which the charge is counted.
         reservation : str, optional
-            Id of the reservation that pays.
+            Id of the reservation that is charged.
         idempotency_key : str, optional
             Key of an earlier attempt whose answer was lost. Default a new random key.
         respond_async : bool
             Ask for a job wherever a pass over the rows is needed; it is waited for either way.
         wait_s : float, optional
             Longest wait for a job, in seconds. Default until it ends.
+
+        Returns
+        -------
+        Release, CountsRelease or that of another kind
+            Its columns, or tables, in the order that was asked.
 
         Raises
         ------
@@ -200,41 +264,63 @@ class CuratorClient:
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
         """
         key = choose_key(idempotency_key)
-        body = ReleaseRequest(features, **options).to_json()
-        return as_release(self._purchasing.buy(dataset, body, key, respond_async=respond_async, wait_s=wait_s))
+        request = as_request(features, options)
+        return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
 
     @suggests_arguments
     def submit_release(
         self,
         dataset: str,
-        features: Sequence[str],
+        features: Sequence[str] | Request[Any, Any],
         *,
         idempotency_key: str | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> Job:
-        """Ask for a release without waiting for it; the arguments are those of `release`.
+        """Ask for a release without waiting for it.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the dataset.
+        features : sequence of str, or a request
+            As for `release`.
+        idempotency_key : str, optional
+            As for `release`.
+        **options
+            As for `release`.
 
         Returns
         -------
         Job
             To be given to `wait`. It is done already where no pass over the rows was needed.
+
+        Raises
+        ------
+        ValueError
+            When the arguments contradict each other; nothing was sent.
+        CuratorError
+            As `release` raises it.
         """
-        return self._purchasing.submit(
-            dataset, ReleaseRequest(features, **options).to_json(), choose_key(idempotency_key)
-        )
+        return self._purchasing.submit(dataset, as_request(features, options), choose_key(idempotency_key))
 
     def job(self, job: Job | str) -> Job:
         """Return a job as it is now; a job is given as itself or by its id."""
         return self._purchasing.refresh(job)[0]
 
-    def wait(self, job: Job | str, *, wait_s: float | None = None) -> Release:
-        """Wait for a job, and return its release.
+    def wait(self, job: Job | str, *, wait_s: float | None = None) -> Answer:
+        """Wait for a job, and return its release, of whatever kind.
 
         Parameters
         ----------
         job : Job or str
+            The job, or its id.
         wait_s : float, optional
             Longest wait, in seconds. Default until it ends.
+
+        Returns
+        -------
+        Release, CountsRelease or that of another kind
+            Its columns, or tables, in the order that was asked.
 
         Raises
         ------
@@ -243,7 +329,7 @@ class CuratorClient:
         JobVoidedError
             When it ended without a release: nothing was charged.
         """
-        return as_release(self._purchasing.wait(job, wait_s))
+        return self._purchasing.wait(job, wait_s)
 
     def cancel(self, job: Job | str) -> Job:
         """Cancel a job, so that it is not charged. Raise `JobEndedError` when it was charged or had ended."""
@@ -262,19 +348,32 @@ class CuratorClient:
         project: str | None = None,
         idempotency_key: str | None = None,
     ) -> Reservation:
-        """Hold a part of the budget for a study; releases with ``reservation=`` are paid from it.
+        """Hold a part of the budget for a study; releases with ``reservation=`` are charged to it.
 
         Parameters
         ----------
         dataset : str
+            Name of the dataset.
         expires_in_s : int
-            After so many seconds the rest goes back to the budget.
+            Seconds after which the rest goes back to the budget.
         epsilon, delta, mu, rho : float, optional
-            The amount, stated as the price of a release.
+            The amount, stated as for a release.
         project : str, optional
             Label under which it is counted.
         idempotency_key : str, optional
             Key of an earlier attempt whose answer was lost. Default a new random key.
+
+        Returns
+        -------
+        Reservation
+            Open, with its `id`.
+
+        Raises
+        ------
+        ValueError
+            When the arguments contradict each other; nothing was sent.
+        CuratorError
+            See `analyst_client.errors`. Its `idempotency_key` is the key that was sent.
         """
         key = choose_key(idempotency_key)
         body = reservation_body(epsilon, delta, mu, rho, expires_in_s=expires_in_s, project=project)
@@ -301,7 +400,7 @@ class CuratorClient:
             raise
 
     def releases(self, dataset: str) -> tuple[ReleaseSummary, ...]:
-        """List the stored releases of a dataset, every page; reading them is free."""
+        """List the stored releases of a dataset; reading them is free. Raise `ServiceError` when pages do not end."""
         found: list[ReleaseSummary] = []
         params: dict[str, str] = {}
         while True:
@@ -315,9 +414,9 @@ class CuratorClient:
                 raise ServiceError("malformed answer: a page of releases names itself as the next")
             params = {"after": after}
 
-    def fetch_release(self, release_id: str) -> Release:
-        """Return a stored release by its id, byte for byte as it was published, and checked."""
-        return as_release(self._session.fetch_release(release_id))
+    def fetch_release(self, release_id: str) -> Answer:
+        """Return a stored release of any kind by its id, byte for byte as it was published, and checked."""
+        return self._session.fetch_release(release_id)
 
 
 def choose_key(idempotency_key: str | None) -> str:

@@ -1,4 +1,4 @@
-"""Several curators at once: one request to each, reserved at all before it is bought at any."""
+"""Several curators at once: one request to each, reserved at all before it is charged at any."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -8,10 +8,10 @@ from typing import Any, Unpack
 
 from analyst_client.client import CuratorClient, choose_key
 from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, TransportError
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseOptions
 from analyst_client.schema.accounts import Reservation
-from analyst_client.schema.quotes import Quote
 
 RESERVED_FOR_S = 3600
 
@@ -66,17 +66,23 @@ class Curators:
         each: Mapping[str, ReleaseOptions] | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> "PurchasePlan":
-        """Ask every curator for a quote, for free, and return what would be bought.
+        """Ask every curator for a quote, for free, and return the requests with their costs.
 
         Parameters
         ----------
         dataset : str or mapping of str to str
             The dataset's name, or its name at each curator.
         features : sequence of str
+            Columns that explain, the same at each curator.
         each : mapping of str to dict, optional
-            What a curator is asked otherwise, such as ``{"north": {"epsilon": 0.5}}``.
+            Options that differ at a curator, such as ``{"north": {"epsilon": 0.5}}``.
         **options
             As for `CuratorClient.release`.
+
+        Returns
+        -------
+        PurchasePlan
+            Nothing is charged until its `buy` is called.
 
         Raises
         ------
@@ -108,7 +114,7 @@ class Curators:
 
 @dataclass(eq=False)
 class _Purchase:
-    """Purchase at one curator, and how far it is."""
+    """Request at one curator, and how far it is."""
 
     name: str
     client: CuratorClient
@@ -132,14 +138,14 @@ class _Purchase:
         return stored and not self.options.get("fresh", False)
 
     def reserve(self, expires_in_s: int) -> None:
-        """Hold the price, where it costs something, where nothing is held, and where the curator offers it.
+        """Hold the cost, where there is one, where nothing is held, and where the curator offers it.
 
-        Once a purchase was sent nothing is held any more: its answer tells whether it was paid.
+        Once a request was sent nothing is held any more: its answer tells whether it was charged.
         """
         if self.was_sent or self.reservation is not None or self.is_free:
             return
         if self.options.get("reservation") is not None:
-            return  # the analyst's own pays
+            return  # the analyst's own is charged
         price: dict[str, Any] = {
             name: self.options[name]
             for name in ("epsilon", "delta", "mu", "rho", "project")
@@ -155,7 +161,7 @@ class _Purchase:
             raise  # perhaps held: asked again with the same key
         except RequestInvalidError as refusal:
             self.may_hold = False
-            if refusal.slug not in {"not-found", "method-not-allowed"}:  # else it takes none: the purchase will tell
+            if refusal.slug not in {"not-found", "method-not-allowed"}:  # else it takes none: the request will tell
                 raise
         except CuratorError:
             self.may_hold = False
@@ -171,14 +177,14 @@ class _Purchase:
         self._forget_reservation()
 
     def buy(self, expires_in_s: int) -> Release:
-        """Buy, or fetch what an earlier attempt bought."""
+        """Request the release, or fetch what an earlier attempt was charged for."""
         if self.release is None:
             try:
                 self.release = self._send()
             except ReservationEndedError:
                 if self.options.get("reservation") is not None:
                     raise
-                # Nothing was paid with this key, or the answer would have come.
+                # Nothing was charged with this key, or the answer would have come.
                 self._forget_reservation()
                 self.key, self.was_sent, self.paying_reservation = choose_key(None), False, None
                 self.reserve(expires_in_s)
@@ -186,7 +192,7 @@ class _Purchase:
         return self.release
 
     def _send(self) -> Release:
-        """Send the purchase: the same request each time, as its key goes with no other."""
+        """Send the request, the same each time, as its key goes with no other."""
         if not self.was_sent:
             self.was_sent, self.paying_reservation = True, None if self.reservation is None else self.reservation.id
         options = self.options.copy()
@@ -206,7 +212,12 @@ class _Purchase:
 
 
 class PurchasePlan:
-    """Requests to several curators, with their prices; nothing is spent until `buy`.
+    """Requests to several curators, with their costs; nothing is spent until `buy`.
+
+    Parameters
+    ----------
+    purchases : tuple
+        One for each curator, from `Curators.plan`.
 
     Attributes
     ----------
@@ -219,13 +230,13 @@ class PurchasePlan:
         self.quotes = {purchase.name: purchase.quote for purchase in purchases}
 
     def __repr__(self) -> str:
-        """Show the price at each curator."""
-        prices = ", ".join(
+        """Show the cost at each curator."""
+        costs = ", ".join(
             f"{name}: {'free' if purchase.is_free else f'{quote.cost.share_of_budget:.1%} of the budget'}"
             f"{'' if quote.affordable or purchase.is_free else ', not affordable'}"
             for purchase, (name, quote) in zip(self._purchases, self.quotes.items(), strict=True)
         )
-        return f"<PurchasePlan {prices}>"
+        return f"<PurchasePlan {costs}>"
 
     @property
     def is_affordable(self) -> bool:
@@ -233,16 +244,16 @@ class PurchasePlan:
         return all(purchase.is_free or purchase.quote.affordable for purchase in self._purchases)
 
     def buy(self, *, expires_in_s: int = RESERVED_FOR_S) -> dict[str, Release]:
-        """Reserve the price at every curator that takes reservations, then buy at each, and give back the rest.
+        """Reserve the cost at every curator that takes reservations, then request at each, and give back the rest.
 
-        When a curator refuses to reserve, what others hold is given back, and nothing was bought. When a purchase
-        fails after that, what was bought is kept: call again, and each purchase goes on with its own key, so that
-        nothing is paid twice; or call `cancel`.
+        When a curator refuses to reserve, what others hold is given back, and nothing was charged. When a request
+        fails after that, what was released is kept: call again, and each request goes on with its own key, so that
+        nothing is charged twice; or call `cancel`.
 
         Parameters
         ----------
         expires_in_s : int
-            After so many seconds a reservation that was not used goes back to the budget by itself.
+            Seconds after which a reservation that was not used goes back to the budget by itself.
 
         Returns
         -------
@@ -269,11 +280,11 @@ class PurchasePlan:
 
     @property
     def bought(self) -> dict[str, Release]:
-        """Releases that were bought so far, by the curator's name."""
+        """Releases that were made so far, by the curator's name."""
         return {purchase.name: purchase.release for purchase in self._purchases if purchase.release is not None}
 
     def cancel(self) -> None:
-        """Give back what is still reserved; releases that were bought stay bought.
+        """Give back what is still reserved; what was released stays charged.
 
         A reservation that cannot be closed now goes back by itself when it expires.
         """

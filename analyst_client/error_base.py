@@ -10,7 +10,7 @@ class CuratorError(Exception):
     Parameters
     ----------
     message : str
-        What happened, for a person.
+        Description of what happened, for a person.
     slug : str, optional
         Last part of the problem's type, such as ``"budget-exceeded"``.
     status : int, optional
@@ -18,7 +18,7 @@ class CuratorError(Exception):
     request_id : str, optional
         The curator's name for the request; quote it when asking for help.
     idempotency_key : str, optional
-        Key of the charging request. The same call with the same key never pays twice.
+        Key of the charging request. The same call with the same key is never charged twice.
     """
 
     def __init__(

@@ -18,7 +18,7 @@
     │   └── JobEndedError          it was charged or had ended: it cannot be cancelled
     ├── ServiceUnavailableError    the curator makes no release now: ask again later
     │   └── LedgerSealedError      the curator's ledger does not verify: its admin must reconcile it
-    ├── LedgerError                what the curator says of its ledger does not hold: `release`, if one was paid
+    ├── LedgerError                what the curator says of its ledger does not hold: `release`, if one was charged
     │   ├── LedgerForkedError      it contradicts what was seen before: `remembered`, `received`
     │   ├── ReceiptInvalidError    a hash, a digest or a signature is wrong: `reasons`
     │   ├── KeyUntrustedError      signed by a key that no trusted key vouches for: `key_id`
@@ -105,7 +105,7 @@ class RequestFault(NamedTuple):
     pointer : str
         JSON pointer into the request body, such as ``"/price/epsilon"``.
     detail : str
-        What is wrong there.
+        Description of the fault.
     """
 
     pointer: str
@@ -126,9 +126,9 @@ class BudgetExceededError(CuratorError):
     Attributes
     ----------
     requested, remaining : Amount or None
-        What the request costs and what is left.
+        Cost of the request, and rest of the budget.
     largest : Amount or None
-        The largest price that would pass now; None when none would.
+        Largest cost that would pass now; None when none would.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class LedgerError(CuratorError):
     ----------
     release : Release or None
     reservation : Reservation or None
-        What came with it, if anything: it may have been paid, so it is not lost.
+        Answer that came with it, if any: it may have been charged, so it is not lost.
     """
 
     release: Answer | None = None
@@ -225,7 +225,8 @@ class LedgerForkedError(LedgerError):
     Attributes
     ----------
     remembered, received : LedgerPosition or None
-        What was seen before, and what contradicts it; a `Checkpoint`, with its signature, where the whole is known.
+        Position that was seen before, and the one that contradicts it; a `Checkpoint`, with its signature, where the
+        whole is known.
     """
 
     def __init__(
@@ -291,7 +292,7 @@ class LedgerRestoredWarning(UserWarning):
     remembered, received : LedgerPosition or None
     release : Release or None
     reservation : Reservation or None
-        What came with it, for those who turn warnings into errors.
+        Answer that came with it, for those who turn warnings into errors.
     """
 
     release: Answer | None = None

@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from analyst_client.error_base import ServiceError
-from analyst_client.kinds.gram.saving import unwrap
-from analyst_client.kinds.registry import SAVED_READERS, read_answer
+from analyst_client.kinds.registry import find_whole, read_saved
 from analyst_client.ledger.keys import TrustedKeys
 from analyst_client.ledger.verification import EXIT_CODES, Verification, compare, read_trusted_keys, verify_answer
 from analyst_client.schema.wire import Fields, parse_json
@@ -42,11 +41,11 @@ def verify_text(text: str, keys: TrustedKeys | None = None) -> Verification:
     """
     try:
         body = parse_json(text)
-        part = unwrap(Fields(body)) if isinstance(body, dict) else None
-        outcome = verify_answer(text if part is None else part.text, keys)
-        if part is None or not outcome:
+        whole = find_whole(Fields(body)) if isinstance(body, dict) else None
+        outcome = verify_answer(text if whole is None else whole, keys)
+        if whole is None or not outcome:
             return outcome
-        read_answer(text, readers=SAVED_READERS)
+        read_saved(text)
     except ServiceError as error:
         return Verification("unverifiable", (str(error),))
     except ValueError as error:

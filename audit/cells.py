@@ -148,4 +148,35 @@ def _laplace_cells() -> list[Cell]:
     ]
 
 
-CELLS = {f"{cell.name}, {cell.adjacency}": cell for cell in (*_gaussian_cells(), *_laplace_cells())}
+def _count(*tables: Any, **more: Any) -> dict[str, Any]:
+    """Return a fresh request of tables, in their canonical order."""
+    asked = [{"axes": axes} for axes in tables]
+    return {"kind": "counts", "tables": asked, "price": {"mu": 1.0}, "fresh": True, **more}
+
+
+def _counts_cells() -> list[Cell]:
+    groups = {"g": ("p", "q", "r")}
+    of_a, of_g = {"column": "a", "bins": 4}, {"column": "g"}
+    pure: dict[str, Any] = {"mechanism": "laplace", "price": {"epsilon": EPSILON}}
+    here, there = _row(a=0.9, g="q"), _row(a=-0.9, g="r")
+    return [
+        Cell("counts, one table", ADD, _count([of_a, of_g]), here, categories=groups),
+        Cell("counts, one table", REPLACE, _count([of_a, of_g]), here, there, categories=groups),
+        Cell("counts, two tables", REPLACE, _count([of_a], [of_g], shares=[0.7, 0.3]), here, there, categories=groups),
+        Cell("counts, persons of two rows", ADD, _count([of_a]), here, categories=groups, rows_per_person=2),
+        Cell("counts, persons of two rows", REPLACE, _count([of_g]), here, there, categories=groups, rows_per_person=2),
+        Cell(
+            "counts, a missing value",
+            REPLACE,
+            _count([of_a | {"missing": True}]),
+            _row(a=None),
+            _row(a=0.9),
+            omit=True,
+        ),
+        Cell("laplace counts", ADD, _count([of_g], **pure), here, categories=groups),
+        Cell("laplace counts", REPLACE, _count([of_g], **pure), here, there, categories=groups),
+        Cell("laplace counts, two tables", ADD, _count([of_a], [of_g], **pure), here, categories=groups),
+    ]
+
+
+CELLS = {f"{cell.name}, {cell.adjacency}": cell for cell in (*_gaussian_cells(), *_laplace_cells(), *_counts_cells())}

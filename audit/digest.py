@@ -21,6 +21,7 @@ AUDITED = (
     "curator_service/ledger/repository.py",
     "curator_service/ledger/accounts/reservations.py",
     "curator_service/ledger/service.py",
+    "curator_service/ledger/trust/guard.py",
     "curator_service/kinds",
     "curator_service/privacy",
     "curator_service/releases",

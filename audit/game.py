@@ -26,13 +26,13 @@ from curator_service.container import Curator, make_curator
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
+from curator_service.kinds.registry import KINDS
 from curator_service.ledger.service import BudgetExceeded
 from curator_service.ledger.trust.guard import LedgerUnverified
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases.preparation import prepare
 from curator_service.releases.response_time import ResponseTimer
-from curator_service.releases.schemas import ReleaseRequest
 from curator_service.settings import Settings
 
 UNITS_PER_ONE = 10**12
@@ -153,7 +153,8 @@ class Shop:
     def buy(self, dataset: Dataset, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield one fresh answer after another."""
         releases = self.curator.releases
-        prepared = prepare(dataset, ReleaseRequest.model_validate(request))
+        kind = KINDS[request.get("kind", KINDS.first.name)]
+        prepared = prepare(KINDS, dataset, kind.request_model.model_validate(request))
         while True:
             release, _ = releases.release(prepared, self.analyst, secrets.token_hex(16))
             yield json.loads(release.answer)

@@ -1,4 +1,4 @@
-"""Flaws on purpose: each is a patch of the source that weakens the guarantee, with what ought to find it.
+"""Flaws on purpose: each is a patch of the source that breaks a promise, with what ought to turn red.
 
 Texts are replaced exactly once; a text that is not found means that this list is behind the source.
 """
@@ -37,25 +37,33 @@ class Mutant:
     name : str
     path : str
         The file that is patched, unless a replacement names another.
-    replacements : tuple of (str, str)
-        Old text and new text.
+    replacements : tuple of tuple of str
+        Old text and new text, and another file.
     cells : tuple of str
         Cells of the game, and `SHARING`, that are tried first.
     tests : tuple of str
-        Test files that are tried next.
+        Test files that are tried next, until one is red, and single tests, each of which must be, on every database.
+    sign : str
+        What each failure of single tests says.
     """
 
     name: str
     path: str
-    replacements: tuple[tuple[str, str], ...]
+    replacements: tuple[tuple[str, ...], ...]
     cells: tuple[str, ...] = ()
     tests: tuple[str, ...] = ()
+    sign: str = ""
 
 
 def _mutant(
-    name: str, file: str, *replacements: tuple[str, str], cells: tuple[str, ...] = (), tests: tuple[str, ...] = ()
+    name: str,
+    file: str,
+    *replacements: tuple[str, ...],
+    cells: tuple[str, ...] = (),
+    tests: tuple[str, ...] = (),
+    sign: str = "",
 ) -> Mutant:
-    return Mutant(name, f"{_PRODUCT}{file}", replacements, cells, tests)
+    return Mutant(name, f"{_PRODUCT}{file}", replacements, cells, tests, sign)
 
 
 _DRAWS = "    return np.array(noise.sample(distribution, _scales(plan)), dtype=np.int64)\n"
@@ -70,6 +78,48 @@ _LATER = """        with self.database.begin() as later:
                 {"cost": prepared.plan.cost, "name": prepared.dataset.population},
             )
 """
+_COMPETING = "tests/integration/test_competing_charges.py::test_of_two_charges_for_the_whole_budget_one_is_refused"
+_MACHINE = "tests/integration/test_ledger_state_machine.py::test_the_ledger_agrees_with_a_serial_model"
+_WRITE_FROM_MEMORY = """
+
+_SEEN = __import__("threading").local()
+_VALUES = {"posted_units": _POSTED, "pending_units": _PENDING, "head_sequence": PopulationRow.head_sequence + 1}
+_WRITE = Statement(update(PopulationRow).where(_THIS).values(_VALUES).returning(*_HEAD))
+
+
+def _move(connection, population, posted, pending):
+    statement, seen = _MOVE, getattr(_SEEN, "account", None)
+    if posted + pending > 0 and seen is not None and seen.name == population:
+        if posted + pending > seen.remaining:
+            return None
+        statement, posted, pending = _WRITE, seen.posted + posted, seen.pending + pending
+    return statement.first(connection, population=population, posted=posted, pending=pending)
+"""
+_READ_CHECK_WRITE = (
+    (
+        "    return None if row is None else _population(row)\n\n\ndef list_populations(",
+        "    _SEEN.account = None if row is None else _population(row)\n    return _SEEN.account\n"
+        + _WRITE_FROM_MEMORY
+        + "\n\ndef list_populations(",
+    ),
+    (
+        "_MOVE.first(connection, population=population, posted=posted, pending=pending)",
+        "_move(connection, population, posted, pending)",
+    ),
+)
+_VOID = """self.connection, reservation.id, outcome):
+            head = self._take(reservation.population, (), posted=-reservation.units, pending=0)
+            for share in reservation.shares:
+                repository.settle_share(
+                    self.connection, reservation.population, *share, posted=-reservation.units, pending=0
+                )
+            payload = {"reservation": reservation.id, "actor": actor, "holder": reservation.principal_id}
+            return self.record(head, "void", reservation.units, payload | {"time": moment, "outcome": outcome})
+"""
+_CLOSED_ANYWAY = (
+    "    return _CLOSE.changed(connection, reservation=reservation_id, ended=outcome, drawn=drawn) == 1\n",
+    "    return True\n",
+)
 
 MUTANTS = (
     # --- Noise
@@ -294,7 +344,7 @@ MUTANTS = (
     ),
     _mutant(
         "the number of rows in place of their capacity in the tolerance of λ_min",
-        "releases/preparation.py",
+        "kinds/gram/kind.py",
         (
             "        row_capacity=dataset.manifest.row_capacity,\n        price=price,",
             "        row_capacity=dataset.row_count,\n        price=price,",
@@ -304,7 +354,7 @@ MUTANTS = (
     _mutant(
         "the joint bound where rows are added",
         "kinds/gram/plan.py",
-        ("self.adjacency is not Adjacency.REPLACE_ONE or Statistic.XTX", "Statistic.XTX"),
+        ("self.adjacency is Adjacency.REPLACE_ONE and Statistic.XTX", "Statistic.XTX"),
         cells=(_GAUSSIAN_BOX,),
         tests=(PLANNING, SENSITIVITY),
     ),
@@ -325,8 +375,8 @@ MUTANTS = (
         "half of the cost",
         "privacy/accountant.py",
         (
-            "units_up(total + sum(gaussian.values(), Fraction(0)))",
-            "units_up(total + sum(gaussian.values(), Fraction(0))) // 2",
+            "if joint is None else joint.cost(gaussian)))",
+            "if joint is None else joint.cost(gaussian))) // 2",
         ),
         cells=(_GAUSSIAN_BOX,),
         tests=(ACCOUNTANT,),
@@ -337,6 +387,24 @@ MUTANTS = (
         ("self.copies * self.sensitivity_squared / variance", "self.sensitivity_squared / variance"),
         cells=("gaussian box, two targets, add_remove",),
         tests=(ACCOUNTANT, PLANNING),
+    ),
+    _mutant(
+        "replaced rows counted as added ones",
+        "kinds/counts/sensitivity.py",
+        ("    return 2 if adjacency is Adjacency.REPLACE_ONE else 1\n", "    return 1\n"),
+        cells=("counts, one table, replace_one", "laplace counts, replace_one"),
+    ),
+    _mutant(
+        "one row counted of a person with two",
+        "kinds/counts/sensitivity.py",
+        ("(rows_per_person * UNIT**2) ** 2", "(UNIT**2) ** 2"),
+        cells=("counts, persons of two rows, add_remove",),
+    ),
+    _mutant(
+        "cells counted for half of what they are",
+        "kinds/counts/sensitivity.py",
+        ("    return Fraction(_cells(adjacency) * (", "    return Fraction(1, 4) * Fraction(_cells(adjacency) * ("),
+        cells=("counts, one table, add_remove",),
     ),
     _mutant(
         "half of the cost booked",
@@ -359,7 +427,7 @@ MUTANTS = (
         "booked after the answer is durable",
         "releases/publisher.py",
         (
-            "            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, submission.payer)\n",
+            "            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer)\n",
             "            head = ledger.next(prepared.dataset.population)\n",
         ),
         (
@@ -369,5 +437,101 @@ MUTANTS = (
             "        release = self._decide(work, submission)\n" + _LATER + "        return release\n",
         ),
         tests=(FAILURES, LEDGER),
+    ),
+    # --- Ledger: accounts, keys, reservations, anchor
+    _mutant(
+        "an account read, checked, and then written",
+        "ledger/repository.py",
+        *_READ_CHECK_WRITE,
+        tests=(_COMPETING,),
+        sign="is not what its last entry says",
+    ),
+    _mutant(
+        "the same, and the last entry not compared",
+        "ledger/repository.py",
+        *_READ_CHECK_WRITE,
+        (
+            "        self.check(head, limit=head.limit, posted=head.posted - posted, pending=head.pending - pending)\n",
+            "",
+            "curator_service/ledger/accounts/unit_of_work.py",
+        ),
+        tests=(
+            _COMPETING,
+            "tests/e2e/test_overspending.py::test_of_four_hundred_requests_for_a_hundred_exactly_a_hundred_are_granted",
+        ),
+        sign="exceed the limit",
+    ),
+    _mutant(
+        "a key looked up, and then written",
+        "releases/repository.py",
+        ("insertion.on_conflict_do_update(\n", "insertion.on_conflict_do_nothing()\n        dict(\n"),
+        ("    return claimed == 1\n", "    return True\n"),
+        tests=("tests/e2e/test_races.py::test_two_who_race_with_one_new_key_get_one_answer_for_one_charge",),
+        sign="a phantom charge",
+    ),
+    _mutant(
+        "a reservation posted, open or not",
+        "ledger/accounts/unit_of_work.py",
+        (
+            "reservations.DONE, drawn=units):\n            raise Refused\n",
+            "reservations.DONE, drawn=units):\n"
+            "            return self._take(reservation.population, reservation.shares, posted=units, pending=0)\n",
+        ),
+        tests=(
+            "tests/e2e/test_stopped_servers.py::"
+            "test_a_server_that_slept_past_its_lease_neither_charges_again_nor_sends_a_second_draw",
+        ),
+        sign="a second draw leaves",
+    ),
+    _mutant(
+        "an answer sent whether the anchor moved or not",
+        "ledger/trust/guard.py",
+        (
+            '            raise Unavailable(\n                "The answer is stored',
+            '            return\n            raise Unavailable(\n                "The answer is stored',
+        ),
+        tests=("tests/e2e/test_full_disks.py::test_no_answer_leaves_before_the_anchor_is_written",),
+        sign="201",
+    ),
+    _mutant(
+        "a job's amount given back, charged or not",
+        "ledger/accounts/unit_of_work.py",
+        ("self.connection, reservation.id, outcome):\n            raise Refused\n", _VOID),
+        (
+            "if reservation is None or reservation.state != reservations.OPEN:",
+            "if reservation is None:",
+            "curator_service/ledger/service.py",
+        ),
+        tests=("tests/e2e/test_faults.py::test_a_charge_whose_outcome_is_not_known_is_never_given_back",),
+        sign="the account is not what was charged",
+    ),
+    _mutant(
+        "an analyst's own limit not asked",
+        "ledger/repository.py",
+        ("    return moved == 1\n", "    return True\n"),
+        tests=(_MACHINE,),
+    ),
+    _mutant(
+        "what was charged given back",
+        "ledger/accounts/reservations.py",
+        (
+            "None if row is None else Reservation(*row)\n",
+            'None if row is None else __import__("dataclasses").replace(Reservation(*row), state=OPEN, drawn=0)\n',
+        ),
+        _CLOSED_ANYWAY,
+        tests=(_MACHINE,),
+    ),
+    _mutant("what was given up posted", "ledger/accounts/reservations.py", _CLOSED_ANYWAY, tests=(_MACHINE,)),
+    _mutant(
+        "no key claimed",
+        "releases/repository.py",
+        ("    claimed = _CLAIM_KEY.changed(\n", "    return True\n    claimed = _CLAIM_KEY.changed(\n"),
+        tests=(_MACHINE,),
+    ),
+    _mutant(
+        "the anchor left as it is",
+        "ledger/trust/guard.py",
+        ("if self.anchor.is_written(signed.checkpoint) or (not just_written and self.reason()):", "if True:"),
+        tests=(_MACHINE,),
     ),
 )

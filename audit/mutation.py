@@ -20,7 +20,12 @@ from audit.mutants import MUTANTS, Mutant
 ROUNDS = 1500
 """Releases per cell of a mutant: half of an audit's, which is enough for each of them."""
 
+_KEPT = {"CURATOR_TEST_POSTGRES_URL", "CURATOR_TEST_TIME_SCALE"}
 _COPIED = ("analyst_client", "audit", "curator_service", "migrations", "tests", "pyproject.toml")
+_PYTEST = (
+    *("-m", "pytest", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider"),
+    "--hypothesis-profile=first_failure",
+)
 _FAILED = 1  # the exit status of pytest, and of `audit.run --cells`, when something was found
 _TIMEOUT_S = 240
 
@@ -59,25 +64,31 @@ def patch(mutant: Mutant, root: Path) -> None:
     ------
     StaleMutantError
     """
-    path = root / mutant.path
-    text = path.read_text(encoding="utf-8")
-    for old, new in mutant.replacements:
+    for old, new, *other in mutant.replacements:
+        name = other[0] if other else mutant.path
+        text = (root / name).read_text(encoding="utf-8")
         if text.count(old) != 1:
-            raise StaleMutantError(f"{mutant.path} holds {text.count(old)} times, not once: {old.strip()}")
-        text = text.replace(old, new)
-    path.write_text(text, encoding="utf-8")
+            raise StaleMutantError(f"{name} holds {text.count(old)} times, not once: {old.strip()}")
+        (root / name).write_text(text.replace(old, new), encoding="utf-8")
 
 
 @contextmanager
-def copy_of_repository() -> Iterator[Path]:
-    """Copy what a mutant needs to a temporary folder."""
+def copy_of_repository(mutant: Mutant | None = None) -> Iterator[Path]:
+    """Copy what tests need to a temporary folder, with a mutant in it or without.
+
+    Raises
+    ------
+    StaleMutantError
+    """
     with tempfile.TemporaryDirectory(prefix="curator-mutant-") as folder:
         for name in _COPIED:
             source, target = ROOT / name, Path(folder) / name
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(source, target)
             else:
                 shutil.copy2(source, target)
+        if mutant is not None:
+            patch(mutant, Path(folder))
         yield Path(folder)
 
 
@@ -93,7 +104,7 @@ class Baseline:
         with self._locks[name]:
             if name not in self._trouble:
                 with copy_of_repository() as root:
-                    found, trouble = _pytest(root, (name,))
+                    found, trouble = _pytest(root, name)
                 self._trouble[name] = f"{name} is not green without a mutant: {found or trouble}" * bool(
                     found or trouble
                 )
@@ -119,25 +130,26 @@ def try_mutants(baseline: Baseline, workers: int, *, everything: bool = False) -
 def try_mutant(mutant: Mutant, baseline: Baseline, *, everything: bool = False) -> Catch:
     """Patch a copy; play cells on it, then run tests, until one finds the flaw."""
     by: list[str] = []
-    with copy_of_repository() as root:
-        try:
-            patch(mutant, root)
-        except StaleMutantError as error:
-            return Catch(mutant, (), str(error))
-        if mutant.cells:
-            found, trouble = _play(root, mutant.cells)
-            if trouble:
-                return Catch(mutant, (), trouble)
-            by += [found] if found else []
-        for name in mutant.tests:
-            if by and not everything:
-                break
-            if trouble := baseline.trouble(name):
-                return Catch(mutant, (), trouble)
-            found, trouble = _pytest(root, (name,))
-            if trouble:
-                return Catch(mutant, (), trouble)
-            by += [found] if found else []
+    try:
+        with copy_of_repository(mutant) as root:
+            if mutant.cells:
+                found, trouble = _play(root, mutant.cells)
+                if trouble:
+                    return Catch(mutant, (), trouble)
+                by += [found] if found else []
+            for name in mutant.tests:
+                if by and not everything and "::" not in name:
+                    break
+                if trouble := baseline.trouble(name):
+                    return Catch(mutant, (), trouble)
+                found, trouble = _pytest(root, name, mutant.sign)
+                if not found and "::" in name:
+                    trouble = trouble or f"{name} stays green"
+                if trouble:
+                    return Catch(mutant, (), trouble)
+                by += [found] if found else []
+    except StaleMutantError as error:
+        return Catch(mutant, (), str(error))
     return Catch(mutant, tuple(by))
 
 
@@ -149,19 +161,26 @@ def _play(root: Path, cells: tuple[str, ...]) -> tuple[str, str]:
     return "", "" if finished.returncode == 0 else _last_line(finished)
 
 
-def _pytest(root: Path, files: tuple[str, ...]) -> tuple[str, str]:
-    options = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-m", "not postgres", "--tb=line")
-    finished = _run(root, "-m", "pytest", *options, *files)
-    if finished.returncode == _FAILED:
-        failures = re.findall(r"^FAILED (?:\S*/)?(\S+?\.py::[^\s\[]+)", finished.stdout, re.MULTILINE)
-        return (failures[0], "") if failures else ("", _last_line(finished))
-    return "", "" if finished.returncode == 0 else _last_line(finished)
+def _pytest(root: Path, name: str, sign: str = "") -> tuple[str, str]:
+    """Run a file until a test of it is red, or a single test in every case: all green, or all red with the sign."""
+    is_single = "::" in name
+    finished = _run(root, *_PYTEST, *(() if is_single else ("-x", "-m", "not postgres")), name)
+    if finished.returncode == 0:
+        return "", ""
+    failures = re.findall(r"^FAILED (?:\S*/)?(\S+?\.py::[^\s\[]+)", finished.stdout, re.MULTILINE)
+    reasons = re.findall(r"^/\S+:\d+: (.*)$", finished.stdout, re.MULTILINE)
+    is_red = finished.returncode == _FAILED and bool(failures)
+    if is_single:
+        is_red &= not re.search(r"\d+ (passed|skipped|error)", finished.stdout) and all(sign in why for why in reasons)
+    return (failures[0], "") if is_red else ("", _last_line(finished))
 
 
 def _run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a copy, whose packages come before those that are installed."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CURATOR_")}
-    environment |= {"PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("CURATOR_") or name in _KEPT
+    }
+    environment |= {"PYTHONPATH": str(root), "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=root,

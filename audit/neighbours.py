@@ -3,10 +3,12 @@
 The attacker's own arithmetic, in float64 and from the documents alone: it shares no code with the service.
 
 Where a row is added, its worst place is a corner of what the row map allows: every bound of docs/privacy.md is reached
-by one row at once. Where a row (x, y) replaces (v, w), the joint bound of XᵀX, Xᵀy and yᵀy has two corners. Let A and
-B be what XᵀX and Xᵀy cost alone, and t = x·v/R² for two rows of the full norm R. With targets 1 and −1 the release
-moves by A(1 − t²) + B(1 + t)/2, which is largest at **t = B/4A**. With a row that counts for nothing in place of the
-other it moves by A + B/4 + C, C being the cost of yᵀy. `sensitivity.joint_cost` charges the larger of the two.
+by one row at once. A row that is counted moves one cell of each table; one that replaces another moves two.
+
+Where a row (x, y) replaces (v, w), the joint bound of XᵀX, Xᵀy and yᵀy has two corners. Let A and B be what XᵀX and
+Xᵀy cost alone, and t = x·v/R² for two rows of the full norm R. With targets 1 and −1 the release moves by
+A(1 − t²) + B(1 + t)/2, which is largest at **t = B/4A**. With a row that counts for nothing in place of the other it
+moves by A + B/4 + C, C being the cost of yᵀy. `sensitivity.joint_cost` charges the larger of the two.
 """
 
 import math
@@ -92,6 +94,8 @@ class Cell:
 def exact_answer(cell: Cell, rows: list[Row]) -> Floats:
     """Return what a release without noise would say, entry by entry, in the order of an answer."""
     counted = rows if cell.rows_per_person is None else rows[: 1 + cell.rows_per_person]
+    if cell.request.get("kind") == "counts":
+        return np.concatenate([_counts(cell, table, counted).ravel() for table in cell.request["tables"]])
     mapped = [_mapped(cell, row) for row in counted]
     terms, targets = np.array([x for x, _ in mapped]), np.array([y for _, y in mapped])
     xtx = terms.T @ terms
@@ -105,8 +109,30 @@ def exact_answer(cell: Cell, rows: list[Row]) -> Floats:
 
 
 def statistics_of(request: Mapping[str, Any]) -> list[str]:
-    """Return the statistics of a request in the order of an answer."""
+    """Return the statistics of a request in the order of an answer; cells have their tables in it."""
+    if request.get("kind") == "counts":
+        return [f"table_{i}" for i in range(len(request["tables"]))]
     return list(request.get("statistics") or (["xtx", "xty", "yty"] if request.get("targets") else ["xtx"]))
+
+
+def _counts(cell: Cell, table: Mapping[str, Any], rows: list[Row]) -> Floats:
+    """Return how many rows are in each cell of a table; bins are equal parts of −1 to 1."""
+    axes = table["axes"]
+    sizes = [len(cell.categories[axis["column"]]) if "bins" not in axis else axis["bins"] for axis in axes]
+    counts = np.zeros([size + axis.get("missing", False) for size, axis in zip(sizes, axes, strict=True)])
+    for row in rows:
+        place = []
+        for size, axis in zip(sizes, axes, strict=True):
+            value = row[axis["column"]]
+            if value is None:
+                place.append(size if axis.get("missing") else None)
+            elif isinstance(value, str):
+                place.append(cell.categories[axis["column"]].index(value))
+            else:
+                place.append(min(size - 1, int((_clipped(value) + 1) / 2 * size)))
+        if None not in place:
+            counts[tuple(place)] += 1
+    return counts
 
 
 def _mapped(cell: Cell, row: Row) -> tuple[Floats, Floats]:

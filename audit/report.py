@@ -73,8 +73,8 @@ guarantee, seen from outside? Would the audit notice if it did not?
 
 The digest covers every Python file below `curator_service/privacy`, `curator_service/kinds`,
 `curator_service/releases` and `audit`; of `datasets` what reads rows, `sources`, `snapshot.py` and `engines`; and of
-`ledger` what moves an account, `service.py`, `repository.py`, and of `accounts` `unit_of_work.py` and
-`reservations.py`. When one of them changes, `.ci/run` audits again.
+`ledger` what moves an account and what lets an answer out, `service.py`, `repository.py`, `unit_of_work.py` and
+`reservations.py` of `accounts`, and `guard.py` of `trust`. When one of them changes, `.ci/run` audits again.
 
 ## The game
 
@@ -114,8 +114,8 @@ budget for one release does not sell two.
 ## The mutants
 
 Each mutant is a small change of the source that breaks the guarantee, made in a copy. First the cells named for it are
-played, {mutant_rounds} times each; then its test files run, until one finds it. The tests are green without a mutant.
-All {mutant_count} are caught.
+played, {mutant_rounds} times each; then its test files run, until one finds it. Where a mutant names single tests, each
+of them must turn red on both databases. The tests are green without a mutant. All {mutant_count} are caught.
 
 | mutant | in | found by |
 | --- | --- | --- |

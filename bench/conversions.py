@@ -2,7 +2,7 @@
 
 Then what a request pays in conversions in all: the price to units, and the cost and what is left seen as ε.
 
-    python bench/conversions.py
+    python -m bench.conversions
 """
 
 import statistics

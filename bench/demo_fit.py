@@ -3,7 +3,7 @@
 Every release is bought from a real server on loopback (ε = 1, δ = 1e-6, the demo's request, ``fresh``). The same is
 repeated with bounds of 0 to 30 mg/dL, which hold every value of the file: the story that docs/data.md tells.
 
-    python bench/demo_fit.py [--releases 20]
+    python -m bench.demo_fit [--releases 20]
 """
 
 import argparse

@@ -19,10 +19,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from curator_service.datasets.engines.numpy import batch_rows
-from curator_service.kinds.gram.kernel import compute_gram
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
 from curator_service.privacy.lattice import STORED_UNIT, RowArray, StoredArray
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.sums import compute_gram
 
 Batch = dict[str, StoredArray]
 MAPS: dict[str, RowMap] = {

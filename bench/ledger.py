@@ -29,6 +29,7 @@ from sqlalchemy import text
 
 from bench.serving import EMPTY_PATH, Server, create_bench_app, get, open_population, post_release, serve
 from curator_service.container import Curator
+from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import Database
 from curator_service.ledger import repository
 from curator_service.ledger.chain.entries import GENESIS, StoredEntry, canonical, entry_hash
@@ -221,10 +222,10 @@ def _chain(count: int) -> tuple[list[StoredEntry], AccountState]:
         posted += 0 if sequence == 1 else 25
         account = {"limit": str(limit), "posted": str(posted), "pending": "0", "epoch": 1, "key_id": "key_" + "0" * 16}
         place = {"format": 2, "population": "people", "sequence": sequence, "previous_hash": previous, "time": "then"}
-        facts = opening if sequence == 1 else charge | digest | {"mechanism": mechanism}
-        payload = canonical({**facts, **place, **account})
-        previous = entry_hash(payload)
-        entries.append(StoredEntry(sequence, payload, previous, ""))
+        payload = opening if sequence == 1 else charge | digest | {"mechanism": mechanism}
+        payload_text = canonical({**payload, **place, **account})
+        previous = entry_hash(payload_text)
+        entries.append(StoredEntry(sequence, payload_text, previous, ""))
     state = AccountState(limit=limit, highest_limit=limit, posted=posted, sequence=count, head=previous)
     state.terms = ("add_remove", "gdp", "1e-06", "then")
     state.shares[("analyst", actor)] = Share(None, posted, 0)
@@ -243,7 +244,7 @@ def measure_verification(count: int) -> None:
     print(
         f"verification of {count:,} entries: {statistics.median(rates):,.0f} entries/s "
         f"({min(rates):,.0f} to {max(rates):,.0f}): text, hash, link, place, account; "
-        f"{len(entries[-1].payload)} bytes each"
+        f"{len(entries[-1].payload_text)} bytes each"
     )
     with tempfile.TemporaryDirectory(prefix="curator-bench-") as folder:
         measure_signatures(Path(folder))
@@ -274,7 +275,7 @@ DESIGNS, PRICES = 40, (0.001, 0.002, 0.003, 0.005)
 def buy(curator: Curator, count: int, *, own_prices: bool) -> None:
     """Buy releases of one dataset, 3 to 6 of its columns each; about one in ten is cut out of another one."""
     from curator_service.identity.policy import Role  # noqa: PLC0415
-    from curator_service.releases.schemas import ReleaseRequest  # noqa: PLC0415
+    from curator_service.kinds.gram.schema import GramRequest  # noqa: PLC0415
 
     token = curator.identity.create_token("ada", Role.ANALYST).text
     analyst, dataset = curator.identity.authenticate(f"Bearer {token}"), curator.datasets.list_all()[0]
@@ -286,7 +287,7 @@ def buy(curator: Curator, count: int, *, own_prices: bool) -> None:
         asked = {"features": features, "targets": ["y"], "rows": {"map": "box"}, "price": {"mu": mu}, "fresh": True}
         if is_block:
             asked |= {"features": features[:2], "price": {"mu": mu / 8}, "fresh": False}
-        prepared = prepare(dataset, ReleaseRequest.model_validate(asked))
+        prepared = prepare(KINDS, dataset, GramRequest.model_validate(asked))
         curator.releases.release(prepared, analyst, f"bench-{i:020d}")
 
 
@@ -322,7 +323,7 @@ def measure_command(count: int, rounds: int) -> None:
                 one, start = ed25519_s(), time.process_time()
                 chain = curator.ledger.verify("people0")
                 middle = time.process_time()
-                _, discrepancies = audit.verify(curator.ledger, datasets, "people0")
+                _, discrepancies = audit.verify(curator.ledger, datasets, curator.kinds, "people0")
                 end = time.process_time()
                 assert chain.ok, chain.reason
                 assert not discrepancies

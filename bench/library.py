@@ -33,16 +33,20 @@ from bench.serving import Server, post_release, serve
 from curator_service.container import Curator, make_curator
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.repository import Principal
-from curator_service.kinds.gram.listing import SUMMARY, Listing, about_answer
+from curator_service.kinds.gram.schema import GramRequest
+from curator_service.kinds.registry import KINDS
 from curator_service.ledger.models import LedgerEntryRow
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.releases.answers import make_listing, read_about
+from curator_service.releases.catalogue import Place, make_row
+from curator_service.releases.library import least_sd
 from curator_service.releases.models import CHUNK, ColumnHoldersRow, ListingRow, ReleaseRow
 from curator_service.releases.preparation import Prepared, prepare
-from curator_service.releases.schemas import ReleaseRequest
 
 NUMBERS, CATEGORIES, LEVELS = [f"c{i}" for i in range(40)], [f"w{i}" for i in range(17)], 59
 WIDE = [*CATEGORIES, *NUMBERS[:13]]  # with the constant: 1,000 terms
+SUMMARY = ("id", "dataset", "kind", "created_at", "request", "cost")
 FIRST = 1_000_000
 """The copies' first sequence: far above those of the account that is charged."""
 Act = Callable[[http.client.HTTPConnection, str], int]
@@ -74,7 +78,7 @@ def set_up(curator: Curator, folder: Path) -> None:
 def services(curator: Curator, request: dict[str, object]) -> tuple[Prepared, Principal]:
     """Return a request as the services take it, and who asks."""
     dataset, analyst = curator.datasets.list_all()[0], curator.identity.list_principals()[0]
-    return prepare(dataset, ReleaseRequest.model_validate(request)), analyst
+    return prepare(KINDS, dataset, GramRequest.model_validate(request)), analyst
 
 
 def buy(curator: Curator, request: dict[str, object]) -> str:
@@ -107,7 +111,7 @@ def fill(curator: Curator, count: int, wide: int) -> None:
                 for name in names:
                     bits[name, chunk] = bits.get((name, chunk), 0) | 1 << place
         held = [
-            {"collection": dataset.id, "name": name, "chunk": chunk, "bits": f"{value:x}"}
+            {"collection": dataset.id, "kind": KINDS.first.name, "name": name, "chunk": chunk, "bits": f"{value:x}"}
             for (name, chunk), value in bits.items()
         ]
         connection.execute(insert(ColumnHoldersRow), held)
@@ -122,28 +126,23 @@ def copy(
     dataset: Dataset, source: random.Random, answer: str, kind: str, sequence: int
 ) -> tuple[dict[str, Any], str, list[str]]:
     """Return the listing of a copy with other columns and noise, its answer, and its columns."""
-    about = about_answer(answer)
+    about = read_about(answer)
     request = dict(about["request"])
     if kind != "wide":
         drawn = source.sample(NUMBERS, source.randint(4, 9))
         request |= {"features": sorted(drawn[1:]), "targets": drawn[:1]}
     by = source.uniform(0.5, 2.0)
     sd = {name: value * by for name, value in about["noise"]["sd"].items()}
-    listing = Listing(request, dataset.manifest.by_name, about["noise"]["distribution"], sd)
     release_id = f"rel_{sequence:024x}"
-    about |= {"id": release_id, "request": request}
-    row = {
-        "release_id": release_id,
-        "dataset_id": dataset.id,
-        "collection": dataset.id,
-        "sequence": sequence,
-        "shelf": listing.shelf(dataset.id),
-        "members": listing.members(dataset.id),
-        "lambda_min": 0.0,
-        **sd,
-        "loudness": listing.loudness,
-        "summary": json.dumps({name: about[name] for name in SUMMARY}, separators=(",", ":")),
-    }
+    about |= {"id": release_id, "request": request, "noise": about["noise"] | {"sd": sd}}
+    kind_of = KINDS[request["kind"]]
+    listing = make_listing(kind_of, dataset, about)
+    noise, summary = (
+        json.dumps(part, separators=(",", ":")) for part in (listing.noise, {n: about[n] for n in SUMMARY})
+    )
+    place = Place(release_id, dataset.id, dataset.id, sequence)
+    values = make_row(place, listing, least_sd(kind_of, listing), noise, summary)
+    row = dict(zip((column.name for column in ListingRow.__table__.columns), values, strict=True))
     return row, answer, list(listing.columns)
 
 

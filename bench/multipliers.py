@@ -5,19 +5,20 @@ the product plans, at the share of the total that each rule gives a release: Wan
 releases add up by basic composition. Of one statistic alone Wang's formula draws less noise than (ε, δ) needs, and
 `plan_gram` refuses it: there the table has the formula's own scale, which is sound for the k together.
 
-    python bench/multipliers.py
+    python -m bench.multipliers
 """
 
 import math
 from fractions import Fraction
 
 from curator_service.kinds.gram.plan import plan_gram
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, sigma_of_formula
 from curator_service.privacy.conversions import UNITS_PER_ONE, exact, root_down, round_down
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.privacy.parts import GaussianPart, Statistic
+from curator_service.privacy.parts import GaussianPart
 from curator_service.privacy.row_maps import Box
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -27,12 +27,12 @@ from analyst_client import AdaSSP, Noise, Release
 from analyst_client.inference.noise import NoiseLaw
 from bench.simulation import DELTA, ROW_CAPACITY, ROW_MAPS, STATISTICS
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
+from curator_service.kinds.gram.kind import Gram
 from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.privacy.accountant import GDP, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
 from curator_service.privacy.row_maps import make_row_map
-from curator_service.releases.preparation import stated_noise
 
 Floats = npt.NDArray[np.float64]
 NAMES = (*ROW_MAPS, "chosen")
@@ -77,7 +77,7 @@ def noise_of(design: Design, rows: dict[str, float | str], epsilon: float) -> No
         shares=default_shares(STATISTICS),
         accountant=GDP,
     )
-    return Noise(distribution=plan.parts[0].distribution, **stated_noise(plan.parts))
+    return Noise(distribution=plan.parts[0].distribution, **Gram().state_noise(plan.parts))
 
 
 def intervals(mapped: Mapped, noise: Noise, n: int, plain: Floats) -> tuple[float, float] | None:

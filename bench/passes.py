@@ -3,7 +3,7 @@
 The same pass over files that are 5, 50 and 95 % full, part by part, in processor time: reading and decoding Parquet,
 filling up to the capacity, and coding, mapping and summing. Shares are of the time that the pass is made to take.
 
-    python bench/passes.py [--capacity 1000000] [--repeats 5]
+    python -m bench.passes [--capacity 1000000] [--repeats 5]
 """
 
 import argparse
@@ -19,14 +19,12 @@ from threadpoolctl import threadpool_limits
 from curator_service.datasets import snapshot
 from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
-from curator_service.datasets.snapshot import Storage
-from curator_service.kinds.gram.plan import default_shares, plan_gram
-from curator_service.privacy.accountant import Price
-from curator_service.privacy.adjacency import Adjacency
+from curator_service.datasets.sketch import Sketcher
+from curator_service.datasets.snapshot import About, Storage
+from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.privacy.design import ColumnType, Design, make_design
-from curator_service.privacy.parts import Statistic
 from curator_service.privacy.row_maps import Ball
-from curator_service.releases.response_time import public_duration_s
+from curator_service.releases.response_time import pass_duration_s
 
 FULL = (0.05, 0.5, 0.95)
 FEATURES = 9
@@ -48,7 +46,9 @@ def store(root: Path, manifest: Manifest, count: int) -> str:
     np.savetxt(source, rows / 1000, fmt="%.3f", delimiter=",", header=header, comments="")
     dataset_id = f"ds_{count}"
     kept = Storage(root)
-    kept.publish(dataset_id, kept.ingest(dataset_id, manifest, source))
+    with kept.writing():
+        taken = kept.ingest(dataset_id, manifest, source, Sketcher(b"bench"))
+        kept.publish(dataset_id, About(taken.persons, taken.rows, taken.lattice_digest, "00"))
     source.unlink()
     return dataset_id
 
@@ -74,7 +74,7 @@ def measure(root: Path, dataset_id: str, manifest: Manifest, design: Design) -> 
             pass
 
     def whole() -> None:
-        Storage(root).compute_gram(dataset_id, manifest, design, MAP)
+        Storage(root).sum_rows(dataset_id, manifest, GramKernel(design, MAP))
 
     return processor_s(read), processor_s(fill), processor_s(whole)
 
@@ -88,15 +88,7 @@ def main() -> None:
     manifest = make_manifest(asked.capacity)
     *features, target = manifest.by_name.values()
     design = make_design(tuple(features), (target,), intercept=True)
-    plan = plan_gram(
-        design,
-        MAP,
-        Adjacency.ADD_REMOVE,
-        row_capacity=asked.capacity,
-        price=Price(mu=0.1),
-        shares=default_shares((Statistic.XTX, Statistic.XTY, Statistic.YTY)),
-    )
-    public = public_duration_s(plan, asked.capacity)
+    public = pass_duration_s(GramKernel(design, MAP), asked.capacity)
     print(
         f"{asked.capacity:,} rows declared, {FEATURES} features, a constant and a target; public time {public:.2f} s\n"
     )

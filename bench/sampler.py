@@ -1,6 +1,6 @@
 """CPU time of both laws of noise beside opendp's integer samplers, in the same run, on one core.
 
-python bench/sampler.py
+python -m bench.sampler
 
 The largest size is a Gram of d = 1000 terms: 500,500 entries. Each size is measured several times, ours and theirs in
 turn; medians and quartiles of CPU time are printed. opendp draws in calls of at most 50,000: its time at 500,000 is

@@ -10,18 +10,19 @@ import numpy.typing as npt
 from analyst_client import Column as Declared
 from analyst_client import Noise, Release
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
-from curator_service.kinds.gram.kernel import compute_gram, split_gram
+from curator_service.kinds.gram.kernel import flatten
+from curator_service.kinds.gram.kind import Gram
 from curator_service.kinds.gram.plan import default_shares, plan_gram
+from curator_service.kinds.gram.statistics import Statistic, output_of
 from curator_service.privacy.accountant import GDP, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, code_rows, make_design
 from curator_service.privacy.lattice import to_stored
-from curator_service.privacy.mechanism import STEP_DENOMINATOR, draw_noise, perturb
-from curator_service.privacy.parts import Statistic
+from curator_service.privacy.mechanism import STEP_DENOMINATOR, ExactSums, draw_noise, perturb
 from curator_service.privacy.row_maps import make_row_map
 from curator_service.privacy.samplers import SystemNoise
-from curator_service.releases.preparation import stated_noise
+from curator_service.privacy.sums import compute_gram
 
 DELTA = 1e-6
 ROW_CAPACITY = 10**8
@@ -107,7 +108,7 @@ class Hospital:
         }
         mapped = self._map.apply(code_rows(stored, self.design, n), self.design)
         total = len(self.design.terms) + 1
-        self.statistics = split_gram(compute_gram([mapped], total), len(self.design.terms))
+        self.gram = compute_gram([mapped], total)
 
     @classmethod
     def by_default(
@@ -124,14 +125,11 @@ class Hospital:
     @cached_property
     def exact(self) -> Release:
         """The exact statistics, which no analyst sees."""
-        return self._release(
-            {
-                "xtx": self.statistics.xtx[np.triu_indices(len(self.design.terms))].tolist(),
-                "xty": self.statistics.xty.ravel().tolist(),
-                "yty": self.statistics.yty.tolist(),
-            },
-            Noise(0.0, 0.0, 0.0, 0.0),
-        )
+        values = {
+            output.statistic: flatten(self.gram, len(self.design.terms), (output,), 1).tolist()
+            for output in (output_of(statistic, self.design) for statistic in STATISTICS)
+        }
+        return self._release(values, Noise(0.0, 0.0, 0.0, 0.0))
 
     def release(self, epsilon: float, mechanism: Mechanism = Mechanism.GAUSSIAN) -> Release:
         """Buy a release: (ε, 1e-6) with Gaussian noise, ε with Laplace noise."""
@@ -146,9 +144,10 @@ class Hospital:
             accountant=GDP,
             mechanism=mechanism,
         )
-        noisy = perturb(self.statistics, plan, draw_noise(plan, SystemNoise()))
-        noise = Noise(distribution=plan.parts[0].distribution, **stated_noise(plan.parts))
-        return self._release({statistic.value: values for statistic, values in noisy.values.items()}, noise)
+        exact = ExactSums(flatten(self.gram, len(self.design.terms), plan.outputs, plan.lambda_min_tolerance))
+        noisy = perturb(exact, plan, draw_noise(plan, SystemNoise()))
+        noise = Noise(distribution=plan.parts[0].distribution, **Gram().state_noise(plan.parts))
+        return self._release(dict(noisy.values), noise)
 
     def _release(self, values: dict[str, list[int]], noise: Noise) -> Release:
         d = len(self.design.terms)

@@ -9,7 +9,7 @@ looks tell together is the rank-sum statistic, in its standard errors under equa
 - *A person of 200 rare properties*: without the person 20,100 sums are 0, and no public time hides what adding to them
   costs. Also in processor time, which a busy machine does not blur: of the release, and of the sums and noise alone.
 
-    python bench/timing.py [--looks 40] [--only person]
+    python -m bench.timing [--looks 40] [--only person]
 
 The first takes an hour at 40 looks, since a pass is made to take its public time; the others take seconds.
 """
@@ -30,12 +30,13 @@ from bench.serving import open_population
 from curator_service.container import Curator, make_curator
 from curator_service.datasets.engines.numpy import batch_rows
 from curator_service.identity.policy import Role
+from curator_service.kinds.gram.schema import GramRequest
+from curator_service.kinds.registry import KINDS
 from curator_service.privacy.accountant import Price
-from curator_service.privacy.mechanism import draw_noise, perturb
+from curator_service.privacy.mechanism import draw_noise
 from curator_service.privacy.samplers import SystemNoise
 from curator_service.releases import preparation
 from curator_service.releases.preparation import Prepared
-from curator_service.releases.schemas import ReleaseRequest
 from curator_service.settings import Settings
 
 WIDTH, GROUPS, PROPERTIES = 999, 800, 200
@@ -66,8 +67,8 @@ def column(name: str, levels: Sequence[str] = ()) -> str:
 def prepare(curator: Curator, request: dict[str, Any]) -> Prepared:
     """Plan a fresh release of almost no price."""
     (dataset,) = curator.datasets.list_all()
-    asked = ReleaseRequest.model_validate({"intercept": False, "price": {"mu": 1e-5}, "fresh": True, **request})
-    return preparation.prepare(dataset, asked)
+    asked = GramRequest.model_validate({"intercept": False, "price": {"mu": 1e-5}, "fresh": True, **request})
+    return preparation.prepare(KINDS, dataset, asked)
 
 
 def take(curator: Curator, request: dict[str, Any], clock: Callable[[], float] = time.perf_counter) -> float:
@@ -81,9 +82,9 @@ def take(curator: Curator, request: dict[str, Any], clock: Callable[[], float] =
 def compute(curator: Curator, request: dict[str, Any]) -> float:
     """Read the sums of a release and add noise; return the milliseconds of the processor for these two alone."""
     prepared = prepare(curator, request)
-    plan, draws = prepared.plan, draw_noise(prepared.plan, SystemNoise())
+    draws = draw_noise(prepared.plan, SystemNoise())
     start = time.thread_time()
-    perturb(curator.datasets.compute_statistics(prepared.dataset, plan.design, plan.row_map), plan, draws)
+    prepared.perturb(curator.datasets.sum_rows(prepared.dataset, prepared.kernel), draws)
     return 1e3 * (time.thread_time() - start)
 
 

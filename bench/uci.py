@@ -4,7 +4,7 @@ Release k of a set is bought on the training rows of split k; bounds are the col
 outward to two significant digits. A hospital could not do that (its bounds are public knowledge, not read off the
 data); here it is done for every method alike. Prints a Markdown table.
 
-    python bench/uci.py --data DIR [--sets airfoil bike protein] [--splits 10]
+    python -m bench.uci --data DIR [--sets airfoil bike protein] [--splits 10]
 
 DIR holds NAME/data.csv.gz (last column: the response) and NAME/test_mask.csv.gz (one 0/1 column per split), as in
 the collection treforevans/uci_datasets.

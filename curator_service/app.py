@@ -4,55 +4,90 @@ import functools
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import FastAPI, Response
 from fastapi_offline import FastAPIOffline
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
 from curator_service.api.http import RequestGuard, handle_http_exception, handle_problem, json_response
-from curator_service.api.readiness import Readiness
+from curator_service.api.response_models import HealthAnswer, ReadyAnswer, UnreadyAnswer
+from curator_service.approvals import routes as approval_routes
+from curator_service.approvals.schemas import LimitRequest
 from curator_service.container import THREADS, make_curator
 from curator_service.datasets import routes as dataset_routes
+from curator_service.identity.response_models import PermissionDeniedProblem
+from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
-from curator_service.kit.problems import PROBLEM_SCHEMA, Problem
+from curator_service.kit.problem_models import PlainProblem, RequestInvalidProblem
+from curator_service.kit.problems import Problem
 from curator_service.ledger import routes as ledger_routes
-from curator_service.ledger.schemas import LimitRequest
+from curator_service.ledger.response_models import BudgetExceededProblem
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
+from curator_service.readiness import Readiness
 from curator_service.releases import routes as release_routes
-from curator_service.releases.schemas import ReleaseRequest, StudyRequest
+from curator_service.releases.requests import describe_requests
+from curator_service.releases.response_models import AnswerSpaceExceededProblem, ReleaseInProgressProblem
+from curator_service.releases.schemas import ReservationRequest
 from curator_service.settings import Settings
 
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
 Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
 
 
-def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = None, now: Clock = utc_now) -> FastAPI:
+class _Problem(
+    RootModel[
+        Annotated[
+            PlainProblem
+            | RequestInvalidProblem
+            | PermissionDeniedProblem
+            | BudgetExceededProblem
+            | ReleaseInProgressProblem
+            | AnswerSpaceExceededProblem,
+            Field(discriminator="type"),
+        ]
+    ]
+):
+    """Why a request was refused (RFC 9457)."""
+
+    model_config = ConfigDict(title="Problem")
+
+
+def create_app(
+    settings: Settings | None = None,
+    *,
+    kinds: KindRegistry = KINDS,
+    noise: NoiseSource | None = None,
+    now: Clock = utc_now,
+) -> FastAPI:
     """Build the application.
 
     Parameters
     ----------
     settings : Settings, optional
         Read from the environment if not given, as uvicorn's workers do.
+    kinds : KindRegistry
+        The kinds of release that it knows.
     noise : NoiseSource, optional
         A test double; no setting leads here.
     now : callable
         The clock.
     """
     settings = Settings() if settings is None else settings
-    curator = make_curator(settings, noise=noise, now=now)
+    curator = make_curator(settings, kinds=kinds, noise=noise, now=now)
     readiness = Readiness(curator)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
-            run_self_test()
+            run_self_test(kinds.self_tests)
             to_thread.current_default_thread_limiter().total_tokens = THREADS
             if not curator.ledger.guard.start():
                 curator.datasets.start()
@@ -79,17 +114,23 @@ def create_app(settings: Settings | None = None, *, noise: NoiseSource | None = 
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
-    for router in (release_routes.router, dataset_routes.router, ledger_routes.router):
+    for router in (release_routes.router, dataset_routes.router, ledger_routes.router, approval_routes.router):
         app.include_router(router)
     _add_health(app, readiness)
-    _add_document(app)
+    _add_document(app, kinds)
     return app
 
 
 def _add_health(app: FastAPI, readiness: Readiness) -> None:
     anybody: dict[str, Any] = {"security": []}
 
-    @app.get("/healthz", tags=["health"], summary="The process is alive", openapi_extra=anybody)
+    @app.get(
+        "/healthz",
+        tags=["health"],
+        summary="The process is alive",
+        responses={200: {"model": HealthAnswer}},
+        openapi_extra=anybody,
+    )
     async def healthz() -> Response:
         return json_response({"status": "alive"})
 
@@ -97,6 +138,10 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
         "/readyz",
         tags=["health"],
         summary="The database answers, its schema is current, disks are written, rows are there, and nothing is sealed",
+        responses={
+            200: {"model": ReadyAnswer},
+            503: {"model": UnreadyAnswer, "description": "One of these does not hold"},
+        },
         openapi_extra=anybody,
     )
     async def readyz() -> Response:
@@ -104,7 +149,7 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
         return json_response({"status": status}, 200 if status == "ready" else 503)
 
 
-def _add_document(app: FastAPI) -> None:
+def _add_document(app: FastAPI, kinds: KindRegistry) -> None:
     """Add to the OpenAPI document what endpoints check themselves, the token and models of bodies; write it once."""
     generate = app.openapi
 
@@ -112,12 +157,15 @@ def _add_document(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         document = generate()
         parts: dict[str, Any] = {}
-        for model in (ReleaseRequest, StudyRequest, LimitRequest):
+        requests = [kind.request_model for kind in kinds]
+        models: list[type[BaseModel]] = [*requests, ReservationRequest, LimitRequest, _Problem]
+        for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            parts |= schema.pop("$defs", {}) | {model.__name__: schema}
+            parts |= schema.pop("$defs", {}) | {schema["title"]: schema}
         document.setdefault("components", {})["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]
-        document.setdefault("components", {}).setdefault("schemas", {}).update(parts | {"Problem": PROBLEM_SCHEMA})
+        parts["ReleaseRequest"] = describe_requests(kinds)
+        document.setdefault("components", {}).setdefault("schemas", {}).update(parts)
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]

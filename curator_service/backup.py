@@ -20,7 +20,7 @@ from sqlalchemy import ColumnElement, MetaData, Table, func, insert, select, upd
 
 from curator_service.container import Curator
 from curator_service.kit.clock import timestamp
-from curator_service.kit.db import Connection, Statement
+from curator_service.kit.db import Connection, SchemaError, Statement, check_revision
 from curator_service.kit.files import is_named, lock, sync
 
 FORMAT = 1
@@ -133,7 +133,7 @@ def _tables(curator: Curator) -> list[Table]:
 
 def _lines(connection: Connection, table: Table) -> Iterator[str]:
     keys: list[ColumnElement[Any]] = list(table.primary_key.columns)
-    if "study_id" in table.columns:  # a study stands before the jobs that refer to it
+    if "study_id" in table.columns:  # an analyst's reservation stands before the jobs that draw on it
         keys.insert(0, table.columns["study_id"].is_not(None))
     names = table.columns.keys()
     with closing(Statement(select(table).order_by(*keys)).execute(connection)) as cursor:
@@ -160,12 +160,15 @@ def read_backup(curator: Curator, path: Path) -> dict[str, Any]:
     ------
     BackupError
         If the database is not empty, or the file is not a whole backup. Nothing is changed then.
+    SchemaError
+        If it is of a schema that this version does not know. Nothing is changed then either.
     """
     try:
         with tarfile.open(path) as archive:
             about = json.loads(_member(archive, _ABOUT))
             if about.get("format") != FORMAT:
                 raise BackupError(f"{path} is a backup of another format than {FORMAT}")
+            check_revision(str(about["revision"]))
             for name, digest in about["sha256"].items():
                 file = archive.extractfile(name)
                 if file is None or hashlib.file_digest(file, "sha256").hexdigest() != digest:  # type: ignore[arg-type]
@@ -175,7 +178,7 @@ def read_backup(curator: Curator, path: Path) -> dict[str, Any]:
             _restore_rows(curator, archive, about)
             _restore_tables(curator, about["revision"], tables)
     except (tarfile.TarError, KeyError, ValueError, OSError) as error:
-        if isinstance(error, BackupError):
+        if isinstance(error, BackupError | SchemaError):
             raise
         raise BackupError(f"{path} is not a whole backup ({type(error).__name__})") from None
     curator.database.upgrade()

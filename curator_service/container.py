@@ -1,28 +1,32 @@
 """The services of one curator, wired together: the command line and the HTTP application share them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import TypeVar
 
 from curator_service.approvals.service import LimitService
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import Storage
 from curator_service.identity.service import IdentityService
+from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
 from curator_service.kit.db import Database
 from curator_service.kit.limiter import ConcurrencyLimiter
 from curator_service.ledger.accounts.unit_of_work import Trust, announce_key
+from curator_service.ledger.chain.attestation import holds_receipt
 from curator_service.ledger.chain.signing import KeyRing
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
-from curator_service.ledger.trust.guard import Guard, holds_receipt
+from curator_service.ledger.trust.guard import Guard
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
 from curator_service.releases.jobs import JobRunner
 from curator_service.releases.presence import Presence
 from curator_service.releases.publisher import ReleasePublisher
-from curator_service.releases.reservations import StudyService
+from curator_service.releases.reservations import ReservationService
 from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.service import ReleaseService
 from curator_service.settings import Settings
 
+S = TypeVar("S")
 THREADS = 40
 """Requests that a process works on at once: what the framework's pool has threads for."""
 
@@ -32,6 +36,7 @@ class Curator:
     """Every service on one database and one data folder."""
 
     database: Database
+    kinds: KindRegistry
     keys: KeyRing
     ledger: LedgerService
     limits: LimitService
@@ -39,8 +44,12 @@ class Curator:
     datasets: DatasetService
     job_runner: JobRunner
     releases: ReleaseService
-    studies: StudyService
+    reservations: ReservationService
     requests: ConcurrencyLimiter
+
+    def get(self, service: type[S], /) -> S:
+        """Return the service of a class."""
+        return next(held for held in (getattr(self, field.name) for field in fields(self)) if isinstance(held, service))
 
     def close(self) -> None:
         """Give up what this process works on, and close its connections."""
@@ -53,6 +62,7 @@ class Curator:
 def make_curator(
     settings: Settings,
     *,
+    kinds: KindRegistry = KINDS,
     noise: NoiseSource | None = None,
     now: Clock = utc_now,
     response_timer: ResponseTimer | None = None,
@@ -62,6 +72,8 @@ def make_curator(
     Parameters
     ----------
     settings : Settings
+    kinds : KindRegistry
+        The kinds of release that it knows.
     noise : NoiseSource, optional
         A test double; there is no setting for it.
     now : callable
@@ -75,8 +87,8 @@ def make_curator(
     trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
     keys = KeyRing(database, settings.keys_folder, announce_key(trust))
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
-    datasets = DatasetService(database, ledger, storage, now)
-    ledger.guard.checks.append(datasets.find_fault)
+    datasets = DatasetService(database, ledger, storage, now, kinds=kinds.names)
+    ledger.guard.inspection.checks.append(datasets.find_fault)
     job_runner = JobRunner(
         database,
         ledger,
@@ -98,6 +110,7 @@ def make_curator(
     )
     return Curator(
         database=database,
+        kinds=kinds,
         keys=keys,
         ledger=ledger,
         limits=LimitService(database, ledger, now),
@@ -105,6 +118,6 @@ def make_curator(
         datasets=datasets,
         job_runner=job_runner,
         releases=ReleaseService(database, ledger, publisher, synchronous_s=settings.synchronous_s, now=now),
-        studies=StudyService(database, ledger, now),
+        reservations=ReservationService(database, ledger, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )

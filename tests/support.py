@@ -201,9 +201,9 @@ class Api:
 def find_discrepancies(curator: Curator, population: str) -> list[str]:
     """Return what is stored and is not what a chain says of it, whether or not the chain itself holds."""
     with curator.database.snapshot() as connection:
-        audit = StoredReleaseAudit(connection, curator.datasets, population)
+        audit = StoredReleaseAudit(connection, curator.datasets, curator.kinds, population)
         for entry in iterate_entries(connection, population):
-            audit.watch(entry, json.loads(entry.payload))
+            audit.watch(entry, json.loads(entry.payload_text))
         return [found.what for found in audit.end()]
 
 

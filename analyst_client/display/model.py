@@ -53,7 +53,7 @@ class Table:
     Attributes
     ----------
     caption : str or Words
-    heads : tuple of str
+    heads : tuple of str or Words
     rows : tuple of sequence of str or Words
     numeric : frozenset of int
         Columns of numbers.
@@ -62,7 +62,7 @@ class Table:
     """
 
     caption: Inline
-    heads: tuple[str, ...]
+    heads: tuple[Inline, ...]
     rows: tuple[Sequence[Inline], ...]
     numeric: frozenset[int]
     total: int
@@ -141,7 +141,7 @@ def facts(caption: Inline, rows: Iterable[tuple[Inline, Inline]]) -> Facts:
 
 def table(
     caption: Inline,
-    heads: Sequence[str],
+    heads: Sequence[Inline],
     rows: Iterable[Sequence[Inline]],
     *,
     numeric: Iterable[int] = (),

@@ -20,7 +20,7 @@ class AdaSSP(LinearFit):
     Parameters
     ----------
     failure_probability : float
-        ρ, the chance in (0, 1) that a bound on the noise fails. Smaller means a larger penalty.
+        Chance ρ, in (0, 1), that a bound on the noise fails. Smaller means a larger penalty.
 
     Attributes
     ----------

@@ -97,7 +97,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
     results_ : tuple of TargetResults
         Inference, target by target.
     row_map_ : str or None
-        How the curator mapped rows. Under ``"unit"``, and under ``"unit_xy"`` with a constant, the model is linear in
+        Row map of the curator. Under ``"unit"``, and under ``"unit_xy"`` with a constant, the model is linear in
         the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides.
     """
 
@@ -139,15 +139,14 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         target : str, optional
             One of the targets, or of the features. Default all targets.
         features : sequence of str, optional
-            Which columns explain, at no further cost. Default all but the target; see `Release.select`.
+            Columns that explain, at no further cost. Default all but the target; see `Release.select`.
         rows : float or sequence of float, optional
-            How many rows each release has, for inference where it has no constant to tell.
+            Number of rows of each release, for inference where it has no constant to tell.
 
-        Warns
-        -----
-        EstimationWarning
-            When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
-            coefficients, or the target took part in the weights of the rows. See also `caveats`.
+        Returns
+        -------
+        Self
+            The estimator, fitted.
 
         Raises
         ------
@@ -155,6 +154,12 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             When the releases do not determine the fit, or one of them cannot be sums over rows.
         ValueError
             When a hyper-parameter is out of range, there is no such target, or releases do not fit together.
+
+        Warns
+        -----
+        EstimationWarning
+            When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
+            coefficients, or the target took part in the weights of the rows. See also `caveats`.
         """
         pooled = pool(releases, target, rows, features)
         first = pooled[0]
@@ -224,15 +229,15 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         ndarray of shape (n,) or (n, T)
             NaN for a row that misses a column declared `omit` or `complete`.
 
-        Warns
-        -----
-        BoundsWarning
-            When values were clipped and `clip` is not stated.
-
         Raises
         ------
         ValueError
             When a column is absent, a level unknown or a value no number.
+
+        Warns
+        -----
+        BoundsWarning
+            When values were clipped and `clip` is not stated.
         """
         matrix = self._design(X, clip)
         center = np.array([term.center for term in self.targets_])
@@ -246,8 +251,19 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         Parameters
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)
+            As for `predict`.
         y : array-like of shape (n,) or (n, T)
             Raw units.
+
+        Returns
+        -------
+        float
+            At most 1; negative where the mean of `y` predicts better.
+
+        Raises
+        ------
+        ValueError
+            When `X` and `y` have other numbers of rows, or the known values of a target do not differ.
         """
         predicted = np.reshape(self.predict(X, clip=True), (-1, len(self.targets_)))
         observed = np.reshape(np.asarray(y, dtype=np.float64), (-1, len(self.targets_)))

@@ -62,16 +62,40 @@ class PosteriorFit(LinearFit):
     def conf_int(
         self, alpha: float = 0.05, method: IntervalMethod = "posterior", bound: Bound | None = None
     ) -> FloatArray:
-        """Return credible intervals, or with another `method` confidence intervals; see `LinearFit.conf_int`.
+        """Return credible intervals, or with another `method` confidence intervals.
 
-        ``"posterior"`` are equal-tailed intervals of the draws.
+        Parameters
+        ----------
+        alpha : float
+            1 less the probability, in (0, 1).
+        method : str
+            ``"posterior"`` are equal-tailed intervals of the draws; the others are those of `LinearFit.conf_int`.
+        bound : float or mapping of str to float, optional
+            As for `LinearFit.conf_int`, with ``"fieller"``.
+
+        Returns
+        -------
+        ndarray of shape (P, 2) or (T, P, 2)
+            Raw units.
         """
         return self._intervals(alpha, method, bound)
 
     def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
         """Return a table of posterior means, deviations and intervals, with what the draws are worth.
 
-        With a `bound` it is that of the score test's intervals under it, which have no prior.
+        Parameters
+        ----------
+        alpha : float
+            1 less the probability, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+        bound : float or mapping of str to float, optional
+            The table is then that of the score test's intervals under it, which have no prior. Default none.
+
+        Returns
+        -------
+        Summary
+            Printed, it is text.
         """
         if bound is not None:
             return super().summary(alpha, target, bound)
@@ -134,7 +158,7 @@ class BayesianRegression(PosteriorFit):
 class RobustPrivateRegression(PosteriorFit):
     """Robust private linear regression: a Bayesian fit that takes the noisy statistics for exact.
 
-    The published method [1]_, [2]_, to reproduce results: buy its release with ``rows="box", mechanism="laplace"``
+    The published method [1]_, [2]_, to reproduce results: ask for its release with ``rows="box", mechanism="laplace"``
     (and ``calibration="nieminen2017"`` for its own noise). Its intervals are too narrow, as nothing in it knows of the
     noise; `BayesianRegression` does. See `analyst_client.inference.posterior.sample_plugin_posterior`.
 
@@ -143,7 +167,9 @@ class RobustPrivateRegression(PosteriorFit):
     prior : Prior, optional
         Default the published one, ``Prior(2, 2, 2, 2)``.
     draws, chains : int
+        Draws of each chain, and chains.
     seed : int, optional
+        Of the local sampling; no privacy depends on it.
 
     References
     ----------

@@ -160,12 +160,12 @@ class LogisticRegression(Estimator):
         target : str, optional
             A boolean target, or feature. Needed where releases have several targets.
         features : sequence of str, optional
-            Which columns explain, at no further cost. Default all but the target; see `Release.select`.
+            Columns that explain, at no further cost. Default all but the target; see `Release.select`.
 
-        Warns
-        -----
-        EstimationWarning
-            When the moments show that the approximation fails: see `caveats`.
+        Returns
+        -------
+        Self
+            The estimator, fitted.
 
         Raises
         ------
@@ -174,6 +174,11 @@ class LogisticRegression(Estimator):
             holds no XᵀX or no Xᵀy.
         ValueError
             When there is no such target, it is not said which, or releases do not fit together.
+
+        Warns
+        -----
+        EstimationWarning
+            When the moments show that the approximation fails: see `caveats`.
         """
         first = as_releases(releases)[0]
         if target is None and len(first.targets) > 1:
@@ -269,17 +274,43 @@ class LogisticRegression(Estimator):
         return odds
 
     def predict_proba(self, X: Any, clip: bool | None = None) -> FloatArray:
-        """Return the probabilities of false and of true, of shape (n, 2); arguments as for `decision_function`."""
+        """Return the probabilities of false and of true.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            As for `decision_function`.
+        clip : bool, optional
+            As for `LinearFit.predict`.
+
+        Returns
+        -------
+        ndarray of shape (n, 2)
+            NaN for a row that misses a value that a prediction needs.
+        """
         odds = self.decision_function(X, clip)
         return np.column_stack([sigmoid(-odds), sigmoid(odds)])
 
     def predict(self, X: Any, clip: bool | None = None) -> NDArray[np.bool_]:
-        """Return the likelier class of each row, of shape (n,); arguments as for `decision_function`.
+        """Return the likelier class of each row.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            As for `decision_function`.
+        clip : bool, optional
+            As for `LinearFit.predict`.
+
+        Returns
+        -------
+        ndarray of bool, of shape (n,)
+            True where the probability of true is above one half.
 
         Raises
         ------
         ValueError
-            Also when a row misses a value that a prediction needs: `predict_proba` is NaN there.
+            When a row misses a value that a prediction needs (`predict_proba` is NaN there), and as for
+            `decision_function`.
         """
         odds = self.decision_function(X, clip)
         if np.isnan(odds).any():
@@ -292,8 +323,19 @@ class LogisticRegression(Estimator):
         Parameters
         ----------
         X : data frame, or array-like of shape (n, n_features_in_)
+            As for `decision_function`.
         y : array-like of shape (n,)
             False or true, 0 or 1.
+
+        Returns
+        -------
+        float
+            Share of the rows whose class is predicted, 0 to 1.
+
+        Raises
+        ------
+        ValueError
+            When `X` and `y` have other numbers of rows, or no row has both a prediction and `y`.
         """
         odds = self.decision_function(X, clip=True)
         observed = code(Column.boolean("y"), np.asarray(y, dtype=object), clip=False)

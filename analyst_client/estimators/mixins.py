@@ -79,7 +79,7 @@ class InferenceMixin:
             it has a posterior, else those of `BayesianRegression` with its default prior and a fixed seed.
             ``"random-effects"`` are of the mean over hospitals that differ: of a meta-analysis of their own fits.
         bound : float or mapping of str to float, optional
-            What you know beforehand, with ``"fieller"``. By name: the largest absolute value of a coefficient, in raw
+            Prior knowledge, with ``"fieller"``. By name: the largest absolute value of a coefficient, in raw
             units. A number: the root of the sum of squares of all effects, in units of the target, where the effect of
             a term is what it adds from the middle of its declared bounds to an end. It makes intervals finite that the
             release alone leaves unbounded. They hold if the bound is true, and rest on it.
@@ -89,18 +89,18 @@ class InferenceMixin:
         ndarray of shape (P, 2) or (T, P, 2)
             Raw units; infinite where an interval is unbounded.
 
+        Raises
+        ------
+        EstimationError
+            When the release lacks what this needs: yᵀy, the noise, or a constant. When no coefficients within the bound
+            agree with the release.
+
         Warns
         -----
         EstimationWarning
             When ``"delta"`` or ``"bootstrap"`` is asked for and the noise is too large for it, or ``"posterior"`` and
             that is mostly the prior's or its chains have not mixed. When no value of a parameter agrees with both the
             `bound` and the release: its interval is then NaN.
-
-        Raises
-        ------
-        EstimationError
-            When the release lacks what this needs: yᵀy, the noise, or a constant. When no coefficients within the bound
-            agree with the release.
         """
         return self._intervals(alpha, method, bound)
 
@@ -166,7 +166,20 @@ class InferenceMixin:
         return found
 
     def confidence_sets(self, alpha: float = 0.05, target: str | None = None) -> dict[str, ConfidenceSet]:
-        """Return the confidence set of each parameter by name; unlike `conf_int`, with its gap where it has one."""
+        """Return the confidence set of each parameter by name; unlike `conf_int`, with its gap where it has one.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        dict of str to ConfidenceSet
+            Raw units: an interval, two rays with a gap between them, or the whole line.
+        """
         results = self._results_of(target)
         return dict(zip(results.names, results.confidence_sets(alpha), strict=True))
 
@@ -179,13 +192,38 @@ class InferenceMixin:
         return heterogeneity_test(self._results_of(target).equations)
 
     def identification(self, alpha: float = 0.05, target: str | None = None) -> Identification:
-        """Say how far the data outweigh the noise, and what would bound the intervals."""
+        """Say how far the data outweigh the noise, and what would bound the intervals.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        Identification
+            For the direction in which the data outweigh the noise least.
+        """
         return self._results_of(target).identification(alpha)
 
     def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
         """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
 
-        With a `bound` its intervals are those of `conf_int` under it.
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+        bound : float or mapping of str to float, optional
+            As for `conf_int`, whose intervals under it are shown. Default none.
+
+        Returns
+        -------
+        Summary
+            Printed, it is text.
         """
         return summarise(repr(self), self._results_of(target), alpha, bound)
 
@@ -194,6 +232,18 @@ class InferenceMixin:
 
         Weak identification, releases that disagree, a target that seems to have been clipped to its bounds, standard
         errors that assume one residual variance, a posterior that is mostly the prior's.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        tuple of str
+            A sentence for each.
         """
         results = self._results_of(target)
         posterior = posterior_warnings(results, results.solution.posterior)

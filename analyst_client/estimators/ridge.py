@@ -79,7 +79,7 @@ class Ridge(LinearFit):
     Parameters
     ----------
     penalty : float or str
-        λ ≥ 0, in units of the scaled XᵀX, that is in rows; or how to choose it, at no further price:
+        Penalty λ ≥ 0, in units of the scaled XᵀX, that is in rows; or a rule to choose it, at no further cost:
 
         ``"leave-one-site-out"``
             The penalty whose fits of all releases but one best predict the one left out, of 25 from 10⁻⁴ to 10 times
@@ -132,15 +132,28 @@ class RidgePath:
 def ridge_path(
     releases: Release | Sequence[Release], penalties: Sequence[float] | None = None, target: str | None = None
 ) -> RidgePath:
-    """Fit ridge regressions along a path of penalties: post-processing, at no further price.
+    """Fit ridge regressions along a path of penalties: post-processing, at no further cost.
 
     Parameters
     ----------
     releases : Release or sequence of Release
+        One for each hospital, as for `Ridge.fit`.
     penalties : sequence of float, optional
         Default 25 from 10⁻⁴ to 10 times the mean diagonal of XᵀX, those with a definite matrix.
     target : str, optional
         Needed where there are several.
+
+    Returns
+    -------
+    RidgePath
+        Coefficients at each penalty, with the error at sites left out where there are several releases.
+
+    Raises
+    ------
+    EstimationError
+        When XᵀX with a penalty is not positive definite.
+    ValueError
+        When it is not said which target, or a penalty is negative.
     """
     pooled = pool(releases, target)
     if len(pooled) > 1:

@@ -1,1 +1,1 @@
-"""HTTP: requests, retries, refusals, and the purchase of a release."""
+"""HTTP: requests, retries, refusals, and the request of a release."""

@@ -1,6 +1,6 @@
-"""Buying a release, however long it takes: at once, by a job, or by joining the job that already works on it."""
+"""Requesting a release, however long it takes: at once, by a job, or by joining the job that already works on it."""
 
-import json
+from typing import Any
 
 from analyst_client.errors import (
     CuratorError,
@@ -13,6 +13,7 @@ from analyst_client.errors import (
 )
 from analyst_client.http.retry import delay_before, read_retry_after
 from analyst_client.http.session import OLDER_SOURCES, CuratorResponse, Session, dataset_path, path_segment
+from analyst_client.kinds.base import Request
 from analyst_client.ledger.trust import LedgerSnapshot
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.jobs import Job
@@ -27,16 +28,18 @@ class Purchasing:
         # What was remembered before the request that made each job: its charge stands above that.
         self._snapshots: dict[str, LedgerSnapshot] = {}
         # What was asked under the key of each job: its answer stands in the order of that.
-        self._requests: dict[str, bytes] = {}
+        self._requests: dict[str, Request[Any, Any]] = {}
 
-    def buy(self, dataset: str, body: bytes, key: str, *, respond_async: bool, wait_s: float | None) -> Answer:
+    def buy(
+        self, dataset: str, request: Request[Any, Any], key: str, *, respond_async: bool, wait_s: float | None
+    ) -> Answer:
         """Send a request and wait for its release; `wait_s` bounds the wait for a job, in seconds."""
         deadline = self._deadline(wait_s)
         joined: str | None = None
         try:
             while True:
                 try:
-                    job, retry_after_s = self._send(dataset, body, key, respond_async=respond_async)
+                    job, retry_after_s = self._send(dataset, request, key, respond_async=respond_async)
                     return self._finish(self._poll(job, retry_after_s, deadline))
                 except ServiceUnavailableError as refused:
                     # When the other's job has ended, the same request finds its release, or starts a job of its own.
@@ -48,11 +51,11 @@ class Purchasing:
             error.idempotency_key = key
             raise
 
-    def submit(self, dataset: str, body: bytes, key: str) -> Job:
+    def submit(self, dataset: str, request: Request[Any, Any], key: str) -> Job:
         """Send a request and return its job, or the job that already works on it."""
         try:
             try:
-                return self._send(dataset, body, key, respond_async=True)[0]
+                return self._send(dataset, request, key, respond_async=True)[0]
             except ServiceUnavailableError as refused:
                 return self._find_joined_job(refused, key)[0]
         except CuratorError as error:
@@ -87,13 +90,15 @@ class Purchasing:
                 return error.job
             raise
 
-    def _send(self, dataset: str, body: bytes, key: str, *, respond_async: bool) -> tuple[Job, float | None]:
-        self._requests[key] = body
+    def _send(
+        self, dataset: str, request: Request[Any, Any], key: str, *, respond_async: bool
+    ) -> tuple[Job, float | None]:
+        self._requests[key] = request
         response = self._session.ask(
             "POST",
             dataset_path(dataset) + "/releases",
             dataset=dataset,
-            content=body,
+            content=request.to_json(),
             idempotency_key=key,
             prefer="respond-async" if respond_async else None,
         )
@@ -102,7 +107,7 @@ class Purchasing:
         snapshot = None if response.source in OLDER_SOURCES else response.snapshot
         release = self._session.accept_release(response, snapshot, dataset=dataset)
         del self._requests[key]
-        return Job.at_once(release.arranged_as(json.loads(body)), key), None
+        return Job.at_once(request.arrange(release), key), None
 
     def _accept_job(self, response: CuratorResponse, dataset: str, key: str) -> tuple[Job, float | None]:
         job = Job.read(response.body, key)
@@ -152,7 +157,7 @@ class Purchasing:
         release = self._session.fetch_release(job.release_id, self._snapshots.get(job.id), dataset=job.dataset)
         self._snapshots.pop(job.id, None)
         request = self._requests.get(job.idempotency_key or "")
-        return release if request is None else release.arranged_as(json.loads(request))
+        return release if request is None else request.arrange(release)
 
     def _deadline(self, wait_s: float | None) -> float | None:
         if wait_s is None:

@@ -144,7 +144,7 @@ class Session:
         Raises
         ------
         LedgerError
-            With the release, which may have been paid.
+            With the release, which may have been charged.
         """
         release = read_answer(read_text(response.http), response.source or (None if snapshot is None else "new"))
         try:

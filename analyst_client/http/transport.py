@@ -1,7 +1,7 @@
 """HTTP with a token, time limits and safe retries.
 
 A request is sent again, with the same body and the same idempotency key, after a transport error and after an answer
-that promises another outcome later. The curator charges a key once, so sending again can only fetch what was paid.
+that promises another outcome later. The curator charges a key once, so sending again can only fetch what was charged.
 """
 
 import ipaddress

@@ -14,10 +14,11 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.borrowing import anchored, own_variance
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.kinds.gram.arguments import check_target
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.jobs import Job
-from analyst_client.schema.quotes import Quote, ReleaseSummary
+from analyst_client.schema.quotes import ReleaseSummary
 
 FloatArray = NDArray[np.float64]
 
@@ -102,13 +103,13 @@ def release_hint(given: object) -> str:
     if isinstance(given, str | os.PathLike):
         return f"not the name of a file: Release.load({str(given)!r}) reads one"
     if isinstance(given, Quote):
-        return "and a quote holds no statistics: client.release(…) with the same arguments buys them"
+        return "and a quote holds no statistics: client.release(…) with the same arguments asks for them"
     if isinstance(given, Job):
         return "not a job: client.wait(job) returns its release"
     if isinstance(given, ReleaseSummary):
         return f"not a line of the library: client.fetch_release({given.id!r}) returns the whole"
     return (
-        "not rows: client.release(…) buys one of the curator's rows, and "
+        "not rows: client.release(…) asks for one of the curator's rows, and "
         "Release.from_public(frame, [Column.numeric(…), …], Column.numeric(…)) makes one of rows that are yours"
     )
 

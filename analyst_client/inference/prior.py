@@ -47,14 +47,42 @@ class Prior:
             raise ValueError(f"coefficient_shape must be above 1, not {self.coefficient_shape!r}")
 
     def coefficient_sd(self, size: int, constant: bool) -> FloatArray:
-        """Return the prior standard deviation of each coefficient."""
+        """Return the prior standard deviation of each coefficient.
+
+        Parameters
+        ----------
+        size : int
+            Number of coefficients, D.
+        constant : bool
+            Whether the first one is the constant's.
+
+        Returns
+        -------
+        ndarray of shape (D,)
+            Scaled units; that of a multivariate t law for all but the constant's.
+        """
         sd = np.full(size, math.sqrt(self.coefficient_rate / (self.coefficient_shape - 1.0)))
         if constant:
             sd[0] = self.constant_sd
         return sd
 
     def precision(self, lam: FloatArray, size: int, constant: bool) -> FloatArray:
-        """Return the prior precision of each coefficient given λ, of shape (..., D)."""
+        """Return the prior precision of each coefficient given λ.
+
+        Parameters
+        ----------
+        lam : ndarray of shape (...)
+            Precision λ of the coefficients beside the constant's.
+        size : int
+            Number of coefficients, D.
+        constant : bool
+            Whether the first one is the constant's.
+
+        Returns
+        -------
+        ndarray of shape (..., D)
+            Scaled units.
+        """
         precision = np.repeat(lam[..., np.newaxis], size, axis=-1)
         if constant:
             precision[..., 0] = self.constant_sd**-2

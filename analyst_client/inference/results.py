@@ -64,8 +64,8 @@ class Identification:
     direction : ndarray of shape (D,)
         The scaled coefficients along which the data say least, of length 1.
     factor : float
-        By how much µ of the price, or the number of rows, would have to grow for intervals to be bounded for sure, if
-        terms were uncorrelated; more if they are not. Infinite where not even their spread shows through the noise.
+        Factor by which µ of the cost, or the number of rows, would have to grow for intervals to be bounded for sure,
+        if terms were uncorrelated; more if they are not. Infinite where not even their spread shows through the noise.
     """
 
     strength: float
@@ -445,7 +445,7 @@ class TargetResults:
         With noise of variance v beside a matrix whose smallest eigenvalue is λ the strength is about λ²/v, and the
         noise moves λ by up to :math:`2\sqrt{vD}`. So intervals are bounded for sure from
         :math:`\lambda \ge \sqrt v(\sqrt k + 2\sqrt D)` on. The noise hides a small λ itself; what it shows is the
-        spread of each term, that is λ if terms are uncorrelated. λ/√v grows with the price's µ and with the rows.
+        spread of each term, that is λ if terms are uncorrelated. λ/√v grows with the cost's µ and with the rows.
         """
         equations = self.equations
         region, d = equations.region, len(self.names)

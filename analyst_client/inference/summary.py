@@ -317,7 +317,7 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
         if weight**2 >= max(0.1, 0.5 * np.max(strength.direction**2))
     ]
     recovery_hint = (
-        f"µ of the price, or the number of rows, would have to be about {strength.factor:.2g} times as large, and "
+        f"µ of the cost, or the number of rows, would have to be about {strength.factor:.2g} times as large, and "
         "more if terms are correlated"
         if math.isfinite(strength.factor)
         else "this release does not show how much more would bound them: the data are lost in the noise"

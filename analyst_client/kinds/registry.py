@@ -1,36 +1,37 @@
-"""The kinds of release that this client reads, and the reader of each.
-
-A new kind is a folder here, and a line in `READERS`.
-"""
-
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+"""The kinds of release that this client knows. A new one is a folder here, and its line in `_KINDS`."""
 
 from analyst_client.error_base import ServiceError
-from analyst_client.kinds import gram
-from analyst_client.kinds.gram.saving import SELECTION
+from analyst_client.kinds.base import Kind
+from analyst_client.kinds.counts.kind import COUNTS
+from analyst_client.kinds.gram.kind import GRAM
 from analyst_client.schema.answers import Answer
+from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.wire import Fields, parse_json
 
-Reader: TypeAlias = Callable[[str, str | None], Answer]
-"""Takes the text of an answer, and the header ``Curator-Answer`` where there was one."""
+_KINDS: dict[str, Kind] = {kind.name: kind for kind in (GRAM, COUNTS)}
 
 
-def read_gram(text: str, answered: str | None) -> Answer:
-    """Read noisy sufficient statistics, or a saved part of them."""
-    from analyst_client.kinds.gram.release import Release  # noqa: PLC0415 -- a check of a file needs no arithmetic
+def register(kind: Kind) -> None:
+    """Add a kind from outside of this package.
 
-    return Release.from_text(text, answered)
+    Raises
+    ------
+    ValueError
+        When its name, or one of its files, is another kind's.
+    """
+    taken = {name for known in _KINDS.values() for name in (known.name, *known.saved_names)}
+    if clash := taken & {kind.name, *kind.saved_names}:
+        raise ValueError(f"there is a kind {', '.join(sorted(clash))} already")
+    _KINDS[kind.name] = kind
 
 
-READERS: Mapping[str, Reader] = {gram.KIND: read_gram}
-"""How an answer of a curator is read, by its kind."""
-SAVED_READERS: Mapping[str, Reader] = {**READERS, SELECTION: read_gram}
-"""How a saved file is read: what a curator answered, and what this client cut out of it."""
+def kinds() -> tuple[str, ...]:
+    """Return the names of the kinds."""
+    return tuple(_KINDS)
 
 
-def read_answer(text: str, answered: str | None = None, *, readers: Mapping[str, Reader] = READERS) -> Answer:
-    """Read the text of a release by its kind.
+def read_answer(text: str, answered: str | None = None) -> Answer:
+    """Read the text of an answer by its kind.
 
     Parameters
     ----------
@@ -38,26 +39,44 @@ def read_answer(text: str, answered: str | None = None, *, readers: Mapping[str,
         Body of the answer.
     answered : str, optional
         The header ``Curator-Answer``.
-    readers : mapping of str to callable
-        By kind.
 
     Raises
     ------
     ServiceError
-        When the text is no release, or one of a kind that is not among the readers.
+        When the text is no release, or one of an unknown kind.
 
     Examples
     --------
     >>> try:
-    ...     read_answer('{"kind": "histogram"}')
+    ...     read_answer('{"kind": "synopsis"}')
     ... except ServiceError as error:
-    ...     print(error)
-    this client reads no release of the kind 'histogram': it knows gram, and a newer version may know more
+    ...     print(str(error).partition(":")[0])
+    this client reads no release of the kind 'synopsis'
     """
-    kind = Fields(parse_json(text)).text("kind")
-    if kind not in readers:
-        raise ServiceError(
-            f"this client reads no release of the kind {kind!r}: it knows {', '.join(readers)}, and a newer version "
-            "may know more"
-        )
-    return readers[kind](text, answered)
+    return _kind_of(Fields(parse_json(text))).read_answer(text, answered)
+
+
+def read_quote(fields: Fields) -> AnyQuote:
+    """Read a quote by its kind. Raise `ServiceError` on an unknown one."""
+    return _kind_of(fields).read_quote(fields)
+
+
+def read_saved(text: str) -> Answer:
+    """Read a saved file: what a curator answered, or what this client cut out of it."""
+    return _kind_of(Fields(parse_json(text)), saved=True).read_saved(text)
+
+
+def find_whole(body: Fields) -> str | None:
+    """Return the text of the answer that a saved file was cut out of; None for an answer itself, or any other text."""
+    return next((whole for kind in _KINDS.values() if (whole := kind.find_whole(body)) is not None), None)
+
+
+def _kind_of(body: Fields, *, saved: bool = False) -> Kind:
+    name = body.text("kind")
+    for kind in _KINDS.values():
+        if name == kind.name or (saved and name in kind.saved_names):
+            return kind
+    raise ServiceError(
+        f"this client reads no release of the kind {name!r}: it knows {', '.join(_KINDS)}, and a newer version "
+        "may know more"
+    )

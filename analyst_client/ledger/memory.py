@@ -60,7 +60,7 @@ class Memory:
             return self._state
 
     def prepare(self) -> None:
-        """Find out before anything is paid whether the file can be kept."""
+        """Find out before anything is charged whether the file can be kept."""
         if self.path is not None:
             with self._lock, self._exclusive():
                 pass

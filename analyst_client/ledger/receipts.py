@@ -68,7 +68,7 @@ def check_agreement(body: dict[str, Any], receipt: dict[str, Any]) -> list[str]:
     """Compare what body and receipt both state."""
     kind, cost = receipt.get("kind"), body.get("cost")
     if kind not in {"charge", "derive"}:
-        return [f"kind: an entry of kind {kind!r} pays for no release"]
+        return [f"kind: an entry of kind {kind!r} is the charge of no release"]
     pairs = {
         "release": (body.get("id"), receipt.get("release")),
         "dataset": (body.get("dataset"), receipt.get("dataset")),

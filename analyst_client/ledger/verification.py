@@ -48,9 +48,9 @@ class Verification(Displayable):
         ``"verified"`` (signed by a given key), ``"consistent"`` (no key was given, so nobody vouches for it),
         ``"inconsistent"`` or ``"unverifiable"`` (no receipt that this version, or no key that was given, can check).
     reasons : tuple of str
-        What failed, or why nothing could be checked.
+        Checks that failed, or reasons why nothing could be checked.
     checked : tuple of str
-        What was recomputed and found right.
+        Parts that were recomputed and found right.
     population, epoch, sequence, entry_hash, previous_hash
         The ledger entry that the receipt names, and the hash of the one before.
     key_id : str or None

@@ -1,4 +1,4 @@
-"""Planning: accuracy, power and price before anything is paid."""
+"""Planning: accuracy, power and cost before anything is spent."""
 
 from analyst_client.planning.accuracy_plan import AccuracyPlan, epsilon_for, rows_for
 

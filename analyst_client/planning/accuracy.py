@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.summary import Summary, beyond_bounds, number
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation
 from analyst_client.planning.rehearsal import DummyReleases
 from analyst_client.planning.wording import figures, frame, percent, price_text
 from analyst_client.schema.amounts import Cost
-from analyst_client.schema.quotes import Quote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,22 +44,22 @@ class Accuracy:
     bounded : float
         Share of releases whose intervals are all bounded.
     identification : float
-        How far the assumed data outweigh the noise; see `LinearFit.identification`. That of a release is
+        Strength of the assumed data against the noise; see `LinearFit.identification`. That of a release is
         lower, as its own noise disturbs it.
     rsquared : float
     rsquared_interval : tuple of float
-        What to expect of `rsquared_interval`.
+        Expected ends of `LinearFit.rsquared_interval`.
     prediction_sd : float
         Root mean square error of predicting the target of a new row.
     residual_sd : float
-        What it would be with all coefficients known.
+        Root mean square error with all coefficients known.
     rows, alpha : float
     cost : Cost
         The quote's.
     simulated : int
         Number of simulated releases; 0 by formula.
     notes : tuple of str
-        What was guessed, and what to beware of.
+        Guesses, and reasons for caution.
     """
 
     dataset: str
@@ -101,7 +101,7 @@ class Accuracy:
         unit = f" ({self.unit})" if self.unit else ""
         low, high = self.rsquared_interval
         facts = (
-            ("price", f"{price_text(self.cost)}, {percent(self.cost.share_of_budget)} of the budget"),
+            ("cost", f"{price_text(self.cost)}, {percent(self.cost.share_of_budget)} of the budget"),
             ("assumed rows", f"{self.rows:,.0f}"),
             ("by", f"{self.simulated} simulated releases" if self.simulated else "formula"),
             ("assumed R²", f"{number(self.rsquared)}, to be told as {number(low)} to {number(high)}"),
@@ -163,12 +163,14 @@ def expected_accuracy(
     simulate: int = 0,
     seed: int = 0,
 ) -> Accuracy:
-    r"""Say what accuracy to expect of a release at the quoted price.
+    r"""Say what accuracy to expect of a release at the quoted cost.
 
     Parameters
     ----------
     quote : Quote
+        The request, with its noise.
     assumptions : Assumptions
+        Of this quote's terms, targets and row map.
     alpha : float
         1 less the coverage of intervals, in (0, 1).
     target : str, optional
@@ -177,6 +179,11 @@ def expected_accuracy(
         Fit so many dummy releases, and report medians, in place of the formula.
     seed : int
         Of the simulation.
+
+    Returns
+    -------
+    Accuracy
+        Expected standard errors, intervals and R², in raw units.
 
     Raises
     ------

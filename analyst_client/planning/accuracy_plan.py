@@ -1,4 +1,4 @@
-"""Before paying: what a wanted accuracy costs, and how many rows it takes.
+"""Before spending: what a wanted accuracy costs, and how many rows it takes.
 
 Everything follows from the quote, which is free, and from what is assumed of the rows. Nothing is asked of the curator.
 """
@@ -6,12 +6,12 @@ Everything follows from the quote, which is free, and from what is assumed of th
 import math
 from dataclasses import dataclass
 
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation
 from analyst_client.planning.prices import PriceScale, bisect
 from analyst_client.planning.wording import figures, percent, price_text, rounded_up
 from analyst_client.schema.amounts import Cost
-from analyst_client.schema.quotes import Quote
 
 STRENGTH_MIN, STRENGTH_MAX = 1e-6, 1e6
 ROWS_MAX = 1e15
@@ -20,7 +20,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, repr=False)
 class AccuracyPlan:
-    """Price or number of rows that a wanted accuracy takes; printed, it is a sentence.
+    """Cost or number of rows that a wanted accuracy takes; printed, it is a sentence.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class AccuracyPlan:
     rows : float
         Number of rows: as assumed, or, from `rows_for`, as needed.
     cost : Cost or None
-        The price that is needed; the quote's, from `rows_for`; None where no price would do.
+        The cost that is needed; the quote's, from `rows_for`; None where none would do.
     is_laplace : bool
     text : str
     """
@@ -47,7 +47,7 @@ class AccuracyPlan:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether some price would do."""
+        """Whether some cost would do."""
         return self.cost is not None
 
     @property
@@ -64,7 +64,7 @@ class AccuracyPlan:
 
     @property
     def share_of_budget(self) -> float:
-        """Its part of the population's limit; above 1 it cannot be bought."""
+        """Its part of the population's limit; above 1 it cannot be charged."""
         return math.inf if self.cost is None else self.cost.share_of_budget
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ def epsilon_for(
     alpha: float = 0.05,
     target: str | None = None,
 ) -> AccuracyPlan:
-    """Find the smallest price at which an interval is expected to be as short as wanted.
+    """Find the smallest cost at which an interval is expected to be as short as wanted.
 
     Parameters
     ----------
@@ -93,8 +93,9 @@ def epsilon_for(
     parameter : str
         A term, or ``"(constant)"`` for the intercept.
     quote : Quote
-        The request, at any price.
+        The request, at any cost.
     assumptions : Assumptions
+        Of this quote's terms, targets and row map.
     delta : float, optional
         The δ at which ε is stated. Default that of the quote.
     alpha : float
@@ -167,15 +168,34 @@ def rows_for(
     alpha: float = 0.05,
     target: str | None = None,
 ) -> AccuracyPlan:
-    """Find how many rows it takes, at the quoted price, for an interval to be as short as wanted.
+    """Find how many rows it takes, at the quoted cost, for an interval to be as short as wanted.
 
-    The arguments are those of `epsilon_for`. Sampling error falls as one over the root of the number of rows, privacy
-    noise as one over it.
+    Sampling error falls as one over the root of the number of rows, privacy noise as one over it.
+
+    Parameters
+    ----------
+    half_length : float
+        Raw units: the target's per unit of the term.
+    parameter : str
+        A term, or ``"(constant)"`` for the intercept.
+    quote : Quote
+        The request, at the cost that will be charged.
+    assumptions : Assumptions
+        Of this quote's terms, targets and row map.
+    alpha : float
+        1 less the coverage of the interval.
+    target : str, optional
+        One of the targets, if there are several.
 
     Returns
     -------
     AccuracyPlan
         Its `rows` are those needed.
+
+    Raises
+    ------
+    ValueError
+        When there is no such parameter, or a number makes no sense.
 
     Examples
     --------

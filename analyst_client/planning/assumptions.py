@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.design import code_target
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.statistics import frozen
 from analyst_client.planning.assumed_moments import (
@@ -27,7 +28,6 @@ from analyst_client.planning.assumed_moments import (
 )
 from analyst_client.planning.dummy_data import dummy_rows
 from analyst_client.schema.columns import CONSTANT, Term
-from analyst_client.schema.quotes import Quote
 
 FloatArray = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ FloatArray = NDArray[np.float64]
 class Assumptions:
     r"""Assumed moments of the rows that a quote is about. Nothing here comes from the curator's rows.
 
-    Made by `of`, `from_rows` or `from_release`, for the terms, the targets and the row map of one quote; the price does
+    Made by `of`, `from_rows` or `from_release`, for the terms, the targets and the row map of one quote; the cost does
     not matter. A target is assumed to be :math:`y = x^\top\beta + e` in scaled units, with e of one variance.
 
     Attributes
@@ -56,7 +56,7 @@ class Assumptions:
     residual_variances : ndarray of shape (T,)
         Variance of e, scaled units.
     notes : tuple of str
-        What was guessed for want of a statement.
+        Guesses made for want of a statement.
 
     Examples
     --------
@@ -114,10 +114,11 @@ class Assumptions:
         Parameters
         ----------
         quote : Quote
+            The request, at any cost.
         rows : float
             Number of complete rows.
         residual_sd : float or mapping of target to float, optional
-            What is left unexplained, in the target's unit.
+            Standard deviation of what is left unexplained, in the target's unit.
         rsquared : float or mapping of target to float, optional
             Share of the target's variance that is explained. Two of `residual_sd`, `rsquared` and the target's `sds`
             give the third.
@@ -193,6 +194,7 @@ class Assumptions:
         Parameters
         ----------
         quote : Quote
+            The request, at any cost.
         frame : data frame, or mapping of str to array-like
             Raw units, with all features and targets; rows that miss a value count as the columns' rules say.
         rows : float, optional
@@ -236,11 +238,12 @@ class Assumptions:
         rows: float | None = None,
         residual_sd: "float | Mapping[str, float] | None" = None,
     ) -> "Assumptions":
-        r"""Take an earlier release for what these rows are like: a cheap one of the same rows, or another hospital's.
+        r"""Take an earlier release for what these rows are like: of the same rows at a small ε, or of another hospital.
 
         Parameters
         ----------
         quote : Quote
+            The request, at any cost.
         release : Release
             With at least the quote's terms and targets; bounds may differ.
         rows : float, optional
@@ -308,7 +311,27 @@ class Assumptions:
         return replace(self, rows=float(rows))
 
     def with_coefficient(self, parameter: str, value: float, target: str | None = None) -> "Assumptions":
-        """Return the same with another coefficient of one term, in raw units; the target keeps its mean."""
+        """Return the same with another coefficient of one term; the target keeps its mean.
+
+        Parameters
+        ----------
+        parameter : str
+            A term, or ``"(constant)"`` for the intercept.
+        value : float
+            The coefficient, in raw units.
+        target : str, optional
+            One of the targets; needed where there are several.
+
+        Returns
+        -------
+        Assumptions
+            Of the same rows, whose residual variances stay.
+
+        Raises
+        ------
+        ValueError
+            When there is no such parameter or target.
+        """
         t, j = self.index_of(target), self.parameter_index(parameter)
         L, _ = raw_units(self.terms, self.targets[t], self.row_map)
         first = int(self.terms[0].kind != "constant")

@@ -26,7 +26,7 @@ def dummy_twin(
     dataset : Dataset or sequence of Column
         From `CuratorClient.dataset`, or the columns alone.
     rows : int
-        How many.
+        Number of rows.
     seed : int
         The same seed gives the same rows.
     missing : float

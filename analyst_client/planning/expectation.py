@@ -12,9 +12,9 @@ from analyst_client.inference.equations import Equations, ResidualScale, residua
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.score import critical_value
+from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.rehearsal import DummyReleases
-from analyst_client.schema.quotes import Noise, Quote
 
 FloatArray = NDArray[np.float64]
 DRAWS = 200
@@ -38,7 +38,7 @@ class AssumedEquations(Equations):
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Expected inference at one price and one number of rows, parameter by parameter, in raw units.
+    """Expected inference at one cost and one number of rows, parameter by parameter, in raw units.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Point:
 
 
 class Expectation:
-    r"""Expected inference of one target, at any price.
+    r"""Expected inference of one target, at any cost.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Power and sample sizes: how likely a true effect is to be found, at other prices and with other numbers of rows."""
+"""Power and sample sizes: how likely a true effect is to be found, at other ε and with other numbers of rows."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.inference.summary import Summary
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.planning.accuracy_plan import ROWS_MAX, STRENGTH_MAX, STRENGTH_MIN
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.expectation import Expectation, Point
 from analyst_client.planning.prices import PriceScale, bisect
 from analyst_client.planning.wording import figures, frame, percent, price_text, rounded_up
-from analyst_client.schema.quotes import Quote
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PowerTable:
-    """The power of a two-sided test, by price or number of rows, and by the size of the effect.
+    """The power of a two-sided test, by ε or number of rows, and by the size of the effect.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class PowerTable:
         return Summary(self.title, self.facts, heads, (*rows, last), tuple(notes), "Power by true effect")
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record for each price or number of rows, and effect."""
+        """Return one record for each ε or number of rows, and effect."""
         return [
             {
                 self.index_name: value,
@@ -127,7 +127,7 @@ def power_table(
     power: float = 0.8,
     target: str | None = None,
 ) -> PowerTable:
-    r"""Say how likely effects are to be found, by price.
+    r"""Say how likely effects are to be found, by ε.
 
     Parameters
     ----------
@@ -136,19 +136,24 @@ def power_table(
     effects : sequence of float
         True coefficients, raw units.
     quote : Quote
-        The request, at any price.
+        The request, at any cost.
     assumptions : Assumptions
         The tested coefficient is replaced by each effect; the residual variance stays.
     epsilons : sequence of float
-        Prices: ε at `delta`, or pure with Laplace noise.
+        Each ε at `delta`, or pure with Laplace noise.
     delta : float, optional
         Default that of the quote.
     alpha : float
         Size of the test.
     power : float
-        For which the last line of the table says the price.
+        Power for which the last line of the table says the ε.
     target : str, optional
         One of the targets, if there are several.
+
+    Returns
+    -------
+    PowerTable
+        One row for each ε, one column for each effect.
 
     Raises
     ------
@@ -189,7 +194,7 @@ def power_table(
         at,
         needed,
         [prices.cost(strength, delta).share_of_budget for strength in strengths],
-        (("assumed rows", f"{assumptions.rows:,.0f}"), ("price", stated)),
+        (("assumed rows", f"{assumptions.rows:,.0f}"), ("cost", stated)),
     )
 
 
@@ -204,20 +209,36 @@ def sample_size_table(
     power: float = 0.8,
     target: str | None = None,
 ) -> PowerTable:
-    """Say how likely effects are to be found at the quoted price, by number of rows.
-
-    The other arguments are those of `power_table`.
+    """Say how likely effects are to be found at the quoted cost, by number of rows.
 
     Parameters
     ----------
     parameter : str
+        The tested term.
     effects : sequence of float
+        True coefficients, raw units.
     quote : Quote
+        The request, at the cost that will be charged.
     assumptions : Assumptions
+        The tested coefficient is replaced by each effect; the residual variance stays.
     rows : sequence of float, optional
-        Default from a quarter to four times the assumed number.
-    alpha, power : float
+        Numbers of complete rows. Default from a quarter to four times the assumed number.
+    alpha : float
+        Size of the test.
+    power : float
+        Power for which the last line of the table says the number of rows.
     target : str, optional
+        One of the targets, if there are several.
+
+    Returns
+    -------
+    PowerTable
+        One row for each number of rows, one column for each effect.
+
+    Raises
+    ------
+    ValueError
+        When there is no such parameter, or a number makes no sense.
 
     Examples
     --------
@@ -245,7 +266,7 @@ def sample_size_table(
         at,
         needed,
         [quote.cost.share_of_budget] * len(counts),
-        (("price", f"{price_text(quote.cost, in_full=True)}, {percent(quote.cost.share_of_budget)} of the budget"),),
+        (("cost", f"{price_text(quote.cost, in_full=True)}, {percent(quote.cost.share_of_budget)} of the budget"),),
     )
 
 
@@ -318,7 +339,7 @@ def _cases(
 
 
 def _least(power_at: Callable[[float], float], wanted: float, low: float, high: float) -> float:
-    """Return the least price or number of rows with the wanted power; infinite where none has it."""
+    """Return the least ε or number of rows with the wanted power; infinite where none has it."""
 
     def too_little(place: float) -> bool:
         return not power_at(place) >= wanted  # NaN is too little

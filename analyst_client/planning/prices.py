@@ -1,6 +1,6 @@
-"""Prices other than the quoted one: their cost, and the noise that they buy. A plan in floats, not an accounting.
+"""Costs other than the quoted one, and the noise that they give. A plan in floats, not an accounting.
 
-Every standard deviation of a quote falls with the price in one proportion, the *strength*: by how much µ (or √ρ, or the
+Every standard deviation of a quote falls with the cost in one proportion, the *strength*: by how much µ (or √ρ, or the
 ε of Laplace noise) exceeds the quoted one. Integer scales are rounded up by the curator, by less than a thousandth.
 """
 
@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from analyst_client.kinds.gram.quote import Noise
 from analyst_client.schema.amounts import Cost
-from analyst_client.schema.quotes import Noise, Quote
+from analyst_client.schema.quotes import AnyQuote
 
 EPSILON_MAX = 1000.0
 
@@ -62,7 +63,7 @@ def epsilon_of(curve: Callable[[float, float], float], number: float, delta: flo
 
 
 def number_of(curve: Callable[[float, float], float], epsilon: float, delta: float) -> float:
-    """Return the µ or ρ that (ε, δ) buys.
+    """Return the µ or ρ that (ε, δ) holds.
 
     Examples
     --------
@@ -97,12 +98,12 @@ def bisect(holds: Callable[[float], bool], low: float, high: float, tolerance: f
 
 
 class PriceScale:
-    """The prices of one request, by strength: 1 is the quoted price, and noise falls as one over it.
+    """The costs of one request, by strength: 1 is the quoted one, and noise falls as one over it.
 
     Parameters
     ----------
     quote : Quote
-        The account that it is charged to follows from its cost: ``zcdp`` states no µ, ``pure`` no δ.
+        Of any kind. The account that it is charged to follows from its cost: ``zcdp`` states no µ, ``pure`` no δ.
 
     Raises
     ------
@@ -116,22 +117,21 @@ class PriceScale:
         That of the quote; 0 where the account counts pure ε.
     """
 
-    def __init__(self, quote: Quote) -> None:
+    def __init__(self, quote: AnyQuote) -> None:
         calibration = quote.request.get("calibration", "analytic")
         if calibration != "analytic":
             raise ValueError(
-                f"prices are planned for the calibration 'analytic'; {calibration!r} reproduces published results. "
+                f"costs are planned for the calibration 'analytic'; {calibration!r} reproduces published results. "
                 "Ask for a quote without calibration"
             )
         self._cost = cost = quote.cost
-        self._request = quote.request
-        self._targets = max(len(quote.targets), 1)
+        self._parts = quote.laplace_parts
         self.is_laplace = "laplace" in quote.noise.distribution
         self.delta = cost.delta
         self._account = "zcdp" if cost.mu is None else "pure" if cost.delta == 0.0 else "gdp"
         stated = cost.pure_epsilon if self.is_laplace else cost.mu if self._account == "gdp" else cost.rho
         if stated is None or not 0.0 < stated < math.inf:
-            raise ValueError("the quote states no cost to plan from: ask the curator for a quote with a price")
+            raise ValueError("the quote states no cost to plan from: ask the curator for a quote with a cost")
         self._stated = float(stated)
 
     def noise(self, noise: Noise, strength: float) -> Noise:
@@ -150,7 +150,7 @@ class PriceScale:
             grown = self._laplace_mu_squared(pure) / self._laplace_mu_squared(self._stated)
         share = self._cost.share_of_budget * grown
         if self._account == "pure":
-            assert pure is not None  # a pure account sells no other noise
+            assert pure is not None  # a pure account offers no other noise
             return Cost(mu_of_pure(pure), pure**2 / 2.0, pure, 0.0, None, pure, share)
         if self._account == "zcdp":
             rho = self._of_quote(self._cost.rho) * grown
@@ -159,7 +159,7 @@ class PriceScale:
         return Cost(mu, mu**2 / 2.0, epsilon_of(gdp_delta, mu, delta), delta, None, pure, share)
 
     def strength(self, epsilon: float, delta: float | None = None) -> float:
-        """Return the strength of a price: ε at δ for Gaussian noise, the pure ε for Laplace noise.
+        """Return the strength of a cost: ε at δ for Gaussian noise, the pure ε for Laplace noise.
 
         Raises
         ------
@@ -184,13 +184,7 @@ class PriceScale:
 
     def _laplace_mu_squared(self, epsilon: float) -> float:
         """Return the sum of µ² over the parts of a Laplace release, as the account ``gdp`` has it."""
-        shares = self._request.get("shares") or {"": 1.0}
-        whole = sum(shares.values())
-        total = 0.0
-        for statistic, share in shares.items():
-            copies = self._targets if statistic in {"xty", "yty"} else 1
-            total += copies * mu_of_pure(epsilon * share / whole / copies) ** 2
-        return total
+        return sum(mu_of_pure(epsilon * part) ** 2 for part in self._parts)
 
     @staticmethod
     def _of_quote(number: float | None) -> float:

@@ -1,4 +1,4 @@
-"""Dummy releases: noise around assumed statistics, to write an analysis before anything is bought."""
+"""Dummy releases: noise around assumed statistics, to write an analysis before anything is spent."""
 
 from dataclasses import asdict
 from typing import Any
@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.kinds.gram.local import packed, write_text
+from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.planning.assumptions import Assumptions
-from analyst_client.schema.quotes import Noise, Quote
 
 FloatArray = NDArray[np.float64]
 
@@ -24,6 +24,7 @@ def rehearse(quote: Quote, assumptions: Assumptions, seed: int = 0) -> Release:
     Parameters
     ----------
     quote : Quote
+        The request, with its noise.
     assumptions : Assumptions
         Of this quote's terms, targets and row map.
     seed : int

@@ -1,4 +1,4 @@
-"""Numbers, prices and shares as a reader of a plan sees them."""
+"""Numbers, costs and shares as a reader of a plan sees them."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def price_text(cost: Cost, *, in_full: bool = False) -> str:
-    """Return a price as text: its ε, and in full its µ or ρ and its δ.
+    """Return a cost as text: its ε, and in full its µ or ρ and its δ.
 
     Examples
     --------

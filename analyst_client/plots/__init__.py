@@ -5,6 +5,7 @@ or changes matplotlib's settings, so a style that is in force, light or dark, st
 """
 
 from analyst_client.plots.forest import coefficient_forest
+from analyst_client.plots.histogram import histogram
 from analyst_client.plots.matrices import noisy_spectrum, ridge_path_plot
 from analyst_client.plots.posterior import posterior_density
 from analyst_client.plots.spending import budget_bar, privacy_accuracy_curve, quote_accuracy_curve
@@ -12,6 +13,7 @@ from analyst_client.plots.spending import budget_bar, privacy_accuracy_curve, qu
 __all__ = [
     "budget_bar",
     "coefficient_forest",
+    "histogram",
     "noisy_spectrum",
     "posterior_density",
     "privacy_accuracy_curve",

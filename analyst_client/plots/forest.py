@@ -63,9 +63,9 @@ def coefficient_forest(
     Parameters
     ----------
     fits : LinearFit or mapping of str to LinearFit
-        One fit, or several by name: of several methods, prices or sites. A term that a fit has not is left out there.
+        One fit, or several by name: of several methods, costs or sites. A term that a fit has not is left out there.
     terms : sequence of str, optional
-        Which terms, from top to bottom. Default all but the constant, whose size says little beside the others'.
+        Terms to draw, from top to bottom. Default all but the constant, whose size says little beside the others'.
     alpha : float
         1 less the coverage, in (0, 1).
     method : str
@@ -78,6 +78,11 @@ def coefficient_forest(
     scaled : bool
         Multiply each coefficient with half the range of its term (1 for a level or a boolean; the widest range, where
         fits have different ones), so that they compare.
+
+    Returns
+    -------
+    Axes
+        With a row for each term.
 
     Raises
     ------

@@ -51,10 +51,17 @@ def noisy_spectrum(source: Release | LinearFit, ax: Axes | None = None, *, failu
     failure_probability : float
         Chance that the noise moves an eigenvalue further than the dashed lines, in (0, 1).
 
+    Returns
+    -------
+    Axes
+        With the D eigenvalues by rank, the largest first.
+
     Raises
     ------
     EstimationError
         When a release holds no XᵀX, or does not state its noise.
+    ValueError
+        When `failure_probability` is not in (0, 1).
 
     Notes
     -----
@@ -165,6 +172,7 @@ def ridge_path_plot(path: RidgePath, ax: Axes | None = None, *, terms: Sequence[
     Parameters
     ----------
     path : RidgePath
+        The coefficients at each penalty.
     ax : Axes, optional
         Default those of a new figure.
     terms : sequence of Term
@@ -175,6 +183,11 @@ def ridge_path_plot(path: RidgePath, ax: Axes | None = None, *, terms: Sequence[
     -------
     Axes
         With a mark at the penalty that predicts sites left out best, where the path is of several releases.
+
+    Raises
+    ------
+    ValueError
+        When `terms` lacks a term of the path.
     """
     scales = {term.name: term.scale for term in terms}
     absent = [name for name in path.term_names if terms and name not in scales]

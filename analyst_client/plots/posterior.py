@@ -52,7 +52,7 @@ def posterior_density(
     ax : Axes, optional
         Default those of a new figure.
     label : str
-        What the parameters are, with their unit.
+        Name of the parameters, with their unit.
     target : str, optional
         Of a fit that has several.
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.display.model import percent, ratio
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.planning.assumptions import Assumptions
 from analyst_client.planning.power import power_table
 from analyst_client.plots.style import (
@@ -23,24 +24,29 @@ from analyst_client.plots.style import (
 )
 from analyst_client.schema.accounts import Budget
 from analyst_client.schema.amounts import Amount
-from analyst_client.schema.quotes import Quote
+from analyst_client.schema.quotes import AnyQuote
 
 UNITS = {"gdp": "µ²", "zcdp": "ρ", "pure": "ε"}
 
 
-def budget_bar(budget: Budget | Quote, ax: Axes | None = None) -> Axes:
+def budget_bar(budget: Budget | AnyQuote, ax: Axes | None = None) -> Axes:
     """Draw a budget as one bar: what is spent, held and left, as shares of the account's own unit.
 
     Parameters
     ----------
     budget : Budget or Quote
-        Of a quote: its price, as a share of the whole limit.
+        Of a quote, of any kind: its cost, as a share of the whole limit.
     ax : Axes, optional
         Default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        With one bar, from 0 to the limit.
     """
     ax = axes_or_new(ax, height=1.4)
-    is_quote = isinstance(budget, Quote)
-    parts = quote_parts(budget) if isinstance(budget, Quote) else budget_parts(budget)
+    is_quote = isinstance(budget, AnyQuote)
+    parts = quote_parts(budget) if isinstance(budget, AnyQuote) else budget_parts(budget)
     colors = {"spent": color_of(ax, 0), "pending": "#E69F00", "this request": color_of(ax, 0)}
     handles, names, start = [], [], 0.0
     for name, (amount, share) in parts.items():
@@ -57,7 +63,7 @@ def budget_bar(budget: Budget | Quote, ax: Axes | None = None) -> Axes:
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
     ax.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    if isinstance(budget, Quote):
+    if isinstance(budget, AnyQuote):
         label = f"of the whole limit, whatever of it is spent; at δ = {budget.cost.delta:g}"
         ax.set_xlabel(label, parse_math=False)
         add_legend(ax, handles, names, small=True)
@@ -70,8 +76,8 @@ def budget_bar(budget: Budget | Quote, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def quote_parts(quote: Quote) -> dict[str, tuple[Amount | None, float]]:
-    """Return the price of a request and the rest of the limit."""
+def quote_parts(quote: AnyQuote) -> dict[str, tuple[Amount | None, float]]:
+    """Return the cost of a request and the rest of the limit."""
     share = min(quote.cost.share_of_budget, 1.0)
     return {"this request": (quote.cost, share), "all others": (None, 1.0 - share)}
 
@@ -103,7 +109,7 @@ def privacy_accuracy_curve(
     log: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how accuracy follows from the price.
+    """Draw accuracy against ε.
 
     Parameters
     ----------
@@ -114,11 +120,11 @@ def privacy_accuracy_curve(
         Infinite where nothing is bounded: a curve begins there with an arrow, and where none is finite the Axes are
         shaded.
     reference : float, optional
-        What it would be without privacy.
+        The accuracy without privacy.
     quoted : (float, float), optional
-        ε and accuracy of one request, such as one for which there is a quote.
+        Pair of ε and accuracy of one request, such as one for which there is a quote.
     label : str
-        What the accuracy is.
+        Name of the accuracy.
     unit : str, optional
         Its unit.
     delta : float, optional
@@ -127,6 +133,11 @@ def privacy_accuracy_curve(
         Draw the accuracy on a logarithmic axis too; False for one that may be 0 or negative, such as R².
     ax : Axes, optional
         Default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        With ε on a logarithmic axis.
 
     Raises
     ------
@@ -184,13 +195,14 @@ def quote_accuracy_curve(
     target: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how long an interval to expect at each price, with the quoted price marked.
+    """Draw the expected half length of an interval at each ε, with the quoted one marked.
 
     Parameters
     ----------
     quote : Quote
+        The request, whose ε is marked.
     assumptions : Assumptions
-        What rows are assumed to be like.
+        Of this quote's terms, targets and row map.
     parameter : str
         The coefficient.
     epsilons : sequence of float, optional
@@ -203,6 +215,16 @@ def quote_accuracy_curve(
         One of the targets, if there are several.
     ax : Axes, optional
         Default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        As of `privacy_accuracy_curve`.
+
+    Raises
+    ------
+    ValueError
+        When there is no such parameter, or a number makes no sense.
     """
     quoted = quote.cost.pure_epsilon if quote.cost.pure_epsilon is not None else quote.cost.epsilon
     chosen = np.geomspace(0.1 * quoted, 10.0 * quoted, 25).tolist() if epsilons is None else list(epsilons)

@@ -17,8 +17,15 @@ class Budget(Displayable):
 
     Attributes
     ----------
+    dataset, population : str
+    accountant : str
+        Unit of the account: ``"gdp"`` (µ²), ``"zcdp"`` (ρ) or ``"pure"`` (ε).
+    adjacency : str
+        Neighbour relation: ``"add_remove"`` or ``"replace_one"``.
+    delta : float
+        The δ at which ε is stated.
     limit, posted, pending, remaining : Amount
-        What may be spent, what was spent, what is reserved by releases under way, what is left.
+        Limit of all charges, charges so far, reservations, and rest.
     share_spent : float
         Part of the limit that is spent, in the account's own unit, 0 to 1.
     checkpoint : Checkpoint
@@ -82,12 +89,12 @@ class Reservation(Displayable):
     Attributes
     ----------
     id : str
-        What to give as ``reservation=`` to `CuratorClient.release`.
+        Id to give as ``reservation=`` to `CuratorClient.release`.
     dataset, population : str
     state : str
         ``"open"``, or ``"closed"`` when the rest went back to the budget.
     reserved, drawn, remaining : Amount
-        What was held, what releases took of it, what they can still take.
+        Amount that was held, charges of releases to it, and rest.
     created_at, expires_at : str
     project : str or None
     receipt : Receipt

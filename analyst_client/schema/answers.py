@@ -1,12 +1,9 @@
 """Answers: what a release of any kind has, whatever its statistics are."""
 
 import os
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from analyst_client.schema.receipts import Receipt
-
-AnyAnswer = TypeVar("AnyAnswer", bound="Answer")
 
 
 class Answer(Protocol):
@@ -43,6 +40,3 @@ class Answer(Protocol):
 
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Write the exact text to a file, whole or not at all."""
-
-    def arranged_as(self: AnyAnswer, request: Mapping[str, Any]) -> AnyAnswer:
-        """Return the same answer with its columns in the order of a request; raise `ServiceError` when others stand."""

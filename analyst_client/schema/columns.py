@@ -71,23 +71,85 @@ class Column:
         missing: str = "omit",
         unit: str | None = None,
     ) -> "Column":
-        """Declare a numeric column; values are clipped to its bounds, if it has any."""
+        """Declare a numeric column; values are clipped to its bounds, if it has any.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        lower, upper : float, optional
+            Public bounds, in its unit: both or none.
+        missing : str
+            Rule for a missing value: ``"omit"``, ``"midpoint"``, ``"indicator"`` or ``"complete"``.
+        unit : str, optional
+            Unit, to be shown.
+
+        Returns
+        -------
+        Column
+            Of the type ``"numeric"``.
+
+        Raises
+        ------
+        ValueError
+            When one bound is missing, or they are not finite and increasing.
+        """
         low, high = (None if bound is None else float(bound) for bound in (lower, upper))
         return cls(name, "numeric", missing, low, high, unit=unit)
 
     @classmethod
     def categorical(cls, name: str, levels: "list[str] | tuple[str, ...]", *, missing: str = "omit") -> "Column":
-        """Declare a categorical column; beside a constant its first level is the reference."""
+        """Declare a categorical column; beside a constant its first level is the reference.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        levels : list or tuple of str
+            Its values, each once.
+        missing : str
+            Rule for a missing value: ``"omit"``, ``"midpoint"``, ``"indicator"`` or ``"complete"``.
+
+        Returns
+        -------
+        Column
+            Of the type ``"categorical"``.
+
+        Raises
+        ------
+        ValueError
+            When there is no level, or one stands twice.
+        """
         return cls(name, "categorical", missing, levels=tuple(levels))
 
     @classmethod
     def boolean(cls, name: str, labels: tuple[str, str] = ("false", "true"), *, missing: str = "omit") -> "Column":
-        """Declare a boolean column with the labels of false and true."""
+        """Declare a boolean column.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+        labels : tuple of str
+            The label of false and the label of true.
+        missing : str
+            Rule for a missing value: ``"omit"``, ``"midpoint"``, ``"indicator"`` or ``"complete"``.
+
+        Returns
+        -------
+        Column
+            Of the type ``"boolean"``.
+
+        Raises
+        ------
+        ValueError
+            When there are not two labels.
+        """
         return cls(name, "boolean", missing, levels=tuple(labels))
 
     @classmethod
     def read(cls, fields: Fields) -> "Column":
-        """Read from an answer."""
+        """Read from an answer. Raise `ServiceError` for a declaration that contradicts itself."""
         try:
             return cls(
                 fields.text("name"),

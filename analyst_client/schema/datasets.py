@@ -14,13 +14,22 @@ class Dataset(Displayable):
 
     Attributes
     ----------
+    name, description, population : str
+    adjacency : str
+        Neighbour relation: ``"add_remove"`` or ``"replace_one"``.
+    row_capacity : int
+        Most rows that the dataset may have; public.
     rows : int or None
         Number of stored rows, or of persons where one may have several; public only under ``replace_one``.
     columns : tuple of Column
+    kinds : tuple of str
+        Names of the kinds of release that are offered.
+    row_maps : tuple of str
+        Row maps that are offered.
     accountant : str
-        What the population's account counts: ``gdp``, ``zcdp`` or ``pure``.
+        Unit of the population's account: ``"gdp"`` (µ²), ``"zcdp"`` (ρ) or ``"pure"`` (ε).
     mechanisms : tuple of str
-        The kinds of noise that it sells.
+        Kinds of noise that are offered.
     rows_per_person : int
         Most rows of one person that count.
     """

@@ -28,9 +28,9 @@ class Job(Displayable):
     request : dict
         The request with every default filled in.
     release_id : str or None
-        What it made, once it is done.
+        Id of its release, once it is done.
     reason : str or None
-        Why it was voided.
+        Reason for which it was voided.
     idempotency_key : str or None
         Key of the request, where this client sent it.
     result : Release or None
@@ -63,7 +63,20 @@ class Job(Displayable):
 
     @classmethod
     def read(cls, fields: Fields, idempotency_key: str | None = None) -> "Job":
-        """Read from an answer."""
+        """Read from an answer.
+
+        Parameters
+        ----------
+        fields : Fields
+            Members of the answer.
+        idempotency_key : str, optional
+            Key of the request, where this client sent it.
+
+        Returns
+        -------
+        Job
+            Without its release.
+        """
         job = cls(
             id=fields.text("id"),
             dataset=fields.text("dataset"),
@@ -83,7 +96,20 @@ class Job(Displayable):
 
     @classmethod
     def at_once(cls, release: Answer, idempotency_key: str) -> "Job":
-        """Return the job that was not needed."""
+        """Return the job that was not needed.
+
+        Parameters
+        ----------
+        release : Release, CountsRelease or another answer
+            The release that came at once.
+        idempotency_key : str
+            Key of the request.
+
+        Returns
+        -------
+        Job
+            Done, with the release, and without an id.
+        """
         return cls(
             id=None,
             dataset=release.dataset,

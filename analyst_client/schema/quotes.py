@@ -1,13 +1,13 @@
-"""Quotes: price and noise of a request before it is paid; and the lines of the library of releases."""
+"""Quotes: cost and noise of a request of any kind before it is charged; and the lines of the library of releases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import (
+    Block,
     Inline,
-    Table,
     View,
     aligned,
     code,
@@ -24,30 +24,7 @@ from analyst_client.display.model import (
 )
 from analyst_client.display.terminal import plain
 from analyst_client.schema.amounts import Cost, write_cost
-from analyst_client.schema.columns import Column, Term, write_words
 from analyst_client.schema.wire import Fields
-
-
-@dataclass(frozen=True)
-class Noise:
-    """Standard deviation of the noise of each released statistic, in scaled units; None for those not asked."""
-
-    xtx_diagonal: float | None = None
-    xtx_offdiagonal: float | None = None
-    xty: float | None = None
-    yty: float | None = None
-    lambda_min: float | None = None
-    distribution: str = "unstated"
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Noise":
-        """Read from an answer."""
-        sd = fields.object("sd")
-        names = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
-        deviations = {name: sd.optional(name, sd.number) for name in names}
-        if any(value is not None and value < 0.0 for value in deviations.values()):
-            raise fields.fault("sd", "free of negative numbers")
-        return cls(distribution=fields.text("distribution"), **deviations)
 
 
 @dataclass(frozen=True)
@@ -57,9 +34,9 @@ class Offer:
     Attributes
     ----------
     release_id : str
-        What to give to `CuratorClient.fetch_release`.
+        Id to give to `CuratorClient.fetch_release`.
     difference : str
-        What is different from the request, in the curator's words.
+        Difference from the request, in the curator's words.
     """
 
     release_id: str
@@ -71,14 +48,53 @@ class Offer:
         return cls(fields.text("release"), fields.text("difference"))
 
 
-@dataclass(frozen=True, repr=False)
-class Quote(Displayable):
-    """Price and noise of a request. Free: no row was read.
+class StatedNoise(Protocol):
+    """Noise of a release, whatever its statistics are.
 
     Attributes
     ----------
+    distribution : str
+    sd : mapping of str to float
+        Standard deviations, by the statistic's name.
+    """
+
+    @property
+    def distribution(self) -> str: ...  # noqa: D102 -- see the class
+
+    @property
+    def sd(self) -> Mapping[str, float]: ...  # noqa: D102 -- see the class
+
+
+@dataclass(frozen=True)
+class StatisticNoise:
+    """Standard deviation of the noise of each released statistic, by its name."""
+
+    distribution: str
+    sd: Mapping[str, float]
+
+    @classmethod
+    def read(cls, fields: Fields, names: Iterable[str]) -> "StatisticNoise":
+        """Read the noise of these statistics from an answer."""
+        sd = fields.object("sd")
+        deviations = {name: sd.number(name) for name in names}
+        if any(value < 0.0 for value in deviations.values()):
+            raise fields.fault("sd", "free of negative numbers")
+        return cls(fields.text("distribution"), deviations)
+
+
+@dataclass(frozen=True, repr=False)
+class AnyQuote(Displayable):
+    """Cost and noise of a request of any kind. Free: no row was read.
+
+    Attributes
+    ----------
+    dataset, kind : str
+    cost : Cost
+        The charge, if it is asked for.
     request : dict
         The request with every default filled in.
+    noise : StatedNoise
+        A kind may have a class of its own for it.
     affordable : bool
         Whether the budget would suffice now.
     pass_over_rows : bool
@@ -86,7 +102,7 @@ class Quote(Displayable):
     duration_s : float
         After so many seconds an answer shows, whatever the rows are; 0 for an answer at once.
     answer_bytes, answer_bytes_left : int
-        What a new answer is counted for, and how much more may be stored for you of this population's answers.
+        Size of a new answer, and space that is left for your answers of this population.
     stored_release : str or None
         A stored release of the same request: asking for it costs nothing.
     derivable_from : str or None
@@ -99,10 +115,7 @@ class Quote(Displayable):
     dataset: str
     kind: str
     request: dict[str, Any]
-    features: tuple[Column, ...]
-    terms: tuple[Term, ...]
-    targets: tuple[Term, ...]
-    noise: Noise
+    noise: StatedNoise
     cost: Cost
     affordable: bool
     pass_over_rows: bool
@@ -113,41 +126,56 @@ class Quote(Displayable):
     derivable_from: str | None
     offers: tuple[Offer, ...]
 
+    @property
+    def laplace_parts(self) -> tuple[float, ...]:
+        """Parts of ε of the Laplace releases that an answer is made of; they sum to 1."""
+        return (1.0,)
+
     def __repr__(self) -> str:
-        """Show what is asked, and its price."""
-        targets = ", ".join(target.name for target in self.targets) or "no target"
-        price = f"epsilon={number(self.cost.epsilon)}, delta={number(self.cost.delta)}"
+        """Show what is asked, and its cost."""
+        cost = f"epsilon={number(self.cost.epsilon)}, delta={number(self.cost.delta)}"
         share = f"{percent(self.cost.share_of_budget)} of the budget"
-        asked = f"{targets} ~ {', '.join(column.name for column in self.features)}"
-        return plain(f"<Quote for {self.dataset!r}: {asked}, {price}, {share}>")
+        return plain(f"<Quote for {self.dataset!r}: {self._asked()}, {cost}, {share}>")
+
+    def _asked(self) -> str:
+        """Say in a few words what is asked."""
+        return self.kind
+
+    def _caption(self) -> Inline:
+        """Say what is asked, and of which dataset."""
+        return join(untrusted(self._asked()), quiet(" of "), untrusted(self.dataset))
+
+    def _noise_view(self) -> tuple[Block, ...]:
+        """Show the noise."""
+        deviations = aligned(list(self.noise.sd.values()))
+        rows = [(untrusted(name), sd) for name, sd in zip(self.noise.sd, deviations, strict=True)]
+        caption = join("Noise ", quiet("(", untrusted(self.noise.distribution), ")"))
+        return (table(caption, ("statistic", "standard deviation"), rows, numeric=(1,)),)
 
     def _view(self) -> View:
         return show_quote(self)
 
-    @classmethod
-    def read(cls, fields: Fields) -> "Quote":
-        """Read from an answer."""
-        duration_s = fields.number("duration_s")
-        if duration_s < 0.0:
-            raise fields.fault("duration_s", "a time")
-        return cls(
-            fields.text("dataset"),
-            fields.text("kind"),
-            fields.object("request").members,
-            fields.each("features", Column.read),
-            fields.each("terms", Term.read),
-            fields.each("targets", Term.read),
-            Noise.read(fields.object("noise")),
-            Cost.read(fields.object("cost")),
-            fields.flag("affordable"),
-            fields.flag("pass_over_rows"),
-            duration_s,
-            _read_size(fields, "answer_bytes"),
-            _read_size(fields, "answer_bytes_left"),
-            fields.optional("stored_release", fields.text),
-            fields.optional("derivable_from", fields.text),
-            fields.each("offers", Offer.read),
-        )
+
+def read_quote(fields: Fields, noise: StatedNoise) -> dict[str, Any]:
+    """Read what a quote of any kind has beside its noise, by the names of `AnyQuote`."""
+    duration_s = fields.number("duration_s")
+    if duration_s < 0.0:
+        raise fields.fault("duration_s", "a time")
+    return {
+        "dataset": fields.text("dataset"),
+        "kind": fields.text("kind"),
+        "request": fields.object("request").members,
+        "noise": noise,
+        "cost": Cost.read(fields.object("cost")),
+        "affordable": fields.flag("affordable"),
+        "pass_over_rows": fields.flag("pass_over_rows"),
+        "duration_s": duration_s,
+        "answer_bytes": _read_size(fields, "answer_bytes"),
+        "answer_bytes_left": _read_size(fields, "answer_bytes_left"),
+        "stored_release": fields.optional("stored_release", fields.text),
+        "derivable_from": fields.optional("derivable_from", fields.text),
+        "offers": fields.each("offers", Offer.read),
+    }
 
 
 def _read_size(fields: Fields, name: str) -> int:
@@ -159,7 +187,16 @@ def _read_size(fields: Fields, name: str) -> int:
 
 @dataclass(frozen=True)
 class ReleaseSummary:
-    """A line of the library of releases; fetch the whole by its `id`."""
+    """A line of the library of releases; fetch the whole by its `id`.
+
+    Attributes
+    ----------
+    id, dataset, kind, created_at : str
+    request : dict
+        The request with every default filled in.
+    cost : Cost
+        The charge when it was made; reading it is free.
+    """
 
     id: str
     dataset: str
@@ -185,15 +222,15 @@ _MANY_ANSWERS = 10
 """Where there is space for so many, a quote does not speak of it."""
 
 
-def show_quote(quote: "Quote") -> View:
-    """Show price and noise, and whether the request is answered for nothing."""
+def show_quote(quote: AnyQuote) -> View:
+    """Show cost and noise, and whether the request is answered for nothing."""
     stated: list[tuple[Inline, Inline]] = []
     if quote.stored_release is not None:
         stated.append(("stored release", join(code(quote.stored_release), " answers this very request: free")))
     if quote.derivable_from is not None:
         stated.append(("derivable from", join(code(quote.derivable_from), ", of which the request is a part: free")))
     stated += [
-        ("price", write_cost(quote.cost)),
+        ("cost", write_cost(quote.cost)),
         ("affordable", "yes" if quote.affordable else strong("no")),
         ("answer shows", write_duration(quote.duration_s)),
         ("pass over rows", "yes" if quote.pass_over_rows else "no"),
@@ -204,11 +241,7 @@ def show_quote(quote: "Quote") -> View:
     if quote.offers:
         offers = [join(code(offer.release_id), quiet(": ", untrusted(offer.difference))) for offer in quote.offers]
         stated.append(("offers", listing(offers)))
-    names = [column.name for column in quote.features]
-    return (
-        facts(join("Quote for ", write_formula(quote.dataset, names, quote.targets)), stated),
-        list_noise(quote.noise, len(quote.terms), len(quote.targets)),
-    )
+    return (facts(join("Quote for ", quote._caption()), stated), *quote._noise_view())
 
 
 def write_space(size: int, left: int) -> Inline:
@@ -224,12 +257,6 @@ def write_duration(duration_s: float) -> str:
     return f"after {number(duration_s)} s{minutes}, whatever the rows are"
 
 
-def write_formula(dataset: str, features: Sequence[str], targets: "Sequence[Term]") -> Inline:
-    """Write a request as a formula."""
-    explained = [write_words([term.name for term in targets]), " ~ "] if targets else []
-    return join(*explained, write_words(features), quiet(" of "), untrusted(dataset))
-
-
 def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
     """Return what else of a request decides what is released."""
     stated: list[tuple[Inline, Inline]] = []
@@ -240,19 +267,3 @@ def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
         stated.append(("row map", join(untrusted(write_json(rows.get("map"))), radius)))
     stated += [(name, write_json(request[name])) for name in ("mechanism", "calibration") if name in request]
     return stated
-
-
-def list_noise(noise: "Noise", terms: int, targets: int) -> Table:
-    """Return the table of the noise of each statistic."""
-    named = {
-        "XᵀX, diagonal": (noise.xtx_diagonal, terms),
-        "XᵀX, off-diagonal": (noise.xtx_offdiagonal, terms * (terms - 1) // 2),
-        "Xᵀy": (noise.xty, terms * targets),
-        "yᵀy": (noise.yty, targets),
-        "λ_min": (noise.lambda_min, 1),
-    }
-    stated = [(name, count, sd) for name, (sd, count) in named.items() if sd is not None]
-    deviations = aligned([sd for _, _, sd in stated])
-    rows = [(name, f"{count:,}", sd) for (name, count, _), sd in zip(stated, deviations, strict=True)]
-    caption = join("Noise ", quiet("(", untrusted(noise.distribution), ", in scaled units)"))
-    return table(caption, ("statistic", "entries", "standard deviation"), rows, numeric=(1, 2))

@@ -1,4 +1,4 @@
-"""Bodies of requests, whatever is asked: strict JSON, a price, and a reservation."""
+"""Bodies of requests, whatever is asked: strict JSON, a cost, and a reservation."""
 
 import json
 import math
@@ -13,7 +13,7 @@ def as_json(body: dict[str, Any]) -> bytes:
 def price(
     epsilon: float | None, delta: float | None, mu: float | None, rho: float | None, *, pure: bool = False
 ) -> dict[str, float]:
-    """Return the price as on the wire; `pure` allows epsilon without delta, which Laplace noise has.
+    """Return the member ``price`` of the wire; `pure` allows epsilon without delta, which Laplace noise has.
 
     Examples
     --------
@@ -24,9 +24,9 @@ def price(
         name: float(value) for name, value in (("epsilon", epsilon), ("mu", mu), ("rho", rho)) if value is not None
     }
     if not all(math.isfinite(value) for value in stated.values()):
-        raise ValueError("a price is a finite number")
+        raise ValueError("a cost is a finite number")
     if len(stated) != 1:
-        raise ValueError("state one price: epsilon with delta, or mu, or rho")
+        raise ValueError("state one cost: epsilon with delta, or mu, or rho")
     if "epsilon" in stated and delta is None and not pure:
         raise ValueError("state delta beside epsilon, such as delta=1e-6; only mechanism='laplace' does without")
     if delta is not None:

@@ -3,30 +3,53 @@
 import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from curator_service.api.http import Call
-from curator_service.container import Curator
-from curator_service.datasets.repository import Dataset
-from curator_service.datasets.service import DatasetNotFound
 from curator_service.identity.policy import Action, Objects
 from curator_service.identity.repository import Principal
-from curator_service.kit.names import NAME
+from curator_service.identity.service import IdentityService
+from curator_service.kit.db import Database
+from curator_service.kit.limiter import ConcurrencyLimiter
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1000
+S = TypeVar("S")
+
+
+class Services(Protocol):
+    """What routes are made on: the services of one curator, which know nothing of routes."""
+
+    @property
+    def database(self) -> Database:
+        """The database."""
+
+    @property
+    def identity(self) -> IdentityService:
+        """Who calls, and what they may do."""
+
+    @property
+    def requests(self) -> ConcurrencyLimiter:
+        """How many requests are worked on at once."""
+
+    def get(self, service: type[S], /) -> S:
+        """Return the service of a class."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """An authenticated call with permission for one action."""
 
-    curator: Curator
+    services: Services
     call: Call
     principal: Principal
     objects: Objects
+
+    def get(self, service: type[S]) -> S:
+        """Return the service of a class."""
+        return self.services.get(service)
 
     def page(self) -> tuple[int, int]:
         """Return the sequence to start after and the number of items to show.
@@ -36,19 +59,6 @@ class RequestContext:
         RequestInvalid
         """
         return self.call.count("after", 0, 0, 2**62), self.call.count("limit", PAGE_DEFAULT, 1, PAGE_MAX)
-
-    def dataset(self, name: str) -> Dataset:
-        """Return a dataset that the principal may see.
-
-        Raises
-        ------
-        DatasetNotFound
-        """
-        if not NAME.fullmatch(name):
-            raise DatasetNotFound("There is no dataset of this name among those that you were granted.")
-        dataset = self.curator.datasets.get_visible(self.principal, self.objects, name)
-        self.curator.ledger.guard.receive(self.call.checkpoint, dataset.population)
-        return dataset
 
 
 def page_parameters(of_what: str) -> dict[str, Any]:
@@ -83,11 +93,11 @@ def endpoint(action: Action) -> Callable[[Callable[..., Response]], Callable[...
     def decorate(function: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
         signature = inspect.signature(function)
 
-        def answer(call: Call, curator: Curator, parameters: dict[str, object]) -> Response:
-            with curator.database.shared_read():
-                principal = curator.identity.authenticate(call.authorization)
-                context = RequestContext(curator, call, principal, curator.identity.authorize(principal, action))
-                with curator.requests.place(principal.id):
+        def answer(call: Call, services: Services, parameters: dict[str, object]) -> Response:
+            with services.database.shared_read():
+                principal = services.identity.authenticate(call.authorization)
+                context = RequestContext(services, call, principal, services.identity.authorize(principal, action))
+                with services.requests.place(principal.id):
                     return function(context, **parameters)
 
         async def endpoint(request: Request, **parameters: object) -> Response:

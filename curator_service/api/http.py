@@ -239,12 +239,31 @@ def parse_json(text: bytes, model: type[Body]) -> Body:
     ------
     BodyMalformed, RequestInvalid
     """
+    return read_model(read_json(text), model)
+
+
+def read_json(text: bytes) -> Any:
+    """Read JSON strictly.
+
+    Raises
+    ------
+    BodyMalformed
+    """
     try:
-        content = json.loads(text.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant)
+        return json.loads(text.decode(), object_pairs_hook=_unique_members, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise BodyMalformed(
             "The body is not JSON, names a member twice, or is nested deeper than any request is."
         ) from None
+
+
+def read_model(content: Any, model: type[Body]) -> Body:
+    """Read what was JSON as a model.
+
+    Raises
+    ------
+    RequestInvalid
+    """
     try:
         return model.model_validate(content)
     except ValidationError as error:

@@ -24,7 +24,7 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.privacy.accountant import Price
 
-ACCOUNT, ANALYST, PROJECT = "", "analyst", "project"
+ACCOUNT, ANALYST = "", "analyst"
 _ID_PATTERN = re.compile(r"prp_[0-9a-f]{24}")
 
 
@@ -174,27 +174,27 @@ def _current(connection: Connection, account: Population, scope: str, label: str
 
 
 def _write(ledger: Ledger, proposal: Proposal, approved_by: str) -> Receipt:
-    facts: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "actor": proposal.proposed_by,
         "approved_by": approved_by,
         "reason": proposal.reason,
         "time": proposal.decided_at,
     }
     if proposal.scope == ROWS:
-        return ledger.note(proposal.population, "confirmation", facts | {"rows": proposal.label})
+        return ledger.note(proposal.population, "confirmation", payload | {"rows": proposal.label})
     if proposal.scope == ACCOUNT:
         head = repository.set_limit(ledger.connection, proposal.population, was=proposal.was, units=proposal.limit)
         if head is None:
             raise Refused
         ledger.check(head, limit=proposal.was, posted=head.posted, pending=head.pending)
-        return ledger.record(head, "limit", proposal.limit, facts)
+        return ledger.record(head, "limit", proposal.limit, payload)
     head = ledger.next(proposal.population)
     was = None if proposal.was < 0 else proposal.was
     share = proposal.scope, proposal.label
     if not repository.limit_share(ledger.connection, proposal.population, *share, was=was, units=proposal.limit):
         raise Refused
-    facts |= {"scope": proposal.scope, "label": proposal.label}
-    return ledger.record(head, "limit", proposal.limit, facts)
+    payload |= {"scope": proposal.scope, "label": proposal.label}
+    return ledger.record(head, "limit", proposal.limit, payload)
 
 
 def _close(connection: Connection, proposal: Proposal) -> None:

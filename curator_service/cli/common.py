@@ -24,6 +24,7 @@ from curator_service.datasets.sources.csv import IngestError
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
+from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import SchemaError
 from curator_service.kit.problems import Problem
 from curator_service.ledger.chain.signing import SigningError
@@ -76,7 +77,7 @@ def check_machine() -> None:
     """Check what the proofs assume of this machine; end the command where it does not hold."""
     try:
         with threadpool_limits(1, user_api="blas"):
-            run_self_test()
+            run_self_test(KINDS.self_tests)
     except SelfTestError as error:
         fail(str(error))
 

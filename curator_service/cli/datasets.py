@@ -102,7 +102,7 @@ def show(name: str, as_json: AsJson = False) -> None:
 
 
 def _render(curator: Curator, dataset: Dataset) -> dict[str, Any]:
-    return render_dataset(dataset, curator.datasets.public_count(dataset))
+    return render_dataset(dataset, curator.datasets.public_count(dataset), curator.datasets.kinds)
 
 
 def find(datasets: list[Dataset], name: str) -> Dataset:

@@ -72,7 +72,7 @@ def revoke(token_id: Annotated[str, typer.Argument(metavar="ID")], as_json: AsJs
 
 @grants.command("add")
 def add(analyst: str, dataset: str, as_json: AsJson = False) -> None:
-    """Let an analyst see a dataset and buy from it."""
+    """Let an analyst see a dataset and request releases of it."""
     with open_curator() as curator:
         curator.identity.add_grant(analyst, find(curator.datasets.list_all(), dataset).id)
     emit({"analyst": analyst, "dataset": dataset}, as_json=as_json, table=f"{analyst} may use {dataset}")

@@ -99,7 +99,7 @@ def status(as_json: AsJson = False) -> None:
 def begin_anchor(as_json: AsJson = False) -> None:
     """Begin this machine's anchor: on a further host, or where it is lost and the database was not restored."""
     with open_curator() as curator:
-        curator.ledger.guard.begin_anchor()
+        curator.ledger.guard.inspection.begin_anchor()
         folder = curator.ledger.guard.anchor.folder
     text = f"the anchor in {folder} begins with the ledger as it stands; what left before is not in it"
     emit({"anchor": str(folder)}, as_json=as_json, table=text)
@@ -114,7 +114,7 @@ def verify(
     with open_curator() as curator:
         known = [p.name for p in curator.ledger.list_populations()]
         results = [_verify_one(curator, name) for name in (known if population is None else [population])]
-        behind = curator.ledger.guard.find_contradiction()
+        behind = curator.ledger.guard.inspection.find_contradiction()
     table = Table("population", "entries", "verdict", title="Ledger verification")
     for result in results:
         verdict = "[green]holds[/green]" if result["ok"] else f"[red]broken[/red] at {result['reason']}"
@@ -127,7 +127,7 @@ def verify(
 
 
 def _verify_one(curator: Curator, name: str) -> dict[str, Any]:
-    chain, discrepancies = audit.verify(curator.ledger, curator.datasets, name)
+    chain, discrepancies = audit.verify(curator.ledger, curator.datasets, curator.kinds, name)
     sequences = [found.sequence for found in discrepancies if found.sequence is not None]
     reason = "" if chain.ok else f"sequence {chain.bad_sequence}: {chain.reason}"
     if discrepancies:

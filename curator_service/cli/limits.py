@@ -6,8 +6,8 @@ import typer
 from rich.table import Table
 
 from curator_service.approvals.repository import ROWS, Proposal
+from curator_service.approvals.schemas import render_proposal
 from curator_service.cli.common import AsJson, authenticate_admin, emit, fail, open_curator
-from curator_service.ledger.schemas import render_proposal
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
 

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from curator_service.kinds.gram.kernel import ROW_CAPACITY_MAX
 from curator_service.kit.files import open_regular
 from curator_service.kit.names import NAME_PATTERN
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import center_and_scale
+from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Text = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
@@ -115,7 +115,7 @@ class Manifest(BaseModel):
     subject: Header | None = None
     rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
     library: Literal["shared", "own"] = Field(
-        "shared", description="Whether stored releases serve every analyst with access, or whoever bought them."
+        "shared", description="Whether stored releases serve every analyst with access, or whoever asked for them."
     )
     columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
 

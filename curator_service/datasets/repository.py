@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, func, select, text
@@ -10,6 +9,7 @@ from sqlalchemy import bindparam, delete, exists, func, select, text
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.models import DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
 from curator_service.identity.models import GrantRow
+from curator_service.kit.caches import SizedCache
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.accounts.unit_of_work import Registration
 from curator_service.ledger.models import PopulationRow
@@ -96,23 +96,27 @@ _LOCK_UNKEYED = Statement(text("LOCK TABLE unkeyed IN ACCESS EXCLUSIVE MODE"))
 _EMPTY_UNKEYED = Statement(text("TRUNCATE unkeyed"))
 
 
-@lru_cache(maxsize=256)
-def _manifest(text: str) -> Manifest:
-    return Manifest.model_validate_json(text)
+_MANIFESTS: SizedCache[Manifest] = SizedCache(2**26)
+
+
+def _manifest(text: str, digest: str) -> Manifest:
+    """Read a manifest; one may have megabytes, and takes about as much again as it has characters."""
+    return _MANIFESTS.get(digest, lambda: Manifest.model_validate_json(text), lambda _: 2 * len(text))
 
 
 def _dataset(row: tuple[Any, ...]) -> Dataset:
     dataset_id, name, population, manifest, commitment, created_at, adjacency, accountant = row
+    digest = hashlib.sha256(manifest.encode()).hexdigest()
     return Dataset(
         dataset_id,
         name,
         population,
         Adjacency(adjacency),
         ACCOUNTANTS[accountant],
-        _manifest(manifest),
+        _manifest(manifest, digest),
         commitment,
         created_at,
-        hashlib.sha256(manifest.encode()).hexdigest(),
+        digest,
     )
 
 

@@ -8,8 +8,17 @@ from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.row_maps import ROW_MAPS
 
 
-def render_dataset(dataset: Dataset, public_count: int | None) -> dict[str, Any]:
-    """Return a dataset's public declaration as JSON; with the count of rows or persons where it is public."""
+def render_dataset(dataset: Dataset, public_count: int | None, kinds: list[str]) -> dict[str, Any]:
+    """Return a dataset's public declaration as JSON.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    public_count : int or None
+        Of rows or persons, where it is public.
+    kinds : list of str
+        Kinds of release that may be asked of it.
+    """
     manifest = dataset.manifest
     return {
         "name": dataset.name,
@@ -21,7 +30,7 @@ def render_dataset(dataset: Dataset, public_count: int | None) -> dict[str, Any]
         "rows_per_person": manifest.rows_per_person,
         "rows": public_count,
         "columns": [render_column(c.column) | {"description": c.description} for c in manifest.columns],
-        "kinds": ["gram"],
+        "kinds": kinds,
         "row_maps": ROW_MAPS,
         "mechanisms": ["laplace"] if dataset.accountant is PURE else ["gaussian", "laplace"],
     }

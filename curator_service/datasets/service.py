@@ -3,6 +3,7 @@
 import json
 import logging
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ from typing import Any
 from curator_service.approvals import repository as proposals
 from curator_service.approvals.repository import OPEN, ROWS, Proposal
 from curator_service.datasets import repository
+from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.repository import Dataset
@@ -20,7 +22,6 @@ from curator_service.datasets.snapshot import About, RowsUnreadable, Snapshot, S
 from curator_service.datasets.sources.csv import Progress
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
-from curator_service.kinds.gram.kernel import SufficientStatistics, split_gram
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import DATABASE_ERRORS, Connection, Database
 from curator_service.kit.problems import Problem
@@ -31,8 +32,7 @@ from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.repository import find_population, iterate_kind, list_populations
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.design import Design
-from curator_service.privacy.row_maps import RowMap
+from curator_service.privacy.mechanism import ExactSums
 
 log = logging.getLogger("curator_service")
 
@@ -79,14 +79,25 @@ class DatasetService:
     storage : Storage
     now : callable
         The clock.
+    kinds : sequence of str
+        Names of the kinds of release that may be asked of them.
     """
 
-    def __init__(self, database: Database, ledger: LedgerService, storage: Storage, now: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        database: Database,
+        ledger: LedgerService,
+        storage: Storage,
+        now: Clock = utc_now,
+        *,
+        kinds: Sequence[str] = (),
+    ) -> None:
         self.database = database
         self.ledger = ledger
         self.storage = storage
         self.likeness = LikenessService(ledger.guard.keys)
         self.now = now
+        self.kinds = list(kinds)
 
     def register(
         self,
@@ -150,7 +161,7 @@ class DatasetService:
     def _check_refusals(self, connection: Connection) -> None:
         since = timestamp(self.now() - _REFUSALS_SPAN)
         refused = [
-            json.loads(entry.payload)["time"]
+            json.loads(entry.payload_text)["time"]
             for population in list_populations(connection)
             for entry in iterate_kind(connection, population.name, "refusal")
         ]
@@ -190,7 +201,7 @@ class DatasetService:
     def _find_owner(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> str | None:
         """Return another population of which no two admins agreed, by a signed entry, that its people are others."""
         attested = list_attested(connection, manifest.population, "confirmation", self.ledger.guard.trust.holds)
-        confirmed = {facts["rows"] for facts in attested}
+        confirmed = {payload["rows"] for payload in attested}
         for owner in self.likeness.find_owners(connection, manifest.population, snapshot):
             if self.likeness.label(manifest.digest, snapshot, owner) not in confirmed:
                 return owner
@@ -207,16 +218,16 @@ class DatasetService:
     ) -> tuple[str, Receipt]:
         """Write a refusal, and what an admin proposes; return the proposal's id, or nothing, and the receipt."""
         moment = timestamp(self.now())
-        facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
+        payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
         if other_people is not None:
             admin = other_people.admin.id
             account = (manifest.population, ROWS, self.likeness.label(manifest.digest, snapshot, owner), 0, 0)
             proposed = Proposal(new_id("prp_"), *account, other_people.reason, admin, moment, OPEN)
             proposals.insert_proposal(ledger.connection, proposed)
             proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
-            facts |= {"proposal": proposed.id}
-        receipt = ledger.note(manifest.population, "refusal", facts | {"time": moment})
-        return facts.get("proposal", ""), receipt
+            payload |= {"proposal": proposed.id}
+        receipt = ledger.note(manifest.population, "refusal", payload | {"time": moment})
+        return payload.get("proposal", ""), receipt
 
     def _insert(
         self, ledger: Ledger, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str
@@ -224,9 +235,9 @@ class DatasetService:
         moment = timestamp(self.now())
         about = About(snapshot.persons, snapshot.rows, snapshot.lattice_digest, secrets.token_hex(32))
         connection = ledger.connection
-        facts = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
-        facts |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
-        receipt = ledger.note(manifest.population, "dataset", facts)
+        payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
+        payload |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
+        receipt = ledger.note(manifest.population, "dataset", payload)
         population = find_population(connection, manifest.population)
         assert population is not None
         dataset = Dataset(
@@ -334,7 +345,7 @@ class DatasetService:
         if not populations and self.storage.has_rows():
             return "the ledger is empty, and beside it are stored rows of one that was not"
         for dataset in datasets:
-            if not dataset.registration.is_among(registered):
+            if dataset.registration not in registered:
                 return f"the dataset {dataset.name!r} is not the one that the ledger registered"
         return ""
 
@@ -381,19 +392,18 @@ class DatasetService:
         with self.database.read() as connection:
             return repository.list_datasets(connection, granted_to=None)
 
-    def compute_statistics(self, dataset: Dataset, design: Design, row_map: RowMap) -> SufficientStatistics:
-        """Compute exact statistics; call only inside a unit of work that has charged for them.
+    def sum_rows(self, dataset: Dataset, kernel: RowKernel) -> ExactSums:
+        """Sum what rows contribute, exactly; call only inside a unit of work that has charged for it.
 
         Raises
         ------
         DatasetUnavailable
         """
         try:
-            gram = self.storage.compute_gram(dataset.id, dataset.manifest, design, row_map)
+            return ExactSums(self.storage.sum_rows(dataset.id, dataset.manifest, kernel))
         except RowsUnreadable:
             log.error("dataset %s: its rows cannot be read", dataset.name)  # noqa: TRY400 -- an exception may hold a row
             raise _unavailable() from None
-        return split_gram(gram, len(design.terms))
 
 
 def _unavailable() -> DatasetUnavailable:

@@ -24,14 +24,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from curator_service.datasets.batches import MARK, Batch
-from curator_service.datasets.engines.numpy import needs_pass, sum_products, sum_terms
+from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.engines.numpy import sum_rows, sum_terms
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.sources.csv import IngestError, Persons, Progress, iterate_rows
+from curator_service.kit.caches import SizedCache
 from curator_service.kit.files import sync
-from curator_service.privacy.design import Design, Term, cached_design
+from curator_service.privacy.design import Term, cached_design
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
-from curator_service.privacy.row_maps import RowMap
 
 _READ_ROWS = 2**15
 """Rows that are read at once, whatever is asked: a caller must not choose where one more row begins a batch."""
@@ -39,6 +40,8 @@ _READ_ROWS = 2**15
 _ROWS, _GRAM, _ABOUT, _UNREGISTERED, _LOCK = "rows.parquet", "gram.npy", "snapshot.json", "unregistered", ".lock"
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, pa.ArrowException)
 """What reading raises where a file is gone, or is not what was written."""
+_GRAMS_BYTES = 2**28
+"""Of cached Grams that are kept in memory: a thousand terms take 8 MB."""
 _CachedGram = tuple[dict[Term, int], IntArray]
 
 
@@ -100,7 +103,7 @@ class Storage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._grams: dict[str, _CachedGram] = {}  # small, immutable, one per dataset that was asked
+        self._grams: SizedCache[_CachedGram] = SizedCache(_GRAMS_BYTES)
         self._about: dict[str, About] = {}
 
     @contextmanager
@@ -277,27 +280,28 @@ class Storage:
             return False
         return found.lattice_digest == self.about(dataset_id).lattice_digest and np.array_equal(found.gram, gram)
 
-    def compute_gram(self, dataset_id: str, manifest: Manifest, design: Design, row_map: RowMap) -> IntArray:
-        """Compute the exact Gram of (terms, targets): a block of the cached one, or a pass over rows.
+    def sum_rows(self, dataset_id: str, manifest: Manifest, kernel: RowKernel) -> IntArray:
+        """Sum what rows contribute, exactly: a block of the cached Gram, or a pass over rows.
 
         Returns
         -------
-        ndarray of int64, shape (terms + targets, terms + targets)
+        ndarray of int64
+            In the kernel's shape.
 
         Raises
         ------
         RowsUnreadable
         """
-        if not needs_pass(design, row_map):
-            if dataset_id not in self._grams:
-                self._grams[dataset_id] = self._load_gram(dataset_id, manifest)
-            positions, gram = self._grams[dataset_id]
-            index = [positions[term] for term in (*design.terms, *design.targets)]
+        if kernel.cached_terms is not None:
+            positions, gram = self._grams.get(
+                dataset_id, lambda: self._load_gram(dataset_id, manifest), lambda held: held[1].nbytes
+            )
+            index = [positions[term] for term in kernel.cached_terms]
             block: IntArray = gram[index][:, index]
             return block
-        names = design.columns if manifest.subject is None else (*design.columns, MARK)
+        names = kernel.columns if manifest.subject is None else (*kernel.columns, MARK)
         batches = _read_batches(self.root / dataset_id / _ROWS, names)
-        return sum_products(batches, names, design, row_map, manifest.row_capacity)
+        return sum_rows(batches, names, kernel, manifest.row_capacity)
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms

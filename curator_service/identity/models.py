@@ -31,7 +31,7 @@ class TokenRow(Base):
 
 
 class GrantRow(Base):
-    """That an analyst may see and buy from a dataset."""
+    """That an analyst may see a dataset and request releases of it."""
 
     __tablename__ = "grants"
 

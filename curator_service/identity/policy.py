@@ -18,7 +18,7 @@ class Action(StrEnum):
     READ_BUDGET = "read budget"
     READ_RELEASE = "read release"
     QUOTE = "quote"
-    BUY_RELEASE = "buy release"
+    REQUEST_RELEASE = "request release"
     READ_JOB = "read job"
     RESERVE = "reserve"
     END_RESERVATION = "end reservation"
@@ -39,7 +39,7 @@ POLICY: dict[tuple[Role, Action], Objects] = {
     (Role.ANALYST, Action.READ_BUDGET): Objects.GRANTED,
     (Role.ANALYST, Action.READ_RELEASE): Objects.GRANTED,
     (Role.ANALYST, Action.QUOTE): Objects.GRANTED,
-    (Role.ANALYST, Action.BUY_RELEASE): Objects.GRANTED,
+    (Role.ANALYST, Action.REQUEST_RELEASE): Objects.GRANTED,
     (Role.ANALYST, Action.READ_JOB): Objects.GRANTED,
     (Role.ANALYST, Action.RESERVE): Objects.GRANTED,
     (Role.ANALYST, Action.END_RESERVATION): Objects.GRANTED,

@@ -140,7 +140,7 @@ class IdentityService:
             return repository.list_principals(connection)
 
     def add_grant(self, name: str, dataset_id: str) -> None:
-        """Let an analyst see and buy from a dataset.
+        """Let an analyst see a dataset and request releases of it.
 
         Raises
         ------

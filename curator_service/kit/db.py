@@ -318,11 +318,8 @@ class Database:
         SchemaError
         """
         current, head = self.revisions()
-        if current is not None and current not in _known_revisions():
-            raise SchemaError(
-                f"the database's schema, revision {current}, is that of a newer version, which this one cannot read: "
-                "run the newer version, or restore a backup of this one"
-            )
+        if current is not None:
+            check_revision(current)
         if is_current and current != head:
             raise SchemaError("the database's schema is not current; run `curator db upgrade` first (after a backup)")
 
@@ -332,7 +329,7 @@ class Database:
         Raises
         ------
         SchemaError
-            If it is that of a newer version.
+            If this version does not know it.
         """
         self.check_schema(is_current=False)
         with self._writer.connect() as connection:
@@ -479,6 +476,26 @@ def _migration_config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations_dir()))
     return config
+
+
+def check_revision(revision: str) -> None:
+    """Refuse the revision of a schema that this version does not know.
+
+    Raises
+    ------
+    SchemaError
+    """
+    known = _known_revisions()
+    if revision < min(known):
+        raise SchemaError(
+            f"the database's schema, revision {revision}, is older than the first that was released, and nothing leads "
+            "on from it: start with an empty database and data folder"
+        )
+    if revision not in known:
+        raise SchemaError(
+            f"the database's schema, revision {revision}, is that of a newer version, which this one cannot read: "
+            "run the newer version, or restore a backup of this one"
+        )
 
 
 @functools.cache

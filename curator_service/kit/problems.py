@@ -46,34 +46,18 @@ class Problem(Exception):
         return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
 
 
+_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {
         "description": "A problem (RFC 9457): what was asked, which rule refuses it, and what would have worked",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        "content": _PROBLEM,
     },
-    503: {
-        "description": "A problem: the service cannot answer now, or is sealed",
-        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    "5XX": {
+        "description": "A problem: something broke, or the service cannot answer now, or is sealed",
+        "content": _PROBLEM,
     },
 }
 """What every route of the interface may answer beside success, for the OpenAPI document."""
-
-PROBLEM_SCHEMA = {
-    "title": "Problem",
-    "type": "object",
-    "required": ["type", "title", "status", "detail", "instance"],
-    "properties": {
-        "type": {
-            "type": "string",
-            "description": "/problems/ and the slug of the rule; docs/problems.md explains each",
-        },
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string", "description": "The rule, what was asked, and what would have worked"},
-        "instance": {"type": "string", "description": "The id of the request, also in the X-Request-Id header"},
-    },
-    "additionalProperties": True,
-}
 
 
 class BodyMalformed(Problem):

@@ -1,8 +1,22 @@
 """How models of JSON read: exactly what they declare."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+# Members of answers. Models of answers describe what is sent, for the OpenAPI document; no answer is made of one.
+Digits = Annotated[
+    str, Field(pattern=r"^(0|[1-9][0-9]*)$", description="A whole number, which may be beyond the integers of JSON")
+]
+Moment = Annotated[
+    str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$", description="In UTC")
+]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="A SHA-256, in hexadecimal")]
+
+
+def left_out() -> Any:
+    """Declare a member of an answer that is left out where it would say nothing: it is never null."""
+    return Field(default_factory=str)  # a default of a factory is not written into the schema

@@ -84,7 +84,9 @@ class SealRow(Base):
 
 
 class ReservationRow(Base):
-    """An amount that is held: for a job until it posts, or for a study until its time is over.
+    """An amount that is held: for a job until it posts, or for an analyst until its time is over.
+
+    `study_id` is `Reservation.drawn_from`, in a column that keeps its first name.
 
     `state` is ``open`` or ``closed``; a closed one never opens again, so its id is the fence of whoever works on it.
     """

@@ -366,7 +366,7 @@ def append_entry(connection: Connection, population: str, entry: StoredEntry) ->
         connection,
         population=population,
         sequence=entry.sequence,
-        payload=entry.payload,
+        payload=entry.payload_text,
         entry_hash=entry.entry_hash,
         signature=entry.signature,
     )
@@ -401,8 +401,9 @@ def list_entries(connection: Connection, population: str, *, after: int, count: 
     return [StoredEntry(*row) for row in _ENTRIES.all(connection, population=population, after=after, count=count)]
 
 
-def iterate_entries(connection: Connection, population: str, *, after: int = _BEFORE_ALL) -> Iterator[StoredEntry]:
-    """Yield the whole chain, or what stands after a sequence, in pages; also what stands before its beginning."""
+def iterate_entries(connection: Connection, population: str) -> Iterator[StoredEntry]:
+    """Yield the whole chain in pages; also what stands before its beginning."""
+    after = _BEFORE_ALL
     while page := list_entries(connection, population, after=after, count=_PAGE):
         yield from page
         after = page[-1].sequence
@@ -411,7 +412,7 @@ def iterate_entries(connection: Connection, population: str, *, after: int = _BE
 def iterate_kind(connection: Connection, population: str, kind: str) -> list[StoredEntry]:
     """Return every entry of one kind, in order."""
     found = [StoredEntry(*row) for row in _OF_KIND.all(connection, population=population, pattern=f'%"kind":"{kind}"%')]
-    return [entry for entry in found if from_json(entry.payload)["kind"] == kind]
+    return [entry for entry in found if from_json(entry.payload_text)["kind"] == kind]
 
 
 def _population(row: tuple[Any, ...]) -> Population:

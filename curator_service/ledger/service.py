@@ -24,7 +24,9 @@ from curator_service.ledger.chain.entries import (
 from curator_service.ledger.chain.verification import Verification, Watch
 from curator_service.ledger.repository import Population
 from curator_service.ledger.trust.anchor import AnchorError
-from curator_service.ledger.trust.guard import Guard, unverified, verify_population
+from curator_service.ledger.trust.client_checkpoints import ClientCheckpoints
+from curator_service.ledger.trust.guard import Guard, unverified
+from curator_service.ledger.trust.inspection import verify_population
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import DELTA_MIN
@@ -96,6 +98,7 @@ class LedgerService:
     def __init__(self, database: Database, guard: Guard, now: Clock = utc_now) -> None:
         self.database = database
         self.guard = guard
+        self.client_checkpoints = ClientCheckpoints(guard)
         self.now = now
 
     @contextmanager
@@ -206,9 +209,9 @@ class LedgerService:
                 raise PopulationError(
                     f"the population {name!r} exists; a budget is given once, and never refilled by naming it again"
                 )
-            facts = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
+            payload = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
             head = ledger.next(name)
-            receipt = ledger.record(head, "open", units, {**facts, "actor": actor, "time": moment})
+            receipt = ledger.record(head, "open", units, {**payload, "actor": actor, "time": moment})
         self.guard.anchor_before_send(receipt, just_written=True)
         return replace(population, sequence=1)
 
@@ -241,7 +244,7 @@ class LedgerService:
             entry = repository.find_head(connection, population)
         if entry is None:
             raise NotFound("There is no population of this name.")
-        receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
+        receipt = Receipt(entry.payload_text, entry.entry_hash, entry.signature)
         if self.guard.trust.heads.get(population) != receipt and not self.guard.reason():
             self.guard.check_attested(population, entry)
             self.guard.trust.heads[population] = receipt
@@ -253,7 +256,8 @@ class LedgerService:
         with self.database.read() as connection:
             page = repository.list_entries(connection, population, after=after, count=count)
         return [
-            json.loads(entry.payload) | {"entry_hash": entry.entry_hash, "signature": entry.signature} for entry in page
+            json.loads(entry.payload_text) | {"entry_hash": entry.entry_hash, "signature": entry.signature}
+            for entry in page
         ]
 
     def verify(self, population: str) -> Verification:
@@ -279,10 +283,10 @@ class LedgerService:
 
 def find_headrooms(connection: Connection, population: Population, payer: Payer) -> list[Headroom]:
     """Return every limit that binds a payer, the tightest first."""
-    if payer.study_id is not None:
-        study = reservations.find_reservation(connection, payer.study_id)
-        if study is not None:
-            return [Headroom(f"the reservation {study.id!r}", study.units, study.left)]
+    if payer.reservation_id is not None:
+        reservation = reservations.find_reservation(connection, payer.reservation_id)
+        if reservation is not None:
+            return [Headroom(f"the reservation {reservation.id!r}", reservation.units, reservation.left)]
     headrooms = [Headroom(f"the population {population.name!r}", population.limit, population.remaining)]
     for scope, label in payer.shares:
         share = repository.find_share(connection, population.name, scope, label)

@@ -5,7 +5,7 @@ account   counts          discrete Gaussian of σ costs           discrete Lapla
 ========  ==============  =====================================  =========================================
 ``gdp``   µ²              Δ₂²/(σ² − 9) [1]_                      (2 Φ⁻¹(1/(1+e^ε)))² [1]_
 ``zcdp``  ρ               Δ₂²/(2σ²) [2]_                         ε²/2 [3]_
-``pure``  ε               cannot be bought                       ε
+``pure``  ε               none                                   ε
 ========  ==============  =====================================  =========================================
 
 Each of the numbers adds over releases, also when the analyst chooses mechanism and scale of each after seeing earlier
@@ -22,12 +22,12 @@ References
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Protocol
 
-from curator_service.kinds.gram.sensitivity import joint_cost
 from curator_service.privacy.conversions import (
     EPSILON_MAX,
     GDP_CURVE,
@@ -45,7 +45,7 @@ from curator_service.privacy.conversions import (
     units_of_epsilon_delta,
     units_up,
 )
-from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.parts import GaussianPart, LaplacePart, Part
 
 VARIANCE_LOSS = 9
 """The discrete Gaussian of scale σ > 3 on an integer centre is, to within a factor e^±1e-70 per entry, a
@@ -92,6 +92,16 @@ class Amount:
     delta: float
 
 
+class JointBound(Protocol):
+    """What statistics with Gaussian noise cost together, where no pair of rows moves all of them as far as it can."""
+
+    def __hash__(self) -> int:
+        """Hash what decides it."""
+
+    def cost(self, costs: Mapping[str, Fraction]) -> Fraction:
+        """Bound the cost of all, from what each costs alone, by name; at most their sum."""
+
+
 class Accountant(ABC):
     """What a population's account counts.
 
@@ -120,7 +130,7 @@ class Accountant(ABC):
 
     @abstractmethod
     def gaussian(self, part: GaussianPart) -> Fraction:
-        """Return what a Gaussian part costs, all copies together. Raise `ValueError` where it cannot be bought."""
+        """Return what a Gaussian part costs, all copies together. Raise `ValueError` where it is not counted."""
 
     @abstractmethod
     def sigma_squared(self, sensitivity_squared: Fraction, number: Fraction) -> Fraction:
@@ -142,26 +152,23 @@ class Accountant(ABC):
     def affordable(self, units: int, delta: float) -> Amount:
         """View an amount that may be spent: each view, used as a price, costs at most `units`."""
 
-    def cost(self, parts: Sequence[Part], joint_constant: Fraction | None = None) -> int:
+    def cost(self, parts: Sequence[Part], joint: JointBound | None = None) -> int:
         """Return what a release costs, from the integers that were used, rounded up.
 
         Parameters
         ----------
         parts : sequence of Part
-        joint_constant : Fraction or None
-            c of `sensitivity.joint_cost`, where rows are replaced and XᵀX is released with Gaussian noise.
+        joint : JointBound or None
+            Of the parts with Gaussian noise, where they cost less together than one by one.
         """
         total = Fraction(0)
-        gaussian: dict[Statistic, Fraction] = {}
+        gaussian: dict[str, Fraction] = {}
         for part in parts:
             if isinstance(part, LaplacePart):
                 total += part.copies * self.laplace(part.epsilon)
             else:
                 gaussian[part.statistic] = gaussian.get(part.statistic, Fraction(0)) + self.gaussian(part)
-        if joint_constant is not None and Statistic.XTX in gaussian:
-            xtx, xty, yty = (gaussian.pop(s, Fraction(0)) for s in (Statistic.XTX, Statistic.XTY, Statistic.YTY))
-            total += joint_cost(xtx, xty, yty, joint_constant)
-        return units_up(total + sum(gaussian.values(), Fraction(0)))
+        return units_up(total + (sum(gaussian.values(), Fraction(0)) if joint is None else joint.cost(gaussian)))
 
 
 class _CurveAccountant(Accountant):

@@ -7,8 +7,6 @@ References
 .. [1] E. Kalaja, "Adaptive algorithm in differential privacy", MSc thesis, University of Helsinki 2020, algorithm 3:
    C. Dwork, A. Roth, "The Algorithmic Foundations of Differential Privacy", theorem A.1, for each part.
 .. [2] Y.-X. Wang, "Revisiting differentially private linear regression", UAI 2018, algorithm 2.
-.. [3] A. Nieminen, "Differentially Private Robust Linear Regression", MSc thesis, University of Helsinki 2017,
-   algorithm 2.
 """
 
 import math
@@ -19,8 +17,6 @@ import mpmath
 
 from curator_service.privacy.accountant import Accountant
 from curator_service.privacy.conversions import root_up
-from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.parts import Statistic
 from curator_service.privacy.samplers import SCALE_MAX, SCALE_MIN
 
 
@@ -107,15 +103,6 @@ def scale_for(sensitivity: Fraction, epsilon: Fraction) -> int:
         If t would leave [2^10, 2^53].
     """
     return _in_range(math.ceil(sensitivity / epsilon))
-
-
-def nieminen_sensitivity(statistic: Statistic, term_count: int) -> Fraction:
-    """Return the sensitivity that Nieminen's algorithm 2 draws noise for, with every bound at q [3]_.
-
-    d(d+1) B_x² for XᵀX, which is twice what a row can move it; 2 d B_x B_y for Xᵀy; B_y² for yᵀy.
-    """
-    factors = {Statistic.XTX: term_count * (term_count + 1), Statistic.XTY: 2 * term_count, Statistic.YTY: 1}
-    return Fraction(factors[statistic] * UNIT**2)
 
 
 def _in_range(scale: int) -> int:

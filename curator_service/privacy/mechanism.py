@@ -1,36 +1,94 @@
-"""Noise for a scalar, a vector and a symmetric matrix: one draw per unordered pair, added in integers."""
+"""Noise for exact sums: one draw for each entry that leaves, added in integers."""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from itertools import islice
+from typing import Protocol
 
 import numpy as np
 
-from curator_service.kinds.gram.kernel import SufficientStatistics, compute_lambda_min
-from curator_service.kinds.gram.plan import GramPlan
-from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, IntArray
-from curator_service.privacy.parts import Part, Statistic
+from curator_service.privacy.parts import Part
 from curator_service.privacy.samplers import Distribution, NoiseSource
 
 STEP_DENOMINATOR = UNIT**2
-"""Statistics are products of two lattice entries: one scaled unit is q² integers."""
+"""Contributions of a row are products of two lattice entries: one scaled unit is q² integers."""
+
+
+class Packing(StrEnum):
+    """Which entries of an array leave, row by row."""
+
+    FULL = "full"
+    UPPER = "upper"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What leaves of one statistic.
+
+    Attributes
+    ----------
+    statistic : str
+    shape : tuple of int
+    packing : Packing
+        ``upper``: of a symmetric matrix each unordered pair once, its upper triangle by rows.
+    """
+
+    statistic: str
+    shape: tuple[int, ...]
+    packing: Packing = Packing.FULL
+
+    @property
+    def size(self) -> int:
+        """How many numbers leave."""
+        if self.packing is Packing.UPPER:
+            return self.shape[0] * (self.shape[0] + 1) // 2
+        return math.prod(self.shape)
+
+
+class NoisePlan(Protocol):
+    """What decides the noise of a release: parts, and as many outputs in the same order."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Each statistic with the scales of its noise."""
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """What leaves of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSums:
+    """Exact sums; a type of its own, so that they cannot reach an answer.
+
+    Attributes
+    ----------
+    values : ndarray of int64
+    """
+
+    values: IntArray
+
+    def __repr__(self) -> str:
+        """Hide the numbers: a traceback or a log must not show them."""
+        return f"{type(self).__name__}(<{self.values.size} entries>)"
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyStatistics:
-    """What may leave: noisy integers in lattice units, flat, per statistic; `xtx` is its upper triangle by rows."""
+    """What may leave: noisy integers in lattice units, flat, per statistic."""
 
-    values: Mapping[Statistic, list[int]]
+    values: Mapping[str, list[int]]
 
-    def scaled(self, statistic: Statistic) -> list[float]:
+    def scaled(self, statistic: str) -> list[float]:
         """Return noisy integers times the public step 1/q², each rounded once to float64."""
         return [value / STEP_DENOMINATOR for value in self.values[statistic]]
 
 
-def draw_noise(plan: GramPlan, noise: NoiseSource) -> IntArray:
+def draw_noise(plan: NoisePlan, noise: NoiseSource) -> IntArray:
     """Draw the noise of one release. It needs no data, so it can be drawn before anything is locked.
 
     Returns
@@ -81,13 +139,14 @@ def add_noise(sums: IntArray, draws: IntArray) -> list[int]:
     return noisy
 
 
-def perturb(statistics: SufficientStatistics, plan: GramPlan, draws: IntArray) -> NoisyStatistics:
+def perturb(exact: ExactSums, plan: NoisePlan, draws: IntArray) -> NoisyStatistics:
     """Add a draw to every entry that the plan releases.
 
     Parameters
     ----------
-    statistics : SufficientStatistics
-    plan : GramPlan
+    exact : ExactSums
+        Of every output of the plan, flat, in their order.
+    plan : NoisePlan
     draws : ndarray of int64
         From `draw_noise`.
 
@@ -101,22 +160,10 @@ def perturb(statistics: SufficientStatistics, plan: GramPlan, draws: IntArray) -
     ValueError
         If there are more or fewer draws than entries.
     """
-    exact = [_flatten(statistics, part, plan) for part in plan.parts]
-    noisy = iter(add_noise(np.concatenate(exact), draws))
-    return NoisyStatistics(
-        {part.statistic: list(islice(noisy, len(values))) for part, values in zip(plan.parts, exact, strict=True)}
-    )
-
-
-def value_counts(design: Design) -> dict[Statistic, int]:
-    """Return how many numbers each statistic of a design has."""
-    terms, targets = len(design.terms), len(design.targets)
-    return {
-        Statistic.XTX: terms * (terms + 1) // 2,
-        Statistic.XTY: terms * targets,
-        Statistic.YTY: targets,
-        Statistic.LAMBDA_MIN: 1,
-    }
+    if exact.values.shape != (sum(output.size for output in plan.outputs),):
+        raise ValueError("one exact sum for each entry")
+    noisy = iter(add_noise(exact.values, draws))
+    return NoisyStatistics({output.statistic: list(islice(noisy, output.size)) for output in plan.outputs})
 
 
 def noise_sd(distribution: Distribution, scale: int) -> float:
@@ -134,39 +181,25 @@ def noise_sd(distribution: Distribution, scale: int) -> float:
     return 1 / (math.sqrt(2) * math.sinh(1 / (2 * scale))) / STEP_DENOMINATOR
 
 
-def _flatten(statistics: SufficientStatistics, part: Part, plan: GramPlan) -> IntArray:
-    """Return the entries of a statistic that are released, each unordered pair of XᵀX once."""
-    match part.statistic:
-        case Statistic.XTX:
-            triangle: IntArray = statistics.xtx.ravel()[_upper(len(statistics.xtx))]
-            return triangle
-        case Statistic.XTY:
-            return statistics.xty.ravel()
-        case Statistic.YTY:
-            return statistics.yty
-        case Statistic.LAMBDA_MIN:  # at a public time, for how long the search takes depends on the sums
-            return np.array([compute_lambda_min(statistics.xtx, plan.lambda_min_tolerance)], dtype=np.int64)
-
-
 @lru_cache(maxsize=8)
-def _upper(terms: int) -> IntArray:
+def upper_triangle(order: int) -> IntArray:
     """Return the places of the upper triangle, by rows, in a square matrix that is written by rows."""
-    rows, columns = np.triu_indices(terms)
-    return rows * terms + columns
+    rows, columns = np.triu_indices(order)
+    return rows * order + columns
 
 
-def _scales(plan: GramPlan) -> IntArray:
-    """Return the scale of each released entry, in the order of `_flatten`."""
-    sizes, terms = value_counts(plan.design), len(plan.design.terms)
-    scales = np.empty(sum(sizes[part.statistic] for part in plan.parts), dtype=np.int64)
+def _scales(plan: NoisePlan) -> IntArray:
+    """Return the scale of each released entry, in the order of `perturb`."""
+    scales = np.empty(sum(output.size for output in plan.outputs), dtype=np.int64)
     start = 0
-    for part in plan.parts:
+    for part, output in zip(plan.parts, plan.outputs, strict=True):
+        if part.statistic != output.statistic:
+            raise ValueError("parts and outputs are of the same statistics, in the same order")
         diagonal, offdiagonal = part.scales
-        of_part = scales[start : start + sizes[part.statistic]]
-        of_part[:] = offdiagonal
-        if part.statistic is Statistic.XTX:
-            of_part[_upper(terms) % (terms + 1) == 0] = diagonal
-        else:
-            of_part[:] = diagonal
-        start += len(of_part)
+        of_part = scales[start : start + output.size]
+        of_part[:] = diagonal
+        if output.packing is Packing.UPPER:
+            order = output.shape[0]
+            of_part[upper_triangle(order) % (order + 1) != 0] = offdiagonal
+        start += output.size
     return scales

@@ -1,19 +1,9 @@
 """What a release is made of: statistics, each with its sensitivity and the integer scales of its noise."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 
 from curator_service.privacy.samplers import Distribution
-
-
-class Statistic(StrEnum):
-    """What a ``gram`` release may hold, in the order in which it is drawn and sent."""
-
-    XTX = "xtx"
-    XTY = "xty"
-    YTY = "yty"
-    LAMBDA_MIN = "lambda_min"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +12,19 @@ class GaussianPart:
 
     Attributes
     ----------
-    statistic : Statistic
+    statistic : str
+        Its name in requests, answers and entries.
     sensitivity_squared : Fraction
-        Δ₂², the squared L2 sensitivity of one target's copy, in lattice units.
+        Δ₂², the squared L2 sensitivity of one copy, in lattice units.
     sigma : int
         Scale of the noise; of the diagonal, where the off-diagonal has its own.
     sigma_offdiagonal : int or None
-        Scale of the off-diagonal of XᵀX, whose entries then weigh √2 in Δ₂.
+        Scale of the off-diagonal of a symmetric matrix, whose entries then weigh √2 in Δ₂.
     copies : int
-        Number of targets: each has a draw of its own at this scale.
+        Number of vectors that a row can each move as far: each has draws of its own at this scale.
     """
 
-    statistic: Statistic
+    statistic: str
     sensitivity_squared: Fraction
     sigma: int
     sigma_offdiagonal: int | None = None
@@ -63,16 +54,17 @@ class LaplacePart:
 
     Attributes
     ----------
-    statistic : Statistic
+    statistic : str
+        Its name in requests, answers and entries.
     sensitivity : Fraction
-        Δ₁, the L1 sensitivity of one target's copy, in lattice units.
+        Δ₁, the L1 sensitivity of one copy, in lattice units.
     scale : int
         t of the noise.
     copies : int
-        Number of targets: each has a draw of its own at this scale.
+        Number of vectors that a row can each move as far: each has draws of its own at this scale.
     """
 
-    statistic: Statistic
+    statistic: str
     sensitivity: Fraction
     scale: int
     copies: int = 1

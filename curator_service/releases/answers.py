@@ -1,15 +1,17 @@
 """Stored answers as text: divided into their members, which are equal in many of them, and read once for all."""
 
 import json
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
-from curator_service.kinds.gram.listing import noise_row
+from curator_service.datasets.repository import Dataset
+from curator_service.kinds.listing import Listing
+from curator_service.kinds.registry import AnyKind
+from curator_service.kit.caches import cache_short
 
-_MEMBERS = ("id", "dataset", "kind", "created_at", "request", "features", "terms", "targets", "statistics", "noise")
-_LAST = ("cost", "derived_from")
+_FIRST, _LAST = ("id", "dataset", "kind", "created_at", "request"), ("statistics", "noise", "cost", "derived_from")
 
 
 class Answer(NamedTuple):
@@ -21,7 +23,7 @@ class Answer(NamedTuple):
         Its id, dataset, kind and moment, from the brace on.
     request : str
     declared : str
-        Features, terms and targets.
+        What the kind states of columns, without the name of its first member.
     statistics, noise, cost : str
     derived_from : str or None
     """
@@ -40,16 +42,10 @@ class Answer(NamedTuple):
         return f'{self.opening},"request":{self.request},"cost":{self.cost}}}'
 
 
-class Noise(NamedTuple):
-    """The noise of an answer: its law, its standard deviations, and those as a listing has them."""
+def divide(text: str, kind: AnyKind) -> Answer:
+    """Divide an answer of a kind into its members.
 
-    distribution: str
-    sd: dict[str, float]
-    row: tuple[float, ...]
-
-
-def divide(text: str) -> Answer:
-    """Divide an answer into its members. They make up all of it: whoever compares or reads each has seen the whole.
+    They make up all of it: whoever compares or reads each has seen the whole.
 
     A quotation mark within a string of JSON has a backslash before it, so what divides members stands in none. Where
     something else stands in their place, one of them is not what it must be.
@@ -60,7 +56,7 @@ def divide(text: str) -> Answer:
         If it does not end as an object.
     """
     opening, _, rest = text.partition(',"request":')
-    request, _, rest = rest.partition('},"features":')
+    request, _, rest = rest.partition(f'}},"{kind.declared[0]}":')
     declared, _, rest = rest.partition(',"statistics":')
     statistics, _, rest = rest.partition(',"noise":')
     noise, _, rest = rest.partition(',"cost":')
@@ -70,7 +66,7 @@ def divide(text: str) -> Answer:
     return Answer(opening, f"{request}}}", declared, statistics, noise, cost, source if mark else None)
 
 
-def write_again(text: str) -> str:
+def write_again(text: str, kind: AnyKind) -> str:
     """Return an answer as it would be written now: earlier versions wrote numbers otherwise.
 
     Raises
@@ -79,7 +75,7 @@ def write_again(text: str) -> str:
         If it is no answer: a member stands twice, is missing, or is another one.
     """
     content = json.loads(text, object_pairs_hook=_collect)
-    written = {name: content[name] for name in (*_MEMBERS, *_LAST) if name in content}
+    written = {name: content[name] for name in (*_FIRST, *kind.declared, *_LAST) if name in content}
     if not isinstance(content, dict) or written.keys() != content.keys():
         raise ValueError("an answer has other members")
     return to_json(written).decode()
@@ -92,7 +88,7 @@ def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-@lru_cache(maxsize=1024)
+@cache_short(maxsize=1024)
 def read_member(text: str) -> dict[str, Any]:
     """Read a member that many answers share; nobody changes it.
 
@@ -107,10 +103,43 @@ def read_member(text: str) -> dict[str, Any]:
     return content
 
 
-@lru_cache(maxsize=1024)
-def read_noise(text: str) -> Noise:
-    """Read the noise that an answer states; errors as of `read_member`."""
+@cache_short(maxsize=1024)
+def read_noise(text: str) -> tuple[str, dict[str, float]]:
+    """Read the noise that an answer states: its distribution and standard deviations; errors as of `read_member`."""
     noise = read_member(text)
     if noise.keys() != {"distribution", "sd"}:
         raise ValueError("noise has other members")
-    return Noise(noise["distribution"], noise["sd"], noise_row(noise["sd"]))
+    return noise["distribution"], noise["sd"]
+
+
+def make_listing(kind: AnyKind, dataset: Dataset, about: Mapping[str, Any]) -> Listing:
+    """Return what a release of a kind is, from members that an answer states of itself.
+
+    Parameters
+    ----------
+    kind : ReleaseKind
+    dataset : Dataset
+    about : mapping
+        Request and noise; and of which release it was cut, if it was.
+
+    Raises
+    ------
+    KeyError, TypeError
+        If it is no answer about this dataset; what is wrong further shows when it is read.
+    """
+    noise, declared = about["noise"], dataset.manifest.by_name
+    listing: Listing = kind.listing(
+        about["request"], declared, noise["distribution"], noise["sd"], about.get("derived_from")
+    )
+    return listing
+
+
+def read_about(answer: str) -> dict[str, Any]:
+    """Read an answer without its statistics, which may be half a million numbers.
+
+    A quotation mark within a string of JSON has a backslash before it, so neither text stands within one.
+    """
+    head, _, rest = answer.partition(',"statistics":{')
+    _, mark, tail = rest.rpartition('},"noise":{')
+    about: dict[str, Any] = json.loads(f'{head},"noise":{{{tail}' if mark else answer)
+    return about

@@ -11,8 +11,9 @@ from pydantic_core import from_json, to_json
 from curator_service.datasets.repository import Dataset, list_datasets
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.visibility import collection_of
-from curator_service.kinds.gram.library import is_block
-from curator_service.kinds.gram.listing import Listing
+from curator_service.kinds.listing import Listing
+from curator_service.kinds.registry import AnyKind, KindRegistry
+from curator_service.kit.caches import cache_short
 from curator_service.kit.db import Connection
 from curator_service.kit.problems import NotFound, RequestInvalid
 from curator_service.ledger.chain.entries import StoredEntry
@@ -21,25 +22,15 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService
 from curator_service.privacy.accountant import Accountant
 from curator_service.releases import catalogue, repository
-from curator_service.releases.answers import Answer, divide, read_member, read_noise, write_again
-from curator_service.releases.catalogue import ListedRelease, Shelves
-from curator_service.releases.preparation import derive_stated
-from curator_service.releases.rendering import (
-    Form,
-    Stated,
-    agrees_with_charge,
-    answer_digest,
-    recompute_cost,
-    render_free,
-    render_opening,
-)
+from curator_service.releases.answers import Answer, divide, make_listing, read_member, read_noise, write_again
+from curator_service.releases.catalogue import ListedRelease, Place, Shelves
+from curator_service.releases.charges import Stated, agrees_with_charge, recompute_cost
+from curator_service.releases.library import cut, is_source, least_sd
+from curator_service.releases.rendering import Form, answer_digest, render_free, render_opening
 from curator_service.releases.repository import StoredRelease
-from curator_service.releases.schemas import ReleaseRequest
 
-_ASKED = ("kind", "features", "targets", "intercept", "rows", "statistics", "mechanism", "calibration", "shares")
-"""Members of a canonical request; the price decides how much noise there is for it, and nothing else."""
-_REQUEST = frozenset({*_ASKED, "price", "fresh"})
 _ANY_PRICE = {"mu": 1.0}
+"""The price decides how much noise there is for it, and nothing else."""
 _MALFORMED = (RequestInvalid, ValueError, KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError)
 
 
@@ -51,7 +42,9 @@ class Discrepancy:
     sequence: int | None = None
 
 
-def verify(ledger: LedgerService, datasets: DatasetService, population: str) -> tuple[Verification, list[Discrepancy]]:
+def verify(
+    ledger: LedgerService, datasets: DatasetService, kinds: KindRegistry, population: str
+) -> tuple[Verification, list[Discrepancy]]:
     """Verify a chain, and what is stored against it, in one consistent read and one pass.
 
     Returns
@@ -64,7 +57,7 @@ def verify(ledger: LedgerService, datasets: DatasetService, population: str) -> 
     NotFound, SigningError
     """
     with ledger.database.snapshot() as connection:
-        audit = StoredReleaseAudit(connection, datasets, population)
+        audit = StoredReleaseAudit(connection, datasets, kinds, population)
         chain = ledger.verify_within(connection, population, watch=audit.watch)
         return chain, audit.end() if chain.ok else []
 
@@ -86,32 +79,33 @@ class StoredReleaseAudit:
     connection : Connection
         Of one consistent read.
     datasets : DatasetService
+    kinds : KindRegistry
     population : str
     """
 
-    def __init__(self, connection: Connection, datasets: DatasetService, population: str) -> None:
+    def __init__(self, connection: Connection, datasets: DatasetService, kinds: KindRegistry, population: str) -> None:
         account = find_population(connection, population)
         if account is None:
             raise NotFound("There is no population of this name.")
-        self._account, self._datasets = account, datasets
+        self._account, self._datasets, self._kinds = account, datasets, kinds
         self._known = {dataset.id: dataset for dataset in list_datasets(connection, granted_to=None)}
-        self._answers = _Answers(connection, account, self._known)
+        self._answers = _Answers(connection, account, kinds, self._known)
         self._releases = catalogue.iterate_listed(connection, population)
         self._next = next(self._releases, None)
         self._registered: set[tuple[str, str, str]] = set()
         self._snapshots: set[tuple[str, str]] = set()
         self._found: list[Discrepancy] = []
 
-    def watch(self, entry: StoredEntry, facts: dict[str, Any]) -> None:
+    def watch(self, entry: StoredEntry, payload: dict[str, Any]) -> None:
         """Hold what is stored against the next entry."""
-        kind, release = facts["kind"], self._take(entry.sequence)
+        kind, release = payload["kind"], self._take(entry.sequence)
         if kind in {"charge", "derive"}:
-            self._watch_answered(entry.sequence, facts, release)
+            self._watch_answered(entry.sequence, payload, release)
         elif release is not None:
             self._name(release.id, entry.sequence)
         if kind == "dataset":
-            self._registered.add((facts["dataset"], facts["manifest_digest"], facts["snapshot"]))
-            self._snapshots.add((facts["dataset"], facts["snapshot"]))
+            self._registered.add((payload["dataset"], payload["manifest_digest"], payload["snapshot"]))
+            self._snapshots.add((payload["dataset"], payload["snapshot"]))
 
     def end(self) -> list[Discrepancy]:
         """Return what was found, by sequence; then hold datasets and their rows against the chain."""
@@ -141,156 +135,166 @@ class StoredReleaseAudit:
     def _name(self, what: str, sequence: int) -> None:
         self._found.append(Discrepancy(what, sequence))
 
-    def _watch_answered(self, sequence: int, facts: dict[str, Any], release: ListedRelease | None) -> None:
-        if facts["kind"] == "charge" and not _is_charged_right(facts, self._account.accountant):
+    def _watch_answered(self, sequence: int, payload: dict[str, Any], release: ListedRelease | None) -> None:
+        if payload["kind"] == "charge" and not _is_charged_right(self._kinds, payload, self._account.accountant):
             self._name(f"the cost of sequence {sequence}", sequence)
-        if (facts.get("dataset"), facts.get("snapshot")) not in self._snapshots:
+        if (payload.get("dataset"), payload.get("snapshot")) not in self._snapshots:
             self._name(f"the dataset of sequence {sequence}", sequence)
-        fault = f"sequence {sequence}" if release is None else self._answers.find_fault(release, facts)
+        fault = f"sequence {sequence}" if release is None else self._answers.find_fault(release, payload)
         if fault:
             self._name(fault, sequence)
 
 
 class _Asked:
-    """What follows from a dataset and a request, its price aside: found once for all that ask the same."""
+    """What follows from a dataset, a kind and a request, its price aside: found once for all that ask the same."""
 
-    def __init__(self, dataset: Dataset, text: bytes) -> None:
+    def __init__(self, dataset: Dataset, kind: AnyKind, text: bytes) -> None:
         asked = from_json(text)
-        self._dataset = dataset
-        self._request = ReleaseRequest.model_validate({**asked, "price": _ANY_PRICE})
-        if self._request.model_dump(mode="json", include={*_ASKED}) != asked:
+        self._dataset, self._kind = dataset, kind
+        self._request = kind.request_model.model_validate({**asked, "price": _ANY_PRICE})
+        if self._request.model_dump(mode="json", include={*kind.asked}, exclude_none=True) != asked:
             raise ValueError("the request is not stated in full, or more than in full")
-        self._listing = Listing(asked, dataset.manifest.by_name, "", {})
-        self.columns = self._listing.columns
-        self.form = Form(self._listing)
+        self.listing = kind.listing(asked, dataset.manifest.by_name, "", {})
+        self.form = Form(kind, self.listing)
 
     @cached_property
     def stated(self) -> Stated:
         """What a charge must state of its sensitivities; `RequestInvalid` where none follow."""
-        return Stated.of(*derive_stated(self._dataset, self._request))
-
-    def place(self, collection: str, distribution: str) -> tuple[str, str]:
-        """Return on which shelf the catalogue has a release of it, and with which members."""
-        listing = replace(self._listing, distribution=distribution)
-        return listing.shelf(collection), listing.members(collection)
+        return Stated.of(*self._kind.bounds(self._dataset, self._request))
 
 
 class _Answers:
     """What stored answers must be, with what many of them have in common."""
 
-    def __init__(self, connection: Connection, account: Population, known: Mapping[str, Dataset]) -> None:
-        self._connection, self._known = connection, known
+    def __init__(
+        self, connection: Connection, account: Population, kinds: KindRegistry, known: Mapping[str, Dataset]
+    ) -> None:
+        self._connection, self._kinds, self._known = connection, kinds, known
         self._free = to_json(render_free(account)).decode()
         self._shelves = Shelves(connection)
-        self._find_asked = lru_cache(maxsize=1024)(lambda dataset_id, text: _Asked(known[dataset_id], text))
-        self._read_request = lru_cache(maxsize=4096)(self._read_request_anew)
-        self._place = lru_cache(maxsize=4096)(_Asked.place)
-        self._source = lru_cache(maxsize=32)(self._find_source)
+        self._find_asked = cache_short(maxsize=1024)(
+            lambda dataset_id, kind, text: _Asked(known[dataset_id], kinds[kind], text)
+        )
+        self._read_request = cache_short(maxsize=4096)(self._read_request_anew)
+        self._source = lru_cache(maxsize=4)(self._find_source)
 
-    def find_fault(self, release: ListedRelease, facts: dict[str, Any]) -> str:
+    def find_fault(self, release: ListedRelease, payload: dict[str, Any]) -> str:
         """Return what is wrong with a release that an entry states, or nothing."""
-        if not _is_stated(release, facts):
+        if not _is_stated(release, payload):
             return release.id
-        fault = self._find_fault(release, facts, release.answer)
+        fault = self._find_fault(release, payload, release.answer)
         if fault:
             try:
-                fault = self._find_fault(release, facts, write_again(release.answer))
+                fault = self._find_fault(release, payload, write_again(release.answer, self._kinds.of_entry(payload)))
             except _MALFORMED:
                 fault = release.id
         return fault
 
-    def _find_fault(self, release: ListedRelease, facts: dict[str, Any], text: str) -> str:
-        is_free = facts["kind"] == "derive"
+    def _find_fault(self, release: ListedRelease, payload: dict[str, Any], text: str) -> str:
+        is_free = payload["kind"] == "derive"
         try:
-            dataset, answer = self._known[release.dataset_id], divide(text)
-            asked, noise = self._read_request(dataset.id, answer.request), read_noise(answer.noise)
-            if not self._is_backed(release, answer, facts, asked):
+            dataset, kind = self._known[release.dataset_id], self._kinds.of_entry(payload)
+            answer = divide(text, kind)
+            asked = self._read_request(dataset.id, kind.name, answer.request)
+            if not self._is_backed(release, kind, answer, payload, asked):
                 return release.id
-            collection = collection_of(dataset, facts["actor"])
-            shelf, members = self._place(asked, collection, noise.distribution)
+            distribution, sd = read_noise(answer.noise)
+            source = answer.derived_from
+            listing = replace(asked.listing, distribution=distribution, sd=sd, derived_from=source)
+            place = Place(release.id, dataset.id, collection_of(dataset, payload["actor"]), release.sequence)
+            own = catalogue.make_row(place, listing, least_sd(kind, listing), answer.noise, answer.summary)
         except _MALFORMED:
             return release.id
-        if is_free and not self._is_block(dataset, answer, facts, shelf):
+        if is_free and not self._is_block(dataset, kind, answer, payload):
             return f"the source of {release.id}"
-        place = (release.id, dataset.id, collection, release.sequence, "" if is_free else shelf, members)
         if not (
-            catalogue.is_listed(release.listing, (*place, *noise.row, answer.summary))
-            and (is_free or self._shelves.hold(collection, release.sequence, asked.columns))
+            catalogue.is_listed(release.listing, own)
+            and (is_free or self._shelves.hold(place.collection, kind.name, release.sequence, listing.columns))
         ):
             return f"the listing of {release.id}"
-        if not is_free and not _states_sensitivities(asked, facts):
+        if not is_free and not _states_sensitivities(asked, kind, payload):
             return f"the sensitivities of sequence {release.sequence}"
         return ""
 
-    def _read_request_anew(self, dataset_id: str, text: str) -> _Asked:
-        request = read_member(text)
-        if not _is_request(request):
+    def _read_request_anew(self, dataset_id: str, kind: str, text: str) -> _Asked:
+        request, members = read_member(text), self._kinds[kind].asked
+        if not _is_request(request, members):
             raise ValueError("a request has other members")
-        asked: _Asked = self._find_asked(dataset_id, to_json({name: request[name] for name in _ASKED}))
+        asked: _Asked = self._find_asked(dataset_id, kind, to_json({name: request[name] for name in members}))
         return asked
 
-    def _is_backed(self, release: ListedRelease, answer: Answer, facts: Mapping[str, Any], asked: _Asked) -> bool:
+    def _is_backed(
+        self, release: ListedRelease, kind: AnyKind, answer: Answer, payload: Mapping[str, Any], asked: _Asked
+    ) -> bool:
         """Tell whether an answer is about its dataset, at the price of its entry, and holds what is asked."""
         name = self._known[release.dataset_id].name
         return (
-            facts["dataset"] == name
-            and answer.opening == f"{{{render_opening(release.id, name, facts['time'])}"
+            payload["dataset"] == name
+            and answer.opening == f"{{{render_opening(release.id, name, kind.name, payload['time'])}"
             and asked.form.fits(answer)
             and (
                 answer.cost == self._free and answer.derived_from is not None
-                if facts["kind"] == "derive"
-                else agrees_with_charge(answer, facts) and answer.derived_from is None
+                if payload["kind"] == "derive"
+                else agrees_with_charge(kind, answer, payload) and answer.derived_from is None
             )
         )
 
-    def _is_block(self, dataset: Dataset, answer: Answer, facts: Mapping[str, Any], shelf: str) -> bool:
+    def _is_block(self, dataset: Dataset, kind: AnyKind, answer: Answer, payload: Mapping[str, Any]) -> bool:
         """Tell whether a block is what is cut out of the charged release that its entry names, and answers may be."""
         try:
-            source, stored, shelf_of_source, charged = self._source(facts["source"])
-            return (
-                answer.derived_from == f'"{facts["source"]}"'
+            statistics, stored, charged = self._source(payload["source"])
+            asked = _listing(kind, dataset, answer)
+            collection, owner = (collection_of(dataset, entry["actor"]) for entry in (payload, charged))
+            if not (
+                answer.derived_from == f'"{payload["source"]}"'
                 and charged["kind"] == "charge"
-                and all(charged[name] == facts[name] for name in ("dataset", "snapshot"))
-                and charged["sequence"] < facts["sequence"]
-                and shelf == shelf_of_source
-                and is_block(_listing(dataset, answer), from_json(answer.statistics), stored, source)
-            )
+                and self._kinds.of_entry(charged) is kind
+                and all(charged[name] == payload[name] for name in ("dataset", "snapshot"))
+                and charged["sequence"] < payload["sequence"]
+                and asked.shelf(collection) == stored.shelf(owner)
+                and is_source(kind, stored, asked)
+            ):
+                return False
+            block, held = cut(kind, stored, asked, statistics), from_json(answer.statistics)
+            own = {name: {member: part[member] for member in block.statistics[name]} for name, part in held.items()}
         except _MALFORMED:
             return False
+        return (own, asked.sd, asked.distribution) == (block.statistics, block.sd, block.distribution)
 
-    def _find_source(self, release_id: str) -> tuple[dict[str, Any], Listing, str, dict[str, Any]]:
-        """Return the statistics of a release, what it is, its shelf, and what its entry says."""
+    def _find_source(self, release_id: str) -> tuple[dict[str, Any], Listing, dict[str, Any]]:
+        """Return the statistics of a release, what it is, and what its entry says."""
         release = repository.find_release(self._connection, release_id)
         if release is None or not is_stated(release):
             raise ValueError("there is no such release, or it is not what its entry states")
-        dataset, answer = self._known[release.dataset_id], divide(write_again(release.answer))
-        facts, listing = from_json(release.receipt.payload), _listing(dataset, answer)
-        return from_json(answer.statistics), listing, listing.shelf(collection_of(dataset, facts["actor"])), facts
+        payload = from_json(release.receipt.payload_text)
+        kind = self._kinds.of_entry(payload)
+        answer = divide(write_again(release.answer, kind), kind)
+        return from_json(answer.statistics), _listing(kind, self._known[release.dataset_id], answer), payload
 
 
-def _listing(dataset: Dataset, answer: Answer) -> Listing:
-    noise, source = read_noise(answer.noise), answer.derived_from
-    return Listing(read_member(answer.request), dataset.manifest.by_name, noise.distribution, noise.sd, source)
+def _listing(kind: AnyKind, dataset: Dataset, answer: Answer) -> Listing:
+    about = {"request": read_member(answer.request), "noise": read_member(answer.noise)}
+    return make_listing(kind, dataset, about | {"derived_from": answer.derived_from})
 
 
 def is_stated(release: StoredRelease) -> bool:
     """Tell whether a stored answer is the one that its entry states."""
-    return _is_stated(release, json.loads(release.receipt.payload))
+    return _is_stated(release, json.loads(release.receipt.payload_text))
 
 
-def _is_stated(release: StoredRelease | ListedRelease, facts: Mapping[str, Any]) -> bool:
+def _is_stated(release: StoredRelease | ListedRelease, payload: Mapping[str, Any]) -> bool:
     return (
-        facts.get("release") == release.id
-        and facts["request_digest"] == release.request_digest
-        and facts["answer_digest"] == answer_digest(release.answer)
+        payload.get("release") == release.id
+        and payload["request_digest"] == release.request_digest
+        and payload["answer_digest"] == answer_digest(release.answer)
     )
 
 
-def _is_request(request: Mapping[str, Any]) -> bool:
+def _is_request(request: Mapping[str, Any], members: tuple[str, ...]) -> bool:
     """Tell whether a request has a price, and no member that requests do not have; `_Asked` looks at the others."""
     price = request["price"]
     return (
-        request.keys() == _REQUEST
+        request.keys() == {*members, "price", "fresh"}
         and type(request["fresh"]) is bool
         and price.keys() in _NOTIONS
         and set(map(type, price.values())) <= {float, int}
@@ -300,17 +304,17 @@ def _is_request(request: Mapping[str, Any]) -> bool:
 _NOTIONS: tuple[set[str], ...] = ({"mu"}, {"rho"}, {"epsilon"}, {"epsilon", "delta"})
 
 
-def _is_charged_right(facts: Mapping[str, Any], accountant: Accountant) -> bool:
+def _is_charged_right(kinds: KindRegistry, payload: Mapping[str, Any], accountant: Accountant) -> bool:
     """Account for a charge again, from the integers of its mechanism."""
     try:
-        return recompute_cost(facts, accountant) == int(facts["units"])
+        return recompute_cost(kinds, payload, accountant) == int(payload["units"])
     except _MALFORMED:
         return False
 
 
-def _states_sensitivities(asked: _Asked, facts: Mapping[str, Any]) -> bool:
+def _states_sensitivities(asked: _Asked, kind: AnyKind, payload: Mapping[str, Any]) -> bool:
     """Tell whether a charge states what follows from the manifest and the request of its answer."""
     try:
-        return asked.stated.agrees(facts)
+        return asked.stated.agrees(kind, payload)
     except _MALFORMED:
         return False

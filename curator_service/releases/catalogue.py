@@ -2,29 +2,23 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from itertools import chain
-from operator import and_, itemgetter
+from operator import and_ as both
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json
-from sqlalchemy import BigInteger, BindParameter, Double, bindparam, insert, select, tuple_, union_all
+from sqlalchemy import BigInteger, BindParameter, Double, and_, bindparam, insert, select, tuple_, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
-from curator_service.datasets.repository import Dataset
-from curator_service.datasets.visibility import collection_of
-from curator_service.kinds.gram.listing import (
-    NOISE_NAMES,
-    Listing,
-    noise_row,
-    statistic_of,
-)
+from curator_service.kinds.listing import Listing
+from curator_service.kit.caches import cache_short
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.accounts.unit_of_work import Contradiction
 from curator_service.releases.models import CHUNK, AnswerSpaceRow, ColumnHoldersRow, ListingRow, ReleaseRow
-from curator_service.releases.repository import StoredRelease
 
 _NAMED = 32
 """Columns that one statement names."""
@@ -63,12 +57,32 @@ class Holders:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A release as the catalogue has it."""
+    """A release as the catalogue has it: what its text says of its request and its noise, unread."""
 
     release_id: str
     sequence: int
     shelf: str
-    listing: Listing
+    least_sd: float
+    summary: str
+    noise: str
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Its request and its noise."""
+        try:
+            request = json.loads(self.summary)["request"]
+        except (ValueError, KeyError, TypeError):
+            raise Contradiction("the catalogue has a summary that is none") from None
+        return {"request": request, "noise": _read_noise(self.noise)}
+
+
+class Place(NamedTuple):
+    """Where a release stands: in which dataset, for whose requests, and at which entry."""
+
+    release_id: str
+    dataset_id: str
+    collection: str
+    sequence: int
 
 
 class ListedRelease(NamedTuple):
@@ -82,31 +96,37 @@ class ListedRelease(NamedTuple):
     listing: tuple[Any, ...]
 
 
-_NOISE = tuple(getattr(ListingRow, name) for name in NOISE_NAMES)
-_LISTED = (ListingRow.release_id, ListingRow.sequence, ListingRow.shelf, ListingRow.summary, *_NOISE)
-_SEQUENCE, _SHELF, _XTX = 1, 2, 5
+_LISTED = (
+    ListingRow.release_id,
+    ListingRow.sequence,
+    ListingRow.shelf,
+    ListingRow.least_sd,
+    ListingRow.summary,
+    ListingRow.noise,
+)
 _OF_COLLECTION = ListingRow.collection == bindparam("collection")
 _MANY: list[BindParameter[Any]] = [bindparam(f"i{i}") for i in range(_NAMED)]
-# The quietest of those that are as quiet as asked, in every statistic. No sum of theirs is larger: that finds the end.
-_EXACT = Statement(
-    select(ListingRow.release_id)
+# The quietest first. None with a larger sum is quieter in every statistic: that finds the end.
+_WITH_MEMBERS = Statement(
+    select(ListingRow.loudness, ListingRow.sequence, ListingRow.release_id, ListingRow.noise)
     .where(
         ListingRow.members == bindparam("members"),
-        ListingRow.loudness <= bindparam("loudness", type_=Double),
-        *(column <= bindparam(name, type_=Double) for name, column in zip(NOISE_NAMES, _NOISE, strict=True)),
-    )
-    .order_by(ListingRow.loudness, ListingRow.sequence)
-    .limit(1)
-)
-_QUIETEST_OF_SHELF = Statement(
-    select(ListingRow.xtx_offdiagonal, ListingRow.sequence)
-    .where(
-        ListingRow.shelf == bindparam("shelf"),
-        ListingRow.xtx_offdiagonal <= bindparam("most", type_=Double),
-        tuple_(ListingRow.xtx_offdiagonal, ListingRow.sequence)
+        ListingRow.loudness <= bindparam("most", type_=Double),
+        tuple_(ListingRow.loudness, ListingRow.sequence)
         > tuple_(bindparam("after", type_=Double), bindparam("after_sequence", type_=BigInteger)),
     )
-    .order_by(ListingRow.xtx_offdiagonal, ListingRow.sequence)
+    .order_by(ListingRow.loudness, ListingRow.sequence)
+    .limit(bindparam("count"))
+)
+_QUIETEST_OF_SHELF = Statement(
+    select(ListingRow.least_sd, ListingRow.sequence)
+    .where(
+        ListingRow.shelf == bindparam("shelf"),
+        ListingRow.least_sd <= bindparam("most", type_=Double),
+        tuple_(ListingRow.least_sd, ListingRow.sequence)
+        > tuple_(bindparam("after", type_=Double), bindparam("after_sequence", type_=BigInteger)),
+    )
+    .order_by(ListingRow.least_sd, ListingRow.sequence)
     .limit(bindparam("count"))
 )
 # Each by its own key: a list of them PostgreSQL may take for a filter, and read the whole collection.
@@ -140,7 +160,9 @@ _PAGE_OF_LISTED = Statement(
 )
 _BEFORE_ALL = -(2**63)
 _INSERT = Statement(insert(ListingRow))
-_IN_COLLECTION = ColumnHoldersRow.collection == bindparam("collection")
+_IN_COLLECTION = and_(
+    ColumnHoldersRow.collection == bindparam("collection"), ColumnHoldersRow.kind == bindparam("kind")
+)
 _HOLDERS = Statement(
     select(ColumnHoldersRow.chunk, ColumnHoldersRow.bits).where(
         _IN_COLLECTION, ColumnHoldersRow.name.in_(_MANY[:_DECIDING])
@@ -172,7 +194,12 @@ class _SetBits(Statement):
     def _build(self, dialect: Any) -> Any:
         insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(ColumnHoldersRow)
         return insertion.on_conflict_do_update(
-            index_elements=[ColumnHoldersRow.collection, ColumnHoldersRow.name, ColumnHoldersRow.chunk],
+            index_elements=[
+                ColumnHoldersRow.collection,
+                ColumnHoldersRow.kind,
+                ColumnHoldersRow.name,
+                ColumnHoldersRow.chunk,
+            ],
             set_={"bits": insertion.excluded.bits},
         )
 
@@ -208,59 +235,83 @@ def _bits(text: str) -> int:
     return int(text, 16)
 
 
+@cache_short(maxsize=1024)
+def _read_noise(text: str) -> dict[str, Any]:
+    """Read the noise of a listing; many have the same."""
+    try:
+        noise: dict[str, Any] = json.loads(text)
+        if noise["sd"].keys() and type(noise["distribution"]) is str:
+            return noise
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass
+    raise Contradiction("the catalogue has noise that is none")
+
+
 def find_exact(connection: Connection, members: str, asked: Listing) -> str | None:
     """Return the quietest release of exactly the entries that are asked which is nowhere noisier, or None."""
-    most = {name: asked.sd.get(name, 0.0) for name in NOISE_NAMES}
-    row = _EXACT.first(connection, members=members, loudness=asked.loudness, **most)
-    return None if row is None else row[0]
+    after, count = (-1.0, 0), FIRST_PAGE
+    while rows := _WITH_MEMBERS.all(
+        connection, members=members, most=asked.loudness, after=after[0], after_sequence=after[1], count=count
+    ):
+        for loudness, sequence, release_id, noise in rows:
+            try:
+                is_quiet = asked.is_quiet_enough(_read_noise(noise)["sd"])
+            except (KeyError, TypeError):
+                raise Contradiction("the catalogue has noise of other statistics") from None
+            if is_quiet:
+                return str(release_id)
+            after = (loudness, sequence)
+        if len(rows) < count:
+            break
+        count = _PAGE
+    return None
 
 
-def get_listed(connection: Connection, dataset: Dataset, release_id: str) -> Listed:
+def get_listed(connection: Connection, release_id: str) -> Listed:
     """Return a release that the catalogue has just named."""
     row = _BY_ID.first(connection, release=release_id)
     assert row is not None
-    return _listed(dataset, row)
+    return Listed(*row)
 
 
-def find_holders(connection: Connection, collection: str, columns: Collection[str]) -> Holders:
-    """Return the releases, blocks of others aside, that hold the columns, in whatever role; by 8 of many."""
-    names = sorted(columns)[:_DECIDING]
+def find_holders(connection: Connection, collection: str, asked: Listing) -> Holders:
+    """Return releases of a kind, blocks of others aside, that hold the columns, in whatever role; by 8 of many."""
+    names = sorted(asked.columns)[:_DECIDING]
     found: dict[int, int] = {}
     counts: dict[int, int] = {}
-    for chunk, bits in _HOLDERS.all(connection, collection=collection, **_named(names, _DECIDING)):
+    for chunk, bits in _HOLDERS.all(connection, collection=collection, kind=asked.kind, **_named(names, _DECIDING)):
         found[chunk] = found.get(chunk, -1) & _bits(bits)
         counts[chunk] = counts.get(chunk, 0) + 1
     return Holders({chunk: bits for chunk, bits in found.items() if bits and counts[chunk] == len(names)})
 
 
-def list_newest(connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int]) -> list[Listed]:
+def list_newest(connection: Connection, collection: str, sequences: Sequence[int]) -> list[Listed]:
     """Return some releases by their sequences, the newest first."""
     rows = chain.from_iterable(_read_batches(connection, collection, sequences))
-    return [_listed(dataset, row) for row in sorted(rows, key=itemgetter(_SEQUENCE), reverse=True)]
+    return sorted(rows, key=attrgetter("sequence"), reverse=True)
 
 
 def iterate_sources(
-    connection: Connection, dataset: Dataset, collection: str, sequences: Sequence[int], *, shelf: str, xtx_max: float
+    connection: Connection, collection: str, sequences: Sequence[int], *, shelf: str, most: float
 ) -> Iterator[Listed]:
-    """Yield those of a shelf, by their sequences, with no more noise in XᵀX; the quietest of each batch first."""
+    """Yield those of a shelf, by their sequences, whose least noise is no more; the quietest of each batch first."""
     for rows in _read_batches(connection, collection, sequences):
-        found = [row for row in rows if row[_SHELF] == shelf and row[_XTX] <= xtx_max]
-        for row in sorted(found, key=itemgetter(_XTX, _SEQUENCE)):
-            yield _listed(dataset, row)
+        found = [row for row in rows if row.shelf == shelf and row.least_sd <= most]
+        yield from sorted(found, key=attrgetter("least_sd", "sequence"))
 
 
-def _read_batches(connection: Connection, collection: str, sequences: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
+def _read_batches(connection: Connection, collection: str, sequences: Sequence[int]) -> Iterator[list[Listed]]:
     for start in range(0, len(sequences), _AT_ONCE):
         batch = sequences[start : start + _AT_ONCE]
         places = {f"i{i}": batch[i] if i < len(batch) else None for i in range(_AT_ONCE)}
-        yield _BY_SEQUENCE.all(connection, collection=collection, **places)
+        yield [Listed(*row) for row in _BY_SEQUENCE.all(connection, collection=collection, **places)]
 
 
-def iterate_shelf(connection: Connection, shelf: str, *, xtx_max: float) -> Iterator[list[int]]:
+def iterate_shelf(connection: Connection, shelf: str, *, most: float) -> Iterator[list[int]]:
     """Yield pages of the sequences of a shelf, the quietest first, up to an amount of noise."""
     after, count = (-1.0, 0), FIRST_PAGE
     while rows := _QUIETEST_OF_SHELF.all(
-        connection, shelf=shelf, most=xtx_max, after=after[0], after_sequence=after[1], count=count
+        connection, shelf=shelf, most=most, after=after[0], after_sequence=after[1], count=count
     ):
         yield [sequence for _noise, sequence in rows]
         if len(rows) < count:
@@ -319,78 +370,87 @@ class Shelves:
         self._of_chunk = lru_cache(maxsize=64)(self._read_chunk)
         self._holding = lru_cache(maxsize=256)(self._find_holding)
 
-    def hold(self, collection: str, sequence: int, columns: tuple[str, ...]) -> bool:
+    def hold(self, collection: str, kind: str, sequence: int, columns: tuple[str, ...]) -> bool:
         """Tell whether a release is found by each of its columns."""
         chunk, place = divmod(sequence, CHUNK)
-        return bool(self._holding(collection, chunk, columns) >> place & 1)
+        return bool(self._holding(collection, kind, chunk, columns) >> place & 1)
 
-    def _find_holding(self, collection: str, chunk: int, columns: tuple[str, ...]) -> int:
+    def _find_holding(self, collection: str, kind: str, chunk: int, columns: tuple[str, ...]) -> int:
         try:
-            held = self._of_chunk(collection, chunk)
+            held = self._of_chunk(collection, kind, chunk)
         except Contradiction:
             return 0
-        return reduce(and_, (held.get(name, 0) for name in columns), -1)
+        return reduce(both, (held.get(name, 0) for name in columns), -1)
 
-    def _read_chunk(self, collection: str, chunk: int) -> dict[str, int]:
-        rows = _HOLDERS_OF_ALL.all(self._connection, collection=collection, chunk=chunk)
+    def _read_chunk(self, collection: str, kind: str, chunk: int) -> dict[str, int]:
+        rows = _HOLDERS_OF_ALL.all(self._connection, collection=collection, kind=kind, chunk=chunk)
         return {name: _bits(bits) for name, bits in rows}
 
 
+def make_row(release: Place, listing: Listing, least_sd: float, noise: str, summary: str) -> tuple[Any, ...]:
+    """Return the row of a release's listing, as it is written and as it is held against what the chain says.
+
+    Parameters
+    ----------
+    release : Place
+    listing : Listing
+        What it is.
+    least_sd : float
+        By the rules of its kind's library.
+    noise, summary : str
+        As its answer states them.
+    """
+    # A block stands on no shelf: nothing is cut out of it.
+    shelf = listing.shelf(release.collection) if listing.derived_from is None else ""
+    return (
+        release.release_id,
+        release.dataset_id,
+        release.collection,
+        release.sequence,
+        shelf,
+        listing.members(release.collection),
+        least_sd,
+        listing.loudness,
+        noise,
+        summary,
+    )
+
+
 def is_listed(found: tuple[Any, ...], own: tuple[Any, ...]) -> bool:
-    """Tell whether the row of a listing is what it must be; an earlier version may have written a summary otherwise."""
+    """Tell whether the row of a listing is what it must be; an earlier version may have written JSON otherwise."""
     if found == own:
         return True
-    *rest, summary = found
     try:
-        return rest == [*own[:-1]] and bool(from_json(summary) == from_json(own[-1]))
+        return found[:-2] == own[:-2] and [from_json(text) for text in found[-2:]] == [
+            from_json(text) for text in own[-2:]
+        ]
     except (ValueError, TypeError):
         return False
 
 
-def insert_listing(
-    connection: Connection, dataset: Dataset, principal_id: str, release: StoredRelease, listing: Listing, summary: str
-) -> None:
-    """Add a release to the catalogue, in the unit of work that publishes it: the account is locked.
-
-    Parameters
-    ----------
-    connection : Connection
-    dataset : Dataset
-    principal_id : str
-        Who bought it.
-    release : StoredRelease
-    listing : Listing
-        What it is.
-    summary : str
-        What a list shows of it.
-    """
-    collection = collection_of(dataset, principal_id)
-    # A block stands on no shelf: nothing is cut out of it.
-    shelf = listing.shelf(collection) if listing.derived_from is None else ""
-    place = (release.id, dataset.id, collection, release.sequence, shelf, listing.members(collection))
-    row = (*place, *noise_row(listing.sd), summary)
-    _INSERT.execute(connection, **dict(zip(_ROW, row, strict=True)))
-    if shelf:
-        _note_columns(connection, collection, listing.columns, release.sequence)
+def insert_listing(connection: Connection, row: tuple[Any, ...], listing: Listing) -> None:
+    """Add a release to the catalogue, in the unit of work that publishes it: the account is locked."""
+    values = dict(zip(_ROW, row, strict=True))
+    _INSERT.execute(connection, **values)
+    if values["shelf"]:
+        _note_columns(connection, values["collection"], listing, values["sequence"])
 
 
-def _note_columns(connection: Connection, collection: str, names: Sequence[str], sequence: int) -> None:
+def _note_columns(connection: Connection, collection: str, listing: Listing, sequence: int) -> None:
     chunk, place = divmod(sequence, CHUNK)
-    held = _bits_of_chunk(connection, collection, chunk, names)
+    shared, names = {"collection": collection, "kind": listing.kind, "chunk": chunk}, listing.columns
+    held = _bits_of_chunk(connection, names, **shared)
     _SET_BITS.execute_each(
         connection,
-        (
-            {"collection": collection, "name": name, "chunk": chunk, "bits": f"{held.get(name, 0) | 1 << place:x}"}
-            for name in names
-        ),
+        ({**shared, "name": name, "bits": f"{held.get(name, 0) | 1 << place:x}"} for name in names),
     )
 
 
-def _bits_of_chunk(connection: Connection, collection: str, chunk: int, names: Sequence[str]) -> dict[str, int]:
+def _bits_of_chunk(connection: Connection, names: Sequence[str], **shared: Any) -> dict[str, int]:
     held: dict[str, int] = {}
     for start in range(0, len(names), _NAMED):
         batch = _named(names[start : start + _NAMED])
-        rows = _HOLDERS_OF_CHUNK.all(connection, collection=collection, chunk=chunk, **batch)
+        rows = _HOLDERS_OF_CHUNK.all(connection, **shared, **batch)
         held |= {name: _bits(bits) for name, bits in rows}
     return held
 
@@ -407,16 +467,3 @@ def add_space(connection: Connection, population: str, principal_id: str, size: 
         return False
     added = _ADD_SPACE.changed(connection, population=population, principal_id=principal_id, bytes=size, most=most)
     return added == 1
-
-
-def _listed(dataset: Dataset, row: Iterable[Any]) -> Listed:
-    release_id, sequence, shelf, summary, *noise = row
-    request = json.loads(summary)["request"]
-    stated = set(request["statistics"])
-    sd = {name: value for name, value in zip(NOISE_NAMES, noise, strict=True) if statistic_of(name) in stated}
-    listing = Listing(request, dataset.manifest.by_name, _distribution(request), sd)
-    return Listed(release_id, sequence, shelf, listing)
-
-
-def _distribution(request: Mapping[str, Any]) -> str:
-    return f"discrete_{request['mechanism']}"

@@ -79,7 +79,7 @@ class JobRunner:
     waiting_max : int
         How many jobs may wait or run here; half of them of one principal.
     now : callable
-        The clock, for studies whose time is over.
+        The clock, for reservations whose time is over.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class JobRunner:
                 log_without_data("the watcher", error)
 
     def sweep(self) -> list[str]:
-        """Give up the jobs of silent workers, and close the studies whose time is over; return their ids."""
+        """Give up the jobs of silent workers, and close the reservations whose time is over; return their ids."""
         if self.ledger.guard.reason():
             return []  # nothing is written under a seal, and a reconciliation closes them all
         with self.database.read() as connection:
@@ -230,7 +230,9 @@ class JobRunner:
             self._seen[owner] = (beat, moment) if known is None or known[0] != beat else known
         given_up = [job for job, owner, _beat in jobs if self._is_given_up(job, owner, moment)]
         ended = [job for job in given_up if self.ledger.end(job, reservations.VOIDED, actor="curator")] + [
-            study for study in expired if self.ledger.end(study, reservations.EXPIRED, actor="curator")
+            reservation
+            for reservation in expired
+            if self.ledger.end(reservation, reservations.EXPIRED, actor="curator")
         ]
         self._bury({owner for job, owner, _beat in jobs if job not in given_up})
         return ended

@@ -13,6 +13,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from curator_service.kinds.base import NAME_MAX
 from curator_service.kit.db import Base
 
 CHUNK = 8192
@@ -46,7 +47,7 @@ class ListingRow(Base):
     __tablename__ = "release_listings"
     __table_args__ = (
         Index("ix_release_listings_members", "members", "loudness", "sequence"),
-        Index("ix_release_listings_shelf", "shelf", "xtx_offdiagonal", "sequence"),
+        Index("ix_release_listings_shelf", "shelf", "least_sd", "sequence"),
         Index("ix_release_listings_collection", "collection", "sequence"),
         Index("ix_release_listings_dataset", "dataset_id", "sequence"),
     )
@@ -57,25 +58,23 @@ class ListingRow(Base):
     sequence: Mapped[int] = mapped_column(BigInteger)
     shelf: Mapped[str] = mapped_column(String(64))
     members: Mapped[str] = mapped_column(String(64))
-    xtx_diagonal: Mapped[float] = mapped_column(Double)
-    xtx_offdiagonal: Mapped[float] = mapped_column(Double)
-    xty: Mapped[float] = mapped_column(Double)
-    yty: Mapped[float] = mapped_column(Double)
-    lambda_min: Mapped[float] = mapped_column(Double)
+    least_sd: Mapped[float] = mapped_column(Double)
     loudness: Mapped[float] = mapped_column(Double)
+    noise: Mapped[str] = mapped_column(Text)
     summary: Mapped[str] = mapped_column(Text)
 
 
 class ColumnHoldersRow(Base):
-    """Which releases of a collection hold a column: a bit for each sequence of a chunk, as hexadecimal digits.
+    """Which releases of a kind and a collection hold a column: a bit for each sequence of a chunk.
 
-    That they are digits PostgreSQL tells, and whoever reads them.
+    They are hexadecimal digits. That they are digits PostgreSQL tells, and whoever reads them.
     """
 
     __tablename__ = "column_holders"
     __table_args__ = (CheckConstraint(f"length(bits) BETWEEN 1 AND {CHUNK // 4}", name="digits"),)
 
     collection: Mapped[str] = mapped_column(String(80), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(NAME_MAX), primary_key=True)
     name: Mapped[str] = mapped_column(String(63), primary_key=True)
     chunk: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
     bits: Mapped[str] = mapped_column(Text)

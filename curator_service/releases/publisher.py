@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from curator_service.datasets.service import DatasetService
-from curator_service.kinds.gram.library import Search, derive_statistics
-from curator_service.kinds.gram.listing import Listing
+from curator_service.datasets.visibility import collection_of
+from curator_service.kinds.listing import Listing
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import DATABASE_ERRORS, Database, is_retryable
 from curator_service.kit.limiter import ConcurrencyLimiter
@@ -20,14 +20,17 @@ from curator_service.ledger.repository import Head, Population, find_population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.guard import unverified
 from curator_service.privacy.lattice import IntArray
-from curator_service.privacy.mechanism import NoisyStatistics, draw_noise, perturb
+from curator_service.privacy.mechanism import NoisyStatistics, draw_noise
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.releases import catalogue, repository
+from curator_service.releases.answers import make_listing
+from curator_service.releases.catalogue import Place
+from curator_service.releases.charges import charge_payload, derive_payload
 from curator_service.releases.jobs import JobRunner
+from curator_service.releases.library import Search, cut, least_sd
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.rendering import (
-    charge_facts,
-    derive_facts,
+    Outline,
     outline_of,
     outline_of_derived,
     render_answer,
@@ -47,7 +50,7 @@ class _Draft:
     release_id: str
     moment: str
     answer: str
-    summary: str
+    outline: Outline
     listing: Listing
 
 
@@ -108,7 +111,7 @@ class ReleasePublisher:
 
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, submission, release_id=release_id)
-            head = ledger.charge(prepared.dataset.population, prepared.plan.cost, submission.payer)
+            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer)
             ledger.check_registered(prepared.dataset.registration)
             self._check_unanswered(ledger, submission)
             draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
@@ -163,24 +166,23 @@ class ReleasePublisher:
                 raise Refused
 
     def _compute(self, prepared: Prepared, draws: IntArray) -> NoisyStatistics:
-        statistics = self.datasets.compute_statistics(prepared.dataset, prepared.plan.design, prepared.plan.row_map)
-        return perturb(statistics, prepared.plan, draws)
+        return prepared.perturb(self.datasets.sum_rows(prepared.dataset, prepared.kernel), draws)
 
     def _draft(self, release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics) -> _Draft:
         moment, outline = timestamp(self.now()), outline_of(prepared, population)
         answer = render_answer(release_id, prepared, outline, noisy, moment)
-        return _Draft(release_id, moment, answer, outline.summary(release_id, moment), prepared.listing)
+        return _Draft(release_id, moment, answer, outline, prepared.listing)
 
     def _publish(
         self, ledger: Ledger, submission: Submission, draft: _Draft, head: Head, reservation: Reservation | None = None
     ) -> StoredRelease:
         """Write the entry of a charge and the answer's body, in the unit of work that charged."""
         prepared = submission.prepared
-        facts = charge_facts(draft.release_id, prepared, draft.answer, draft.moment) | submission.payer.facts
-        held_by = reservation.id if reservation is not None else submission.payer.study_id
-        if held_by is not None:
-            facts["reservation"] = held_by
-        receipt = ledger.record(head, "charge", prepared.plan.cost, facts)
+        payload = charge_payload(draft.release_id, prepared, draft.answer, draft.moment) | submission.payer.payload
+        reservation_id = reservation.id if reservation is not None else submission.payer.reservation_id
+        if reservation_id is not None:
+            payload["reservation"] = reservation_id
+        receipt = ledger.record(head, "charge", prepared.cost, payload)
         release = StoredRelease(
             id=draft.release_id,
             dataset_id=prepared.dataset.id,
@@ -200,7 +202,10 @@ class ReleasePublisher:
         prepared, analyst, connection = submission.prepared, submission.analyst.id, ledger.connection
         most = _UNBOUNDED if is_job else self.answer_bytes_max
         repository.insert_release(connection, release)
-        catalogue.insert_listing(connection, prepared.dataset, analyst, release, draft.listing, draft.summary)
+        place = Place(release.id, prepared.dataset.id, collection_of(prepared.dataset, analyst), release.sequence)
+        noise, summary = draft.outline.noise, draft.outline.summary(release.id, draft.moment)
+        row = catalogue.make_row(place, draft.listing, least_sd(prepared.kind, draft.listing), noise, summary)
+        catalogue.insert_listing(connection, row, draft.listing)
         if not catalogue.add_space(connection, release.population, analyst, prepared.answer_bytes, most):
             raise Refused
 
@@ -210,16 +215,18 @@ class ReleasePublisher:
         with self.database.read() as connection:
             population = find_population(connection, prepared.dataset.population)
         assert population is not None
-        values, sd, distribution = derive_statistics(prepared, source)
-        outline = outline_of_derived(prepared, population, sd, distribution)
-        answer = render_derived(release_id, prepared, outline, source.id, values, moment)
-        listing = replace(prepared.listing, distribution=distribution, sd=sd, derived_from=source.id)
-        draft = _Draft(release_id, moment, answer, outline.summary(release_id, moment), listing)
+        stored = json.loads(source.answer)
+        listing = make_listing(prepared.kind, prepared.dataset, stored)
+        block = cut(prepared.kind, listing, prepared.listing, stored["statistics"])
+        outline = outline_of_derived(prepared, population, block)
+        answer = render_derived(release_id, prepared, outline, source.id, block, moment)
+        listing = replace(prepared.listing, distribution=block.distribution, sd=block.sd, derived_from=source.id)
+        draft = _Draft(release_id, moment, answer, outline, listing)
 
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, submission, release_id=release_id)
-            facts = derive_facts(release_id, prepared, source, answer, moment) | submission.payer.facts
-            receipt = ledger.note(prepared.dataset.population, "derive", facts)
+            payload = derive_payload(release_id, prepared, source.id, answer, moment) | submission.payer.payload
+            receipt = ledger.note(prepared.dataset.population, "derive", payload)
             ledger.check_registered(prepared.dataset.registration)
             self._check_unanswered(ledger, submission)
             release = StoredRelease(
@@ -251,8 +258,8 @@ class ReleasePublisher:
             dataset_id=prepared.dataset.id,
             principal_id=submission.analyst.id,
             project=payer.project,
-            study_id=payer.study_id,
-            units=prepared.plan.cost,
+            drawn_from=payer.reservation_id,
+            units=prepared.cost,
             drawn=0,
             state=reservations.OPEN,
             outcome=reservations.RUNNING,
@@ -327,8 +334,9 @@ class ReleasePublisher:
         try:
             self._check_open(job)
             self.database.give_back()  # there are fewer connections than threads
+            draws = draw_noise(submission.prepared.plan, self.noise)  # of no data: not a part of what takes public time
             with self.response_timer.ending_at_public_time(submission.prepared.duration_s):
-                noisy = self._compute(submission.prepared, draw_noise(submission.prepared.plan, self.noise))
+                noisy = self._compute(submission.prepared, draws)
             draft = self._draft(release_id, submission.prepared, population, noisy)
 
             def work(ledger: Ledger) -> StoredRelease:

@@ -1,22 +1,22 @@
 """What a refusal for lack of budget says: what was asked, what remains, and the largest price that would pass."""
 
-from curator_service.kinds.gram.plan import GramPlan
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import BudgetExceeded, Headroom
 from curator_service.privacy.accountant import PURE, Amount, Price
+from curator_service.privacy.allocation import Allocation
 from curator_service.privacy.calibration import Calibration, PlanError
 from curator_service.privacy.conversions import UNITS_PER_ONE, exact, round_down
-from curator_service.releases.preparation import Prepared, plan_at
+from curator_service.releases.preparation import Prepared
 
 
 def budget_exceeded(prepared: Prepared, population: Population, room: Headroom) -> BudgetExceeded:
     """Build the refusal of a request whose cost does not fit into the tightest limit that binds it."""
-    remaining, asked = population.view_left(room.left), population.view(prepared.plan.cost)
+    remaining, asked = population.view_left(room.left), population.view(prepared.cost)
     largest = _largest_plan(prepared, population, room, remaining)
     members = None
     if largest is None:
-        way_out = "No price that is left buys such a request: read a stored release, or ask an admin about the budget."
+        way_out = "What is left is too little for it: read a stored release, or ask an admin about the budget."
     else:
         members = render_amount(remaining)
         del members["units"]
@@ -36,7 +36,7 @@ def budget_exceeded(prepared: Prepared, population: Population, room: Headroom) 
             "A stored release costs nothing to read again."
         )
     return BudgetExceeded(
-        f"The request{_pure_price(prepared)} costs {prepared.plan.cost / UNITS_PER_ONE:.6g} of "
+        f"The request{_pure_price(prepared)} costs {prepared.cost / UNITS_PER_ONE:.6g} of "
         f"{population.accountant.symbol} (epsilon = {asked.epsilon:g} at delta = {asked.delta!r}), and "
         f"{room.left / UNITS_PER_ONE:.6g} of {room.limit / UNITS_PER_ONE:.6g} remain for {room.owner}. {way_out}",
         requested=render_amount(asked),
@@ -67,14 +67,14 @@ def reservation_exceeded(units: int, population: Population, room: Headroom) -> 
     )
 
 
-def _largest_plan(prepared: Prepared, population: Population, room: Headroom, remaining: Amount) -> GramPlan | None:
-    """Plan the same request at the price of all that remains; None if that buys nothing."""
+def _largest_plan(prepared: Prepared, population: Population, room: Headroom, remaining: Amount) -> Allocation | None:
+    """Plan the same request at the price of all that remains; None if that is too little."""
     try:
         if _is_formula(prepared) or remaining.rho is None:
             price = Price(remaining.epsilon, None if population.accountant is PURE else remaining.delta)
         else:
             price = Price(rho=remaining.rho)
-        plan = plan_at(prepared, price)
+        found = prepared.kind.plan_at(prepared.dataset, prepared.request, prepared.plan, price).allocation
     except (PlanError, ValueError):
         return None
-    return plan if plan.cost <= room.left else None
+    return found if found.cost <= room.left else None

@@ -1,6 +1,5 @@
 """Queries of releases and idempotency keys."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +33,7 @@ class StoredRelease:
     @property
     def entry(self) -> StoredEntry:
         """The ledger's entry of it."""
-        return StoredEntry(self.sequence, self.receipt.payload, self.receipt.entry_hash, self.receipt.signature)
+        return StoredEntry(self.sequence, self.receipt.payload_text, self.receipt.entry_hash, self.receipt.signature)
 
     @property
     def body(self) -> bytes:
@@ -69,11 +68,6 @@ _KEY = Statement(
     select(IdempotencyKeyRow.fingerprint, IdempotencyKeyRow.release_id, IdempotencyKeyRow.reservation_id).where(
         IdempotencyKeyRow.principal_id == bindparam("principal"), IdempotencyKeyRow.key == bindparam("key")
     )
-)
-_PAGE_OF_POPULATION = Statement(
-    _RELEASES.where(ReleaseRow.population == bindparam("population"), ReleaseRow.sequence > bindparam("after"))
-    .order_by(ReleaseRow.sequence)
-    .limit(100)
 )
 _OF_RESERVATION = Statement(
     select(IdempotencyKeyRow.release_id)
@@ -119,8 +113,8 @@ _ANSWER_KEYS = Statement(
 
 
 def _release(row: tuple[Any, ...]) -> StoredRelease:
-    release_id, dataset_id, population, sequence, request_digest, answer, payload, entry_hash, signature = row
-    receipt = Receipt(payload, entry_hash, signature)
+    release_id, dataset_id, population, sequence, request_digest, answer, payload_text, entry_hash, signature = row
+    receipt = Receipt(payload_text, entry_hash, signature)
     return StoredRelease(release_id, dataset_id, population, sequence, request_digest, answer, receipt)
 
 
@@ -140,16 +134,6 @@ def find_release_of(connection: Connection, reservation_id: str) -> str | None:
     """Return the id of the release that a job led to, or None."""
     row = _OF_RESERVATION.first(connection, reservation=reservation_id)
     return None if row is None else row[0]
-
-
-def iterate_population(connection: Connection, population: str) -> Iterator[StoredRelease]:
-    """Yield every release of a population, in order, in pages."""
-    after = 0
-    while rows := _PAGE_OF_POPULATION.all(connection, population=population, after=after):
-        for row in rows:
-            release = _release(row)
-            after = release.sequence
-            yield release
 
 
 def insert_release(connection: Connection, release: StoredRelease) -> None:

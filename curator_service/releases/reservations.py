@@ -1,4 +1,4 @@
-"""Reservations as their holders see them: amounts for a study, and jobs."""
+"""Reservations as their holders see them: analysts' own, and jobs."""
 
 import json
 import re
@@ -22,9 +22,10 @@ from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import unverified
 from curator_service.releases import repository
+from curator_service.releases.preparation import digest
 from curator_service.releases.refusal import reservation_exceeded
 from curator_service.releases.repository import KnownKey
-from curator_service.releases.schemas import StudyRequest, digest
+from curator_service.releases.schemas import ReservationRequest
 from curator_service.releases.submission import (
     ATTEMPTS,
     AnswerKind,
@@ -42,8 +43,8 @@ _REASONS = {
 }
 
 
-class StudyService:
-    """Amounts that analysts hold for a study, and the jobs that hold their own.
+class ReservationService:
+    """Reservations of analysts, and the jobs that hold what they will cost.
 
     Parameters
     ----------
@@ -58,18 +59,19 @@ class StudyService:
         self.ledger = ledger
         self.now = now
 
-    # --- Studies
+    # --- Reservations of analysts
 
     def reserve(
-        self, dataset: Dataset, request: StudyRequest, analyst: Principal, key: str | None
+        self, dataset: Dataset, request: ReservationRequest, analyst: Principal, key: str | None
     ) -> tuple[bytes, AnswerKind]:
-        """Hold an amount for a study; the same key gives the same bytes for ever.
+        """Hold an amount; the same key gives the same bytes for ever.
 
         Raises
         ------
         IdempotencyKeyMissing, IdempotencyKeyReused, RequestInvalid, BudgetExceeded, LedgerUnverified, Unavailable
         """
         key, moment = check_key(key), self.now()
+        # Its last word is stored with every key: it stays, so that a key of an earlier version is known again.
         fingerprint = f"{digest(request.model_dump(exclude_none=True), dataset=dataset.id)}:study"
         try:
             units = dataset.accountant.units_of(request.price.price)
@@ -90,13 +92,13 @@ class StudyService:
                 raise unverified()
             if units > headrooms[0].left:
                 raise reservation_exceeded(units, population, headrooms[0])
-            study = Reservation(
-                id=new_id(reservations.STUDY),
+            reservation = Reservation(
+                id=new_id(reservations.RESERVATION),
                 population=population.name,
                 dataset_id=dataset.id,
                 principal_id=analyst.id,
                 project=payer.project,
-                study_id=None,
+                drawn_from=None,
                 units=units,
                 drawn=0,
                 state=reservations.OPEN,
@@ -107,13 +109,13 @@ class StudyService:
                 created_at=timestamp(moment),
                 expires_at=timestamp(moment + timedelta(seconds=request.expires_in_s)),
             )
-            details = to_json(render_study(study, dataset.name, population)).decode()
+            details = to_json(render_reservation(reservation, dataset.name, population)).decode()
             try:
                 with self.ledger.unit() as ledger:
                     claimed = repository.claim_key(
-                        ledger.connection, analyst.id, key, fingerprint, reservation_id=study.id
+                        ledger.connection, analyst.id, key, fingerprint, reservation_id=reservation.id
                     )
-                    receipt = ledger.reserve(study, details) if claimed else None
+                    receipt = ledger.reserve(reservation, details) if claimed else None
             except Refused:
                 continue
             if receipt is None:  # somebody used the key in this instant: what it reserved is the answer
@@ -125,36 +127,38 @@ class StudyService:
     def _replay(self, known: KnownKey, fingerprint: str) -> bytes:
         if known.fingerprint != fingerprint or known.reservation_id is None:
             raise IdempotencyKeyReused("This key belongs to another request. Use a new key for a new request.")
-        study = self._find(known.reservation_id)
-        return _with_receipt(study.details, self._receipt(study))
+        reservation = self._find(known.reservation_id)
+        return _with_receipt(reservation.details, self._receipt(reservation))
 
-    def get_study(self, study_id: str, analyst: Principal) -> bytes:
-        """Return a study as it stands.
+    def get_reservation(self, reservation_id: str, analyst: Principal) -> bytes:
+        """Return a reservation as it stands.
 
         Raises
         ------
         ReservationNotFound
         """
-        study = self._find(study_id)
-        if not _may_touch(study, analyst) or not study.id.startswith(reservations.STUDY):
+        reservation = self._find(reservation_id)
+        if not _may_touch(reservation, analyst) or not reservation.id.startswith(reservations.RESERVATION):
             raise reservation_not_found()
         with self.database.read() as connection:
-            population = find_population(connection, study.population)
+            population = find_population(connection, reservation.population)
         assert population is not None
-        shown = render_study(study, json.loads(study.details)["dataset"], population)
-        return _with_receipt(to_json(shown).decode(), self._receipt(study))
+        shown = render_reservation(reservation, json.loads(reservation.details)["dataset"], population)
+        return _with_receipt(to_json(shown).decode(), self._receipt(reservation))
 
-    def close_study(self, study_id: str, analyst: Principal) -> bytes:
-        """Give back what is left of a study.
+    def close_reservation(self, reservation_id: str, analyst: Principal) -> bytes:
+        """Give back what is left of a reservation.
 
         Raises
         ------
         ReservationNotFound, ReservationEnded
         """
-        self.get_study(study_id, analyst)
-        if not self.ledger.end(study_id, reservations.CLOSED, actor=analyst.id):
-            raise ReservationEnded(f"The reservation {study_id!r} had ended before; nothing of it was held any more.")
-        return self.get_study(study_id, analyst)
+        self.get_reservation(reservation_id, analyst)
+        if not self.ledger.end(reservation_id, reservations.CLOSED, actor=analyst.id):
+            raise ReservationEnded(
+                f"The reservation {reservation_id!r} had ended before; nothing of it was held any more."
+            )
+        return self.get_reservation(reservation_id, analyst)
 
     def _find(self, reservation_id: str) -> Reservation:
         found = None
@@ -165,12 +169,12 @@ class StudyService:
             raise reservation_not_found()
         return found
 
-    def _receipt(self, study: Reservation) -> Receipt:
+    def _receipt(self, reservation: Reservation) -> Receipt:
         with self.database.read() as connection:
-            entry = find_entry(connection, study.population, study.sequence)
+            entry = find_entry(connection, reservation.population, reservation.sequence)
         assert entry is not None
-        self.ledger.guard.check_attested(study.population, entry)
-        receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
+        self.ledger.guard.check_attested(reservation.population, entry)
+        receipt = Receipt(entry.payload_text, entry.entry_hash, entry.signature)
         self.ledger.guard.anchor_before_send(receipt)
         return receipt
 
@@ -205,7 +209,7 @@ class StudyService:
             "state": job.outcome,
             "progress": round(share, 2) if running else 1.0,
             "created_at": job.created_at,
-            "release": release_id,
+            "release": None if running else release_id,  # it may have ended since the job was looked at
             "reason": _REASONS.get(job.outcome),
             "request": json.loads(details["request"]),
         }
@@ -228,19 +232,19 @@ class StudyService:
         return self.get_job(job.id)
 
 
-def render_study(study: Reservation, dataset: str, population: Population) -> dict[str, Any]:
-    """Return a study as JSON."""
+def render_reservation(reservation: Reservation, dataset: str, population: Population) -> dict[str, Any]:
+    """Return a reservation as JSON."""
     return {
-        "id": study.id,
+        "id": reservation.id,
         "dataset": dataset,
-        "population": study.population,
-        "state": reservations.OPEN if study.state == reservations.OPEN else study.outcome,
-        "reserved": render_amount(population.view(study.units)),
-        "drawn": render_amount(population.view(study.drawn)),
-        "remaining": render_amount(population.view_left(study.left)),
-        "created_at": study.created_at,
-        "expires_at": study.expires_at,
-        "project": study.project or None,
+        "population": reservation.population,
+        "state": reservations.OPEN if reservation.state == reservations.OPEN else reservation.outcome,
+        "reserved": render_amount(population.view(reservation.units)),
+        "drawn": render_amount(population.view(reservation.drawn)),
+        "remaining": render_amount(population.view_left(reservation.left)),
+        "created_at": reservation.created_at,
+        "expires_at": reservation.expires_at,
+        "project": reservation.project or None,
     }
 
 

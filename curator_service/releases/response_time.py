@@ -4,28 +4,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from curator_service.datasets.engines.numpy import needs_pass
-from curator_service.kinds.gram.plan import GramPlan
-from curator_service.privacy.parts import Statistic
+from curator_service.datasets.engines.base import RowKernel
 
-LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
-PASS_S, PASS_PER_ENTRY_S, PASS_PER_PRODUCT_S = 0.005, 100e-9, 2e-9
+PASS_S, PASS_PER_NUMBER_S, PASS_PER_PRODUCT_S = 0.005, 100e-9, 2e-9
 
 
-def public_duration_s(plan: GramPlan, row_capacity: int) -> float:
-    """Return how long the computation of a release is made to take, from public numbers, in seconds.
-
-    How long reading, coding and multiplying take, how many factorisations λ_min takes, and how long a solver works,
-    depends on rows that are not paid for. The duration is several times what they take; 0 where nothing of it is done.
-    """
-    terms = len(plan.design.terms)
-    duration = 0.0
-    if any(part.statistic is Statistic.LAMBDA_MIN for part in plan.parts):
-        duration += LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * terms**3
-    if needs_pass(plan.design, plan.row_map):
-        width = terms + len(plan.design.targets)
-        duration += PASS_S + row_capacity * width * (PASS_PER_ENTRY_S + PASS_PER_PRODUCT_S * width)
-    return duration
+def pass_duration_s(kernel: RowKernel, row_capacity: int) -> float:
+    """Return how long a pass over rows is made to take, from public numbers, in seconds; 0 where there is none."""
+    if kernel.cached_terms is not None:
+        return 0.0
+    per_number_s = PASS_PER_NUMBER_S + PASS_PER_PRODUCT_S * (kernel.products / kernel.width)
+    return PASS_S + row_capacity * kernel.width * per_number_s
 
 
 class ResponseTimer:

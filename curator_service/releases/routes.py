@@ -7,23 +7,34 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from curator_service.api.endpoint import RequestContext, endpoint, page_parameters, request_body
-from curator_service.api.http import json_response, parse_json
+from curator_service.api.http import json_response
 from curator_service.approvals.repository import OPEN
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.service import DatasetNotFound
+from curator_service.datasets.routes import find_dataset
+from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.visibility import may_read
 from curator_service.identity.policy import Action
+from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.problems import PROBLEM_RESPONSES
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Registration
 from curator_service.releases.preparation import Prepared, prepare
-from curator_service.releases.reservations import job_not_found
-from curator_service.releases.schemas import REQUEST_EXAMPLE, STUDY_EXAMPLE, ReleaseRequest, StudyRequest
+from curator_service.releases.requests import read_request
+from curator_service.releases.reservations import ReservationService, job_not_found
+from curator_service.releases.response_models import (
+    JobAnswer,
+    QuoteAnswer,
+    ReleaseAnswer,
+    ReleasesAnswer,
+    ReservationAnswer,
+)
+from curator_service.releases.schemas import RESERVATION_EXAMPLE, ReservationRequest
+from curator_service.releases.service import ReleaseService
 from curator_service.releases.submission import AnswerKind, check_key, release_not_found
 
 router = APIRouter(prefix="/v1", tags=["releases"], responses=PROBLEM_RESPONSES)
 
-_REQUEST_BODY = request_body("ReleaseRequest", REQUEST_EXAMPLE)
+_REQUEST_BODY = request_body("ReleaseRequest", KINDS.first.example)
 _KEY_PARAMETER: dict[str, Any] = {
     "parameters": [
         {
@@ -61,6 +72,7 @@ class _Asked:
     numbers alone, is remembered for all: `planning`.)
     """
 
+    kinds: KindRegistry
     registration: Registration
     principal_id: str
     text: bytes
@@ -69,7 +81,7 @@ class _Asked:
 
 @lru_cache(maxsize=64)
 def _prepare_again(asked: _Asked) -> Prepared:
-    return prepare(asked.dataset, parse_json(asked.text, ReleaseRequest))
+    return prepare(asked.kinds, asked.dataset, read_request(asked.text, asked.kinds))
 
 
 def _prepare(context: RequestContext, dataset: Dataset) -> Prepared:
@@ -79,11 +91,16 @@ def _prepare(context: RequestContext, dataset: Dataset) -> Prepared:
     ------
     MediaTypeUnsupported, BodyMalformed, RequestInvalid
     """
-    return _prepare_again(_Asked(dataset.registration, context.principal.id, context.call.json, dataset))
+    return _prepare_again(
+        _Asked(context.get(KindRegistry), dataset.registration, context.principal.id, context.call.json, dataset)
+    )
 
 
 @router.post(
-    "/datasets/{name}/quotes", summary="The price and the noise of a request, free", openapi_extra=_REQUEST_BODY
+    "/datasets/{name}/quotes",
+    summary="The price and the noise of a request, free",
+    responses={200: {"model": QuoteAnswer}},
+    openapi_extra=_REQUEST_BODY,
 )
 @endpoint(Action.QUOTE)
 def create_quote(
@@ -91,29 +108,33 @@ def create_quote(
     name: str,
 ) -> Response:
     """Return what a request would cost and how noisy it would be; reads no rows."""
-    prepared = _prepare(context, context.dataset(name))
-    return json_response(context.curator.releases.quote(prepared, context.principal))
+    prepared = _prepare(context, find_dataset(context, name))
+    return json_response(context.get(ReleaseService).quote(prepared, context.principal))
 
 
 @router.post(
     "/datasets/{name}/releases",
-    summary="Buy a release",
+    summary="Request a release",
     status_code=201,
     responses={
-        200: {"description": "A stored answer, or one that was cut out of a stored one, at no cost"},
-        202: {"description": "A job: its address is in `Location`"},
+        200: {
+            "model": ReleaseAnswer,
+            "description": "A stored answer, or one that was cut out of a stored one, at no cost",
+        },
+        201: {"model": ReleaseAnswer, "description": "An answer that was charged, now or when the key was used first"},
+        202: {"model": JobAnswer, "description": "A job: its address is in `Location`"},
     },
     openapi_extra=_REQUEST_BODY | _KEY_PARAMETER,
 )
-@endpoint(Action.BUY_RELEASE)
+@endpoint(Action.REQUEST_RELEASE)
 def create_release(
     context: RequestContext,
     name: str,
 ) -> Response:
     """Charge a request to the population's budget and return its noisy statistics; charged once per key."""
-    dataset = context.dataset(name)
+    dataset = find_dataset(context, name)
     key = check_key(context.call.idempotency_key)
-    releases, prepared = context.curator.releases, _prepare(context, dataset)
+    releases, prepared = context.get(ReleaseService), _prepare(context, dataset)
     as_job = context.call.prefers_async or prepared.expected_s > releases.synchronous_s
     answer = (releases.submit if as_job else releases.release)(prepared, context.principal, key)
     if isinstance(answer, Reservation):
@@ -130,6 +151,7 @@ def create_release(
 @router.get(
     "/datasets/{name}/releases",
     summary="The releases of a dataset, free to read again",
+    responses={200: {"model": ReleasesAnswer}},
     openapi_extra=page_parameters("releases"),
 )
 @endpoint(Action.READ_RELEASE)
@@ -138,16 +160,19 @@ def list_releases(
     name: str,
 ) -> Response:
     """Return a page of releases, without their statistics."""
-    dataset = context.dataset(name)
+    dataset = find_dataset(context, name)
     after, count = context.page()
-    page = context.curator.releases.list_releases(dataset, context.principal, after=after, count=count)
+    page = context.get(ReleaseService).list_releases(dataset, context.principal, after=after, count=count)
     return Response(page, media_type="application/json")
 
 
 @router.get(
     "/releases/{release_id}",
     summary="One release, byte for byte as it was first sent",
-    responses={304: {"description": "It is what the caller has: its entity tag is among those of `If-None-Match`"}},
+    responses={
+        200: {"model": ReleaseAnswer},
+        304: {"description": "It is what the caller has: its entity tag is among those of `If-None-Match`"},
+    },
 )
 @endpoint(Action.READ_RELEASE)
 def get_release(
@@ -155,12 +180,12 @@ def get_release(
     release_id: str,
 ) -> Response:
     """Return a stored release."""
-    release = context.curator.releases.get_release(release_id)
+    release = context.get(ReleaseService).get_release(release_id)
     try:
-        dataset = context.curator.datasets.get_visible_by_id(context.principal, context.objects, release.dataset_id)
+        dataset = context.get(DatasetService).get_visible_by_id(context.principal, context.objects, release.dataset_id)
     except DatasetNotFound:
         raise release_not_found() from None
-    context.curator.releases.check_reader(release, dataset, context.principal)
+    context.get(ReleaseService).check_reader(release, dataset, context.principal)
     # Whoever may read it may keep it, and asks each time whether he still may.
     headers = {"ETag": release.etag, "Cache-Control": "private, no-cache"}
     if context.call.holds(release.etag):
@@ -168,7 +193,7 @@ def get_release(
     return Response(release.body, media_type="application/json", headers=headers)
 
 
-@router.get("/jobs/{job_id}", summary="How a job stands")
+@router.get("/jobs/{job_id}", summary="How a job stands", responses={200: {"model": JobAnswer}})
 @endpoint(Action.READ_JOB)
 def get_job(
     context: RequestContext,
@@ -179,7 +204,7 @@ def get_job(
     return _show_job(context, job, dataset, 200)
 
 
-@router.delete("/jobs/{job_id}", summary="Cancel a job before it is charged")
+@router.delete("/jobs/{job_id}", summary="Cancel a job before it is charged", responses={200: {"model": JobAnswer}})
 @endpoint(Action.END_RESERVATION)
 def cancel_job(
     context: RequestContext,
@@ -187,13 +212,13 @@ def cancel_job(
 ) -> Response:
     """Give a job up; what it held is back in the budget."""
     job, dataset = _find_job(context, job_id)
-    return _show_job(context, context.curator.studies.cancel(job, context.principal), dataset, 200)
+    return _show_job(context, context.get(ReservationService).cancel(job, context.principal), dataset, 200)
 
 
 def _find_job(context: RequestContext, job_id: str) -> tuple[Reservation, Dataset]:
-    job = context.curator.studies.get_job(job_id)
+    job = context.get(ReservationService).get_job(job_id)
     try:
-        dataset = context.curator.datasets.get_visible_by_id(context.principal, context.objects, job.dataset_id)
+        dataset = context.get(DatasetService).get_visible_by_id(context.principal, context.objects, job.dataset_id)
     except DatasetNotFound:
         raise job_not_found() from None
     if not may_read(context.principal, dataset, job.principal_id):
@@ -202,7 +227,7 @@ def _find_job(context: RequestContext, job_id: str) -> tuple[Reservation, Datase
 
 
 def _show_job(context: RequestContext, job: Reservation, dataset: Dataset, status: int) -> Response:
-    answer = json_response(context.curator.studies.render_job(job, dataset), status)
+    answer = json_response(context.get(ReservationService).render_job(job, dataset), status)
     answer.headers["Location"] = f"/v1/jobs/{job.id}"
     if job.state == OPEN:
         answer.headers["Retry-After"] = "1"
@@ -213,7 +238,9 @@ def _show_job(context: RequestContext, job: Reservation, dataset: Dataset, statu
     "/datasets/{name}/reservations",
     summary="Hold an amount for a study",
     status_code=201,
-    openapi_extra=request_body("StudyRequest", STUDY_EXAMPLE) | {"parameters": _KEY_PARAMETER["parameters"][:1]},
+    responses={201: {"model": ReservationAnswer}},
+    openapi_extra=request_body("ReservationRequest", RESERVATION_EXAMPLE)
+    | {"parameters": _KEY_PARAMETER["parameters"][:1]},
 )
 @endpoint(Action.RESERVE)
 def create_reservation(
@@ -221,23 +248,36 @@ def create_reservation(
     name: str,
 ) -> Response:
     """Reserve an amount for a stated time: releases are drawn from it, and the rest returns to the budget."""
-    dataset = context.dataset(name)
+    dataset = find_dataset(context, name)
     key = check_key(context.call.idempotency_key)
-    body, kind = context.curator.studies.reserve(dataset, context.call.parse(StudyRequest), context.principal, key)
+    body, kind = context.get(ReservationService).reserve(
+        dataset, context.call.parse(ReservationRequest), context.principal, key
+    )
     return Response(body, status_code=201, media_type="application/json", headers={"Curator-Answer": kind.value})
 
 
-@router.get("/reservations/{reservation_id}", summary="What is left of a reservation")
+@router.get(
+    "/reservations/{reservation_id}",
+    summary="What is left of a reservation",
+    responses={200: {"model": ReservationAnswer}},
+)
 @endpoint(Action.END_RESERVATION)
 def get_reservation(
     context: RequestContext,
     reservation_id: str,
 ) -> Response:
     """Return a reservation: one of the caller's own; an admin may see and end anybody's."""
-    return Response(context.curator.studies.get_study(reservation_id, context.principal), media_type="application/json")
+    return Response(
+        context.get(ReservationService).get_reservation(reservation_id, context.principal),
+        media_type="application/json",
+    )
 
 
-@router.delete("/reservations/{reservation_id}", summary="Give back what is left of a reservation")
+@router.delete(
+    "/reservations/{reservation_id}",
+    summary="Give back what is left of a reservation",
+    responses={200: {"model": ReservationAnswer}},
+)
 @endpoint(Action.END_RESERVATION)
 def close_reservation(
     context: RequestContext,
@@ -245,5 +285,6 @@ def close_reservation(
 ) -> Response:
     """Close a reservation: one of the caller's own, or, for an admin, anybody's."""
     return Response(
-        context.curator.studies.close_study(reservation_id, context.principal), media_type="application/json"
+        context.get(ReservationService).close_reservation(reservation_id, context.principal),
+        media_type="application/json",
     )

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from curator_service.datasets.engines.numpy import needs_pass
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.visibility import collection_of, may_read, may_read_all
 from curator_service.identity.repository import Principal
-from curator_service.kinds.gram.library import Search, answers, offers_as_json
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Connection, Database
 from curator_service.kit.problems import Unavailable
@@ -22,6 +20,7 @@ from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import LedgerUnverified, unverified
 from curator_service.releases import catalogue, repository
 from curator_service.releases.audit import is_stated
+from curator_service.releases.library import Search, answers
 from curator_service.releases.preparation import Prepared
 from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.refusal import budget_exceeded
@@ -91,14 +90,14 @@ class ReleaseService:
         return {
             "dataset": prepared.dataset.name,
             **describe(prepared, population),
-            "affordable": prepared.plan.cost <= headrooms[0].left,
-            "pass_over_rows": needs_pass(prepared.plan.design, prepared.plan.row_map),
+            "affordable": prepared.cost <= headrooms[0].left,
+            "pass_over_rows": prepared.needs_pass,
             "duration_s": prepared.duration_s,
             "answer_bytes": prepared.answer_bytes,
             "answer_bytes_left": space_left,
             "stored_release": stored,
             "derivable_from": source,
-            "offers": offers_as_json(offers),
+            "offers": [{"release": offer.release_id, "difference": offer.difference} for offer in offers],
         }
 
     def release(self, prepared: Prepared, analyst: Principal, key: str | None) -> tuple[StoredRelease, AnswerKind]:
@@ -142,7 +141,7 @@ class ReleaseService:
                 assert population is not None
                 found = self._find_answer(connection, submission)
                 # What takes no time finds out as it is stored; where something else is too much, both are told.
-                in_full = attempt > 0 or not prepared.is_immediate or prepared.plan.cost > population.remaining
+                in_full = attempt > 0 or not prepared.is_immediate or prepared.cost > population.remaining
                 space_left = self._space_left(connection, submission) if in_full else prepared.answer_bytes
             fits = prepared.answer_bytes <= space_left
             if found is not None and (found[1] is not AnswerKind.DERIVED or (fits and not population.sealed)):
@@ -171,16 +170,16 @@ class ReleaseService:
         raise Unavailable("Too many requests decide about this one at once. Nothing was charged; send it again.")
 
     def _purchase(self, connection: Connection, prepared: Prepared, analyst: Principal, key: str) -> Submission:
-        """Resolve who pays: the account, or a study of this analyst."""
+        """Resolve who pays: the account, or a reservation of this analyst."""
         request = prepared.request
         if request.reservation is None:
             return Submission(prepared, analyst, key, Payer(analyst.id, request.project or ""))
-        study = reservations.find_reservation(connection, request.reservation)
-        if study is None or study.principal_id != analyst.id or study.population != prepared.dataset.population:
+        paying = reservations.find_reservation(connection, request.reservation)
+        if paying is None or paying.principal_id != analyst.id or paying.population != prepared.dataset.population:
             raise reservation_not_found()
-        if request.project is not None and request.project != study.project:
-            raise ReservationNotFound(f"The reservation {study.id!r} is not of the project {request.project!r}.")
-        return Submission(prepared, analyst, key, Payer(analyst.id, study.project, study.id))
+        if request.project is not None and request.project != paying.project:
+            raise ReservationNotFound(f"The reservation {paying.id!r} is not of the project {request.project!r}.")
+        return Submission(prepared, analyst, key, Payer(analyst.id, paying.project, paying.id))
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:
         """Return how many bytes of answers may still be stored for an analyst; jobs at once may pass it together."""
@@ -190,18 +189,18 @@ class ReleaseService:
     def _check_headroom(self, submission: Submission, population: Population, *, in_full: bool) -> None:
         """Refuse what does not fit. A first look spares the work; where the database said no, `in_full` finds why."""
         with self.database.read() as connection:
-            study_id = submission.payer.study_id
-            if study_id is not None:
-                study = reservations.find_reservation(connection, study_id)
-                if study is None or study.state != reservations.OPEN or study.expires_at <= timestamp(self.now()):
+            reservation_id = submission.payer.reservation_id
+            if reservation_id is not None:
+                paying = reservations.find_reservation(connection, reservation_id)
+                if paying is None or paying.state != reservations.OPEN or paying.expires_at <= timestamp(self.now()):
                     raise ReservationEnded(
-                        f"The reservation {study_id!r} has ended, and what was left of it is back in the budget. Ask "
-                        "without it, or reserve anew."
+                        f"The reservation {reservation_id!r} has ended, and what was left of it is back in the budget. "
+                        "Ask without it, or reserve anew."
                     )
-            elif submission.prepared.plan.cost <= population.remaining and not in_full:
+            elif submission.prepared.cost <= population.remaining and not in_full:
                 return
             headrooms = find_headrooms(connection, population, submission.payer)
-        if submission.prepared.plan.cost > headrooms[0].left:
+        if submission.prepared.cost > headrooms[0].left:
             raise budget_exceeded(submission.prepared, population, headrooms[0])
 
     def _find_answer(self, connection: Connection, submission: Submission) -> tuple[StoredRelease, AnswerKind] | None:
@@ -239,9 +238,9 @@ class ReleaseService:
 
     def _find_stored(self, connection: Connection, submission: Submission) -> tuple[StoredRelease, AnswerKind] | None:
         search = Search(connection, submission.prepared, submission.analyst.id)
-        found, kind = search.find_exact(), AnswerKind.STORED
-        if found is None:
-            with self._sealing():
+        with self._sealing():
+            found, kind = search.find_exact(), AnswerKind.STORED
+            if found is None:
                 found, kind = search.find_source(), AnswerKind.DERIVED
         if found is None:
             return None
@@ -296,10 +295,10 @@ class ReleaseService:
         ------
         LedgerUnverified
         """
-        prepared, facts = submission.prepared, json.loads(found.receipt.payload)
+        prepared, payload = submission.prepared, json.loads(found.receipt.payload_text)
         dataset = prepared.dataset
-        is_readable = may_read(submission.analyst, dataset, facts["actor"])
-        is_of_dataset = (facts["dataset"], facts["snapshot"]) == (dataset.name, dataset.commitment)
+        is_readable = may_read(submission.analyst, dataset, payload["actor"])
+        is_of_dataset = (payload["dataset"], payload["snapshot"]) == (dataset.name, dataset.commitment)
         if not (
             is_readable and is_of_dataset and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)
         ):
@@ -347,7 +346,7 @@ class ReleaseService:
         ------
         NotFound
         """
-        if not may_read(reader, dataset, json.loads(release.receipt.payload)["actor"]):
+        if not may_read(reader, dataset, json.loads(release.receipt.payload_text)["actor"]):
             raise release_not_found()
 
     def list_releases(self, dataset: Dataset, reader: Principal, *, after: int, count: int) -> bytes:

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from curator_service.datasets.visibility import may_read
 from curator_service.identity.repository import Principal
-from curator_service.kinds.gram.library import will_answer
 from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Payer
+from curator_service.releases.library import will_answer
 from curator_service.releases.preparation import Prepared
 
 _KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -54,7 +54,7 @@ class JobEnded(Problem):
 
 
 class ReservationNotFound(Problem):
-    """No such study, or somebody else's: which of these is not said."""
+    """No such reservation, or somebody else's: which of these is not said."""
 
     slug = "reservation-not-found"
     status = HTTPStatus.NOT_FOUND
@@ -62,7 +62,7 @@ class ReservationNotFound(Problem):
 
 
 class ReservationEnded(Problem):
-    """The study's time is over, or it was closed."""
+    """The reservation's time is over, or it was closed."""
 
     slug = "reservation-ended"
     status = HTTPStatus.CONFLICT
@@ -122,7 +122,7 @@ def answer_space_exceeded(size: int, left: int, most: int) -> AnswerSpaceExceede
 
 
 def reservation_not_found() -> ReservationNotFound:
-    """Build the refusal of a study that is not there, or somebody else's: which of these is not said."""
+    """Build the refusal of a reservation that is not there, or somebody else's: which of these is not said."""
     return ReservationNotFound("There is no reservation of this id among yours for this population.")
 
 

@@ -39,7 +39,7 @@ ESTIMATORS = (
 )
 PLANNING = (
     *("Assumptions", "expected_accuracy", "Accuracy", "epsilon_for", "rows_for", "AccuracyPlan", "power_table"),
-    *("sample_size_table", "PowerTable", "rehearse", "dummy_twin"),
+    *("sample_size_table", "PowerTable", "rehearse", "dummy_twin", "price_for_error"),
 )
 
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
@@ -108,10 +108,10 @@ def reference_pages() -> Iterator[tuple[str, str]]:
     if unknown := grouped - set(public.__all__):
         raise ValueError(f"no public names any more: {sorted(unknown)}")
     groups = (
-        ("client", "Client and purchases", public, CLIENT),
+        ("client", "Client and requests", public, CLIENT),
         ("values", "Releases and answers", public, [name for name in public.__all__ if name not in grouped]),
         ("estimators", "Estimators", public, ESTIMATORS),
-        ("planning", "Before paying", public, PLANNING),
+        ("planning", "Before spending", public, PLANNING),
         ("errors", "Errors and warnings", public, errors),
         ("plots", "Figures", plots, plots.__all__),
     )

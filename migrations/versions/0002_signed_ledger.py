@@ -1,16 +1,14 @@
-"""A signed ledger: keys, shares, reservations, proposals, workers, the seal, and the service's database role.
+"""The first schema: accounts, signed chains, datasets, principals, releases, and the service's database role.
 
 Revision ID: 0002
-Revises: 0001
+Revises:
 """
-
-import json
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0002"  # databases are stamped with it; what was 0001 was never released
+down_revision = None
 branch_labels = None
 depends_on = None
 
@@ -19,6 +17,8 @@ ROLE = "curator_service"
 INSERT_ONLY = ("ledger_entries", "releases", "snapshots", "signing_keys", "alembic_version")
 INSERT_AND_UPDATE = ("populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal")
 EVERYTHING = ("datasets", "tokens", "grants", "workers")
+APPEND_ONLY = ("ledger_entries", "releases", "snapshots", "signing_keys")
+"""What was written stays: a correction is a new entry."""
 KEY_IS_FIXED = (
     "OLD.release_id IS NOT NULL OR NEW.principal_id <> OLD.principal_id OR NEW.key <> OLD.key "
     "OR NEW.fingerprint <> OLD.fingerprint OR (NEW.reservation_id IS DISTINCT FROM OLD.reservation_id "
@@ -33,15 +33,6 @@ SEAL_STAYS = (
     "WHERE coalesce(payload, '') NOT LIKE '%\"kind\":\"reconcile\"%'))"
 )
 """A seal is lifted only while every chain ends with a reconciliation."""
-KEYS_TABLE = """CREATE TABLE idempotency_keys_next (
-    principal_id VARCHAR(32) NOT NULL, "key" VARCHAR(128) NOT NULL, fingerprint VARCHAR(80) NOT NULL,
-    release_id VARCHAR(32){release_null}, {reservation}
-    CONSTRAINT pk_idempotency_keys PRIMARY KEY (principal_id, "key"),
-    CONSTRAINT fk_idempotency_keys_principal_id_principals FOREIGN KEY(principal_id) REFERENCES principals (id),
-    {reservation_key}
-    CONSTRAINT fk_idempotency_keys_release_id_releases FOREIGN KEY(release_id) REFERENCES releases (id)
-      DEFERRABLE INITIALLY DEFERRED
-) WITHOUT ROWID"""
 
 
 def _is_sqlite() -> bool:
@@ -50,41 +41,106 @@ def _is_sqlite() -> bool:
 
 def upgrade() -> None:
     """Apply."""
-    op.add_column("populations", sa.Column("epoch", sa.Integer(), nullable=False, server_default="1"))
-    op.add_column("ledger_entries", sa.Column("signature", sa.String(length=88), nullable=False, server_default=""))
     op.create_table(
-        "shares",
-        sa.Column("population", sa.String(length=63), nullable=False),
-        sa.Column("scope", sa.String(length=16), nullable=False),
-        sa.Column("label", sa.String(length=63), nullable=False),
-        sa.Column("limit_units", sa.BigInteger(), nullable=True),
+        "populations",
+        sa.Column("name", sa.String(length=63), nullable=False),
+        sa.Column("adjacency", sa.String(length=16), nullable=False),
+        sa.Column("accountant", sa.String(length=16), nullable=False),
+        sa.Column("delta", sa.String(length=32), nullable=False),
+        sa.Column("limit_units", sa.BigInteger(), nullable=False),
         sa.Column("posted_units", sa.BigInteger(), nullable=False),
         sa.Column("pending_units", sa.BigInteger(), nullable=False),
-        sa.CheckConstraint("posted_units >= 0 AND pending_units >= 0", name=op.f("ck_shares_amounts_not_negative")),
+        sa.Column("head_sequence", sa.BigInteger(), nullable=False),
+        sa.Column("head_hash", sa.String(length=64), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("epoch", sa.Integer(), nullable=False, server_default="1"),
+        sa.CheckConstraint("posted_units + pending_units <= limit_units", name=op.f("ck_populations_within_limit")),
         sa.CheckConstraint(
-            "limit_units IS NULL OR posted_units + pending_units <= limit_units", name=op.f("ck_shares_within_limit")
+            "posted_units >= 0 AND pending_units >= 0", name=op.f("ck_populations_amounts_not_negative")
         ),
-        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_shares_population_populations")),
-        sa.PrimaryKeyConstraint("population", "scope", "label", name=op.f("pk_shares")),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_populations")),
     )
     op.create_table(
-        "signing_keys",
-        sa.Column("key_id", sa.String(length=40), nullable=False),
-        sa.Column("public_key", sa.String(length=44), nullable=False),
+        "principals",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=63), nullable=False),
+        sa.Column("role", sa.String(length=16), nullable=False),
         sa.Column("created_at", sa.String(length=32), nullable=False),
-        sa.Column("previous", sa.String(length=40), nullable=False),
-        sa.Column("endorsement", sa.String(length=88), nullable=False),
-        sa.PrimaryKeyConstraint("key_id", name=op.f("pk_signing_keys")),
-        sa.UniqueConstraint("previous", name=op.f("uq_signing_keys_previous")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_principals")),
+        sa.UniqueConstraint("name", name=op.f("uq_principals_name")),
     )
-    seal = op.create_table(
-        "seal",
-        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("sealed_at", sa.String(length=32), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_seal")),
+    op.create_table(
+        "datasets",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("name", sa.String(length=63), nullable=False),
+        sa.Column("population", sa.String(length=63), nullable=False),
+        sa.Column("manifest", sa.Text(), nullable=False),
+        sa.Column("row_count", sa.BigInteger(), nullable=False),
+        sa.Column("lattice_digest", sa.String(length=64), nullable=False),
+        sa.Column("snapshot_nonce", sa.String(length=64), nullable=False),
+        sa.Column("snapshot_commitment", sa.String(length=64), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_datasets_population_populations")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_datasets")),
+        sa.UniqueConstraint("name", name=op.f("uq_datasets_name")),
     )
-    op.bulk_insert(seal, [{"id": 1, "reason": "", "sealed_at": ""}])
+    op.create_table(
+        "ledger_entries",
+        sa.Column("population", sa.String(length=63), nullable=False),
+        sa.Column("sequence", sa.BigInteger(), nullable=False),
+        sa.Column("payload", sa.Text(), nullable=False),
+        sa.Column("entry_hash", sa.String(length=64), nullable=False),
+        sa.Column("signature", sa.String(length=88), nullable=False, server_default=""),
+        sa.ForeignKeyConstraint(
+            ["population"], ["populations.name"], name=op.f("fk_ledger_entries_population_populations")
+        ),
+        sa.PrimaryKeyConstraint("population", "sequence", name=op.f("pk_ledger_entries")),
+    )
+    op.create_table(
+        "snapshots",
+        sa.Column("digest", sa.String(length=64), nullable=False),
+        sa.Column("population", sa.String(length=63), nullable=False),
+        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_snapshots_population_populations")),
+        sa.PrimaryKeyConstraint("digest", name=op.f("pk_snapshots")),
+    )
+    op.create_table(
+        "tokens",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("principal_id", sa.String(length=32), nullable=False),
+        sa.Column("secret_hash", sa.String(length=64), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("expires_at", sa.String(length=32), nullable=False),
+        sa.Column("revoked_at", sa.String(length=32), nullable=True),
+        sa.ForeignKeyConstraint(["principal_id"], ["principals.id"], name=op.f("fk_tokens_principal_id_principals")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_tokens")),
+    )
+    op.create_table(
+        "grants",
+        sa.Column("principal_id", sa.String(length=32), nullable=False),
+        sa.Column("dataset_id", sa.String(length=32), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_grants_dataset_id_datasets")),
+        sa.ForeignKeyConstraint(["principal_id"], ["principals.id"], name=op.f("fk_grants_principal_id_principals")),
+        sa.PrimaryKeyConstraint("principal_id", "dataset_id", name=op.f("pk_grants")),
+    )
+    op.create_table(
+        "releases",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("dataset_id", sa.String(length=32), nullable=False),
+        sa.Column("population", sa.String(length=63), nullable=False),
+        sa.Column("sequence", sa.BigInteger(), nullable=False),
+        sa.Column("request_digest", sa.String(length=64), nullable=False),
+        sa.Column("answer", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(["dataset_id"], ["datasets.id"], name=op.f("fk_releases_dataset_id_datasets")),
+        sa.ForeignKeyConstraint(
+            ["population", "sequence"],
+            ["ledger_entries.population", "ledger_entries.sequence"],
+            name=op.f("fk_releases_entry"),
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_releases")),
+        sa.UniqueConstraint("population", "sequence", name=op.f("uq_releases_population")),
+    )
+    op.create_index("ix_releases_dataset_request", "releases", ["dataset_id", "request_digest"])
     op.create_table(
         "reservations",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -117,10 +173,47 @@ def upgrade() -> None:
     op.create_index("ix_reservations_state", "reservations", ["state"])
     op.create_index("ix_reservations_request_digest", "reservations", ["request_digest"])
     op.create_table(
-        "workers",
-        sa.Column("id", sa.String(length=32), nullable=False),
-        sa.Column("beat", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_workers")),
+        "idempotency_keys",
+        sa.Column("principal_id", sa.String(length=32), nullable=False),
+        sa.Column("key", sa.String(length=128), nullable=False),
+        sa.Column("fingerprint", sa.String(length=80), nullable=False),
+        sa.Column("release_id", sa.String(length=32), nullable=True),
+        sa.Column("reservation_id", sa.String(length=32), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["principal_id"], ["principals.id"], name=op.f("fk_idempotency_keys_principal_id_principals")
+        ),
+        sa.ForeignKeyConstraint(
+            ["release_id"],
+            ["releases.id"],
+            name=op.f("fk_idempotency_keys_release_id_releases"),
+            initially="DEFERRED",
+            deferrable=True,
+        ),
+        sa.ForeignKeyConstraint(
+            ["reservation_id"],
+            ["reservations.id"],
+            name=op.f("fk_idempotency_keys_reservation_id_reservations"),
+            initially="DEFERRED",
+            deferrable=True,
+        ),
+        sa.PrimaryKeyConstraint("principal_id", "key", name=op.f("pk_idempotency_keys")),
+        sqlite_with_rowid=False,
+    )
+    op.create_index("ix_idempotency_keys_reservation_id", "idempotency_keys", ["reservation_id"])
+    op.create_table(
+        "shares",
+        sa.Column("population", sa.String(length=63), nullable=False),
+        sa.Column("scope", sa.String(length=16), nullable=False),
+        sa.Column("label", sa.String(length=63), nullable=False),
+        sa.Column("limit_units", sa.BigInteger(), nullable=True),
+        sa.Column("posted_units", sa.BigInteger(), nullable=False),
+        sa.Column("pending_units", sa.BigInteger(), nullable=False),
+        sa.CheckConstraint("posted_units >= 0 AND pending_units >= 0", name=op.f("ck_shares_amounts_not_negative")),
+        sa.CheckConstraint(
+            "limit_units IS NULL OR posted_units + pending_units <= limit_units", name=op.f("ck_shares_within_limit")
+        ),
+        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_shares_population_populations")),
+        sa.PrimaryKeyConstraint("population", "scope", "label", name=op.f("pk_shares")),
     )
     op.create_table(
         "proposals",
@@ -141,25 +234,65 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["decided_by"], ["principals.id"], name=op.f("fk_proposals_decided_by_principals")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_proposals")),
     )
-    _widen_keys()
-    _count_shares()
+    op.create_table(
+        "signing_keys",
+        sa.Column("key_id", sa.String(length=40), nullable=False),
+        sa.Column("public_key", sa.String(length=44), nullable=False),
+        sa.Column("created_at", sa.String(length=32), nullable=False),
+        sa.Column("previous", sa.String(length=40), nullable=False),
+        sa.Column("endorsement", sa.String(length=88), nullable=False),
+        sa.PrimaryKeyConstraint("key_id", name=op.f("pk_signing_keys")),
+        sa.UniqueConstraint("previous", name=op.f("uq_signing_keys_previous")),
+    )
+    seal = op.create_table(
+        "seal",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("sealed_at", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_seal")),
+    )
+    op.bulk_insert(seal, [{"id": 1, "reason": "", "sealed_at": ""}])
+    op.create_table(
+        "workers",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("beat", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_workers")),
+    )
+    _guard()
+    if not _is_sqlite():
+        _grant()
+
+
+def _guard() -> None:
+    """Let the database itself refuse what would change history."""
     if _is_sqlite():
-        for act in ("UPDATE", "DELETE"):
+        rules = [(table, act) for table in APPEND_ONLY for act in ("UPDATE", "DELETE")]
+        for table, act in (*rules, ("idempotency_keys", "DELETE")):
             op.execute(
-                f"CREATE TRIGGER signing_keys_no_{act.lower()} BEFORE {act} ON signing_keys "
-                "BEGIN SELECT RAISE(ABORT, 'signing_keys is append-only'); END"
+                f"CREATE TRIGGER {table}_no_{act.lower()} BEFORE {act} ON {table} "
+                f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
             )
+        for trigger, table, refused, message in (
+            ("idempotency_keys_no_update", "idempotency_keys", KEY_IS_FIXED, KEY_MESSAGE),
+            ("seal_stays", "seal", SEAL_STAYS, SEAL_MESSAGE),
+        ):
+            op.execute(
+                f"CREATE TRIGGER {trigger} BEFORE UPDATE ON {table} WHEN {refused} "
+                f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
+            )
+        return
+    op.execute(
+        "CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE EXCEPTION '% is append-only', TG_TABLE_NAME; END $$"
+    )
+    for table in (*APPEND_ONLY, "idempotency_keys"):
+        acts = "DELETE OR TRUNCATE" if table == "idempotency_keys" else "UPDATE OR DELETE OR TRUNCATE"
         op.execute(
-            f"CREATE TRIGGER seal_stays BEFORE UPDATE ON seal WHEN {SEAL_STAYS} "
-            f"BEGIN SELECT RAISE(ABORT, '{SEAL_MESSAGE}'); END"
-        )
-    else:
-        _guard_rows("seal", "seal_stays", SEAL_STAYS, SEAL_MESSAGE)
-        op.execute(
-            "CREATE TRIGGER signing_keys_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON signing_keys "
+            f"CREATE TRIGGER {table}_append_only BEFORE {acts} ON {table} "
             "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
         )
-        _grant()
+    _guard_rows("idempotency_keys", "idempotency_keys_fixed", KEY_IS_FIXED, KEY_MESSAGE)
+    _guard_rows("seal", "seal_stays", SEAL_STAYS, SEAL_MESSAGE)
 
 
 def _guard_rows(table: str, trigger: str, refused: str, message: str) -> None:
@@ -172,74 +305,6 @@ def _guard_rows(table: str, trigger: str, refused: str, message: str) -> None:
         f"IF {refused} THEN RAISE EXCEPTION '{message}'; END IF; RETURN NEW; END $$"
     )
     op.execute(f"CREATE TRIGGER {trigger} BEFORE UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {trigger}()")
-
-
-def _widen_keys() -> None:
-    """Let a key wait for a reservation; one that has its answer stays as it is, for ever."""
-    if _is_sqlite():
-        op.execute(
-            KEYS_TABLE.format(
-                release_null="",
-                reservation="reservation_id VARCHAR(32),",
-                reservation_key=(
-                    "CONSTRAINT fk_idempotency_keys_reservation_id_reservations FOREIGN KEY(reservation_id) "
-                    "REFERENCES reservations (id) DEFERRABLE INITIALLY DEFERRED,"
-                ),
-            )
-        )
-        op.execute(
-            "INSERT INTO idempotency_keys_next (principal_id, key, fingerprint, release_id) "
-            "SELECT principal_id, key, fingerprint, release_id FROM idempotency_keys"
-        )
-        op.execute("DROP TABLE idempotency_keys")
-        op.execute("ALTER TABLE idempotency_keys_next RENAME TO idempotency_keys")
-        op.execute(
-            "CREATE TRIGGER idempotency_keys_no_update BEFORE UPDATE ON idempotency_keys "
-            f"WHEN {KEY_IS_FIXED} "
-            f"BEGIN SELECT RAISE(ABORT, '{KEY_MESSAGE}'); END"
-        )
-        op.execute(
-            "CREATE TRIGGER idempotency_keys_no_delete BEFORE DELETE ON idempotency_keys "
-            "BEGIN SELECT RAISE(ABORT, 'idempotency_keys is append-only'); END"
-        )
-    else:
-        op.execute("DROP TRIGGER idempotency_keys_append_only ON idempotency_keys")
-        op.alter_column("idempotency_keys", "release_id", nullable=True)
-        op.add_column("idempotency_keys", sa.Column("reservation_id", sa.String(length=32), nullable=True))
-        op.create_foreign_key(
-            op.f("fk_idempotency_keys_reservation_id_reservations"),
-            "idempotency_keys",
-            "reservations",
-            ["reservation_id"],
-            ["id"],
-            initially="DEFERRED",
-            deferrable=True,
-        )
-        op.execute(
-            "CREATE TRIGGER idempotency_keys_append_only BEFORE DELETE OR TRUNCATE ON idempotency_keys "
-            "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
-        )
-        _guard_rows("idempotency_keys", "idempotency_keys_fixed", KEY_IS_FIXED, KEY_MESSAGE)
-    op.create_index("ix_idempotency_keys_reservation_id", "idempotency_keys", ["reservation_id"])
-
-
-def _count_shares() -> None:
-    """Count what each analyst has spent so far, from the chains."""
-    bind = op.get_bind()
-    spent: dict[tuple[str, str], int] = {}
-    for population, payload in bind.execute(sa.text("SELECT population, payload FROM ledger_entries")):
-        entry = json.loads(payload)
-        if entry["kind"] == "charge":
-            place = population, entry["actor"]
-            spent[place] = spent.get(place, 0) + int(entry["units"])
-    for (population, label), units in sorted(spent.items()):
-        bind.execute(
-            sa.text(
-                "INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units) "
-                "VALUES (:population, 'analyst', :label, NULL, :units, 0)"
-            ),
-            {"population": population, "label": label, "units": units},
-        )
 
 
 def _grant() -> None:
@@ -263,47 +328,12 @@ def _grant() -> None:
 
 
 def downgrade() -> None:
-    """Undo. Signatures and keys are lost for good; idempotency keys that wait would be, so nothing may be pending."""
-    pending = op.get_bind().execute(sa.text("SELECT count(*) FROM reservations WHERE state = 'open'")).scalar()
-    if pending:
-        raise RuntimeError("reservations are open: close them, or let them end, before going back")
-    _narrow_keys()
-    for table in ("proposals", "workers", "reservations", "seal", "signing_keys", "shares"):
+    """Undo: nothing is left."""
+    for table in (
+        *("idempotency_keys", "proposals", "workers", "reservations", "seal", "signing_keys", "shares", "releases"),
+        *("grants", "tokens", "snapshots", "ledger_entries", "datasets", "principals", "populations"),
+    ):
         op.drop_table(table)
     if not _is_sqlite():
-        for function in ("seal_stays", "idempotency_keys_fixed"):
+        for function in ("seal_stays", "idempotency_keys_fixed", "refuse_change"):
             op.execute(f"DROP FUNCTION {function}()")
-    if _is_sqlite():
-        # As plain statements: rebuilding the tables would lose their triggers.
-        op.execute("ALTER TABLE ledger_entries DROP COLUMN signature")
-        op.execute("ALTER TABLE populations DROP COLUMN epoch")
-    else:
-        op.drop_column("ledger_entries", "signature")
-        op.drop_column("populations", "epoch")
-
-
-def _narrow_keys() -> None:
-    if _is_sqlite():
-        op.execute(KEYS_TABLE.format(release_null=" NOT NULL", reservation="", reservation_key=""))
-        op.execute(
-            "INSERT INTO idempotency_keys_next (principal_id, key, fingerprint, release_id) "
-            "SELECT principal_id, key, fingerprint, release_id FROM idempotency_keys WHERE release_id IS NOT NULL"
-        )
-        op.execute("DROP TABLE idempotency_keys")
-        op.execute("ALTER TABLE idempotency_keys_next RENAME TO idempotency_keys")
-        for act in ("UPDATE", "DELETE"):
-            op.execute(
-                f"CREATE TRIGGER idempotency_keys_no_{act.lower()} BEFORE {act} ON idempotency_keys "
-                "BEGIN SELECT RAISE(ABORT, 'idempotency_keys is append-only'); END"
-            )
-        return
-    op.execute("DROP TRIGGER idempotency_keys_fixed ON idempotency_keys")
-    op.execute("DROP TRIGGER idempotency_keys_append_only ON idempotency_keys")
-    op.execute("DELETE FROM idempotency_keys WHERE release_id IS NULL")
-    op.drop_index("ix_idempotency_keys_reservation_id", table_name="idempotency_keys")
-    op.drop_column("idempotency_keys", "reservation_id")
-    op.alter_column("idempotency_keys", "release_id", nullable=False)
-    op.execute(
-        "CREATE TRIGGER idempotency_keys_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON idempotency_keys "
-        "FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()"
-    )

@@ -21,17 +21,12 @@ def upgrade() -> None:
     connection = op.get_bind()
     highest: dict[str, int] = {}
     for population, payload in connection.execute(sa.text("SELECT population, payload FROM ledger_entries")):
-        highest[population] = max(highest.get(population, 0), _limit_of(json.loads(payload)))
+        highest[population] = max(highest.get(population, 0), int(json.loads(payload)["limit"]))
     for population, units in highest.items():
         connection.execute(
             sa.text("UPDATE populations SET highest_limit_units = :units WHERE name = :population"),
             {"units": units, "population": population},
         )
-
-
-def _limit_of(entry: dict[str, object]) -> int:
-    """Return the account's limit that an entry states; one of the first schema states it where it opens the account."""
-    return int(str(entry.get("limit", entry["units"] if entry["kind"] == "open" else 0)))
 
 
 def downgrade() -> None:

@@ -4,6 +4,7 @@ Revision ID: 0005
 Revises: 0004
 """
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -11,18 +12,6 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 from pydantic_core import to_json
-
-# Rows of before are listed by the functions that list new ones. So what they say of a stored answer must never change:
-# hashes and loudness by which the catalogue finds it, `NOISE_NAMES` in order, and `SUMMARY`. Whoever changes one copies
-# what it is now into this file, and lists every release anew in a revision of its own.
-from curator_service.kinds.gram.listing import (
-    NOISE_NAMES,
-    SUMMARY,
-    about_answer,
-    loudness_of,
-    members_of,
-    shelf_of,
-)
 
 revision = "0005"
 down_revision = "0004"
@@ -33,6 +22,8 @@ ROLE = "curator_service"
 CHUNK = 8192
 _DIGITS = CHUNK // 4
 _PAGE = 8
+NOISE_NAMES = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
+SUMMARY = ("id", "dataset", "kind", "created_at", "request", "cost")
 
 
 def upgrade() -> None:
@@ -132,10 +123,10 @@ def _list_releases(listings: sa.Table, holders: sa.Table, space: sa.Table) -> No
         stored[population, actor] = stored.get((population, actor), 0) + len(answer)
         manifest = datasets[dataset_id]
         try:
-            about = about_answer(answer)
+            about = _read_about(answer)
             request, noise = about["request"], about["noise"]
             collection = dataset_id if manifest.get("library", "shared") == "shared" else f"{dataset_id}/{actor}"
-            shelf = shelf_of(collection, request, noise["distribution"], _omitting(manifest, request))
+            shelf = _shelf_of(collection, request, noise["distribution"], _omitting(manifest, request))
             summary = to_json({name: about[name] for name in SUMMARY}).decode()
         except (ValueError, KeyError, TypeError):
             continue
@@ -145,9 +136,9 @@ def _list_releases(listings: sa.Table, holders: sa.Table, space: sa.Table) -> No
             "collection": collection,
             "sequence": sequence,
             "shelf": "" if "derived_from" in about else shelf,
-            "members": members_of(shelf, request),
+            "members": _members_of(shelf, request),
             **{name: noise["sd"].get(name, 0.0) for name in NOISE_NAMES},
-            "loudness": loudness_of(noise["sd"]),
+            "loudness": sum(noise["sd"].get(name, 0.0) for name in NOISE_NAMES),
             "summary": summary,
         }
         bind.execute(sa.insert(listings), values)
@@ -178,6 +169,29 @@ def _omitting(manifest: dict[str, Any], request: dict[str, Any]) -> set[str]:
     rules = {column["name"]: column.get("missing", "omit") for column in manifest["columns"]}
     features = {name for name in request["features"] if rules[name] == "omit"}
     return features | {name for name in request["targets"] if rules[name] in {"omit", "indicator"}}
+
+
+def _read_about(answer: str) -> dict[str, Any]:
+    """Read an answer without its statistics, which may be half a million numbers."""
+    head, _, rest = answer.partition(',"statistics":{')
+    _, mark, tail = rest.rpartition('},"noise":{')
+    about: dict[str, Any] = json.loads(f'{head},"noise":{{{tail}' if mark else answer)
+    return about
+
+
+def _shelf_of(collection: str, request: dict[str, Any], distribution: str, omitting: set[str]) -> str:
+    rows = request["rows"]
+    shaping = [] if rows["map"] == "box" else [sorted(request["features"]), request["intercept"]]
+    return _hash([collection, rows, shaping, sorted(omitting), distribution])
+
+
+def _members_of(shelf: str, request: dict[str, Any]) -> str:
+    columns = [sorted(request["features"]), sorted(request["targets"]), request["intercept"]]
+    return _hash([shelf, *columns, sorted(request["statistics"])])
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def downgrade() -> None:

@@ -169,7 +169,9 @@ CASES = [
     *(invalid(json.dumps(changes), **changes) for changes in BAD_TOGETHER),
     *(raw(name, text) for name, text in INVALID.items()),
     *(raw(name, text, "body-malformed", 400) for name, text in NOT_JSON.items()),
-    Case("study of nobody", "reservation-not-found", 404, json.dumps(body(reservation=f"res_{'0' * 24}")).encode()),
+    Case(
+        "reservation of nobody", "reservation-not-found", 404, json.dumps(body(reservation=f"res_{'0' * 24}")).encode()
+    ),
     *(
         Case(f"content type {form}", "media-type-unsupported", 415, TEMPLATE.encode(), {"Content-Type": form})
         for form in ("text/plain", FORM, "")
@@ -421,7 +423,7 @@ def test_no_body_leads_to_a_5xx(attacked: tuple[World, Api], request: Any) -> No
         assert account.posted <= account.limit
 
 
-_studies = st.one_of(
+_reservations = st.one_of(
     st.fixed_dictionaries(
         {"price": _fields["price"], "expires_in_s": st.one_of(st.integers(59, 10**8), _anything)},
         optional={"project": _fields["project"], "extra": _anything},
@@ -440,14 +442,16 @@ _limits = st.one_of(
 )
 
 
-@given(study=_studies, limit=_limits)
+@given(reservation=_reservations, limit=_limits)
 @settings(
     max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_no_reservation_and_no_limit_leads_to_a_5xx_or_breaks_the_chain(world: World, study: Any, limit: Any) -> None:
+def test_no_reservation_and_no_limit_leads_to_a_5xx_or_breaks_the_chain(
+    world: World, reservation: Any, limit: Any
+) -> None:
     api = world.apis[0] if world.apis else world.api()
     for url, who, sent in (
-        ("/v1/datasets/cohort/reservations", "ada", study),
+        ("/v1/datasets/cohort/reservations", "ada", reservation),
         ("/v1/admin/populations/town/limits", "root", limit),
     ):
         before, content = written(world), json.dumps(sent).encode()

@@ -12,12 +12,12 @@ import pytest
 from fastapi.routing import APIRoute
 from support import Api, BrokenNoise, World, body, make_rows, open_world, problem
 
-from curator_service.api.readiness import Readiness
 from curator_service.app import create_app
 from curator_service.identity.policy import Action, Role
 from curator_service.ledger.chain.entries import SignedCheckpoint, canonical
 from curator_service.ledger.chain.signing import key_id_of, verifies
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.readiness import Readiness
 from curator_service.settings import Settings
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -25,12 +25,12 @@ QUOTES = "/v1/datasets/cohort/quotes"
 ASYNC = {"Prefer": "respond-async"}
 
 
-def is_signed(world: World, facts: dict[str, Any]) -> bool:
+def is_signed(world: World, payload: dict[str, Any]) -> bool:
     """Tell whether a checkpoint, a receipt or an entry is signed by a key that the curator shows."""
     keys = {key["key_id"]: key["public_key"] for key in world.api().get("/v1/keys").json()["keys"]}
     names = ("entry_hash", "epoch", "key_id", "limit", "pending", "population", "posted", "sequence")
-    message = b"curator-checkpoint:1\n" + canonical({name: facts[name] for name in names}).encode()
-    return verifies(keys[facts["key_id"]], facts["signature"], message)
+    message = b"curator-checkpoint:1\n" + canonical({name: payload[name] for name in names}).encode()
+    return verifies(keys[payload["key_id"]], payload["signature"], message)
 
 
 def api_quote(world: World, **changes: Any) -> dict[str, Any]:
@@ -227,7 +227,7 @@ class TestGetBudget:
     def test_it_has_the_signed_checkpoint_of_the_chain_s_head(self, world: World) -> None:
         assert world.api().post(RELEASES, json=body(), key="k").status_code == 201
         checkpoint, account = world.api().get("/v1/datasets/cohort/budget").json()["checkpoint"], world.account()
-        assert checkpoint == SignedCheckpoint.read(checkpoint).facts
+        assert checkpoint == SignedCheckpoint.read(checkpoint).payload
         assert (checkpoint["sequence"], checkpoint["entry_hash"]) == (account.sequence, account.head)
         assert (checkpoint["posted"], checkpoint["pending"]) == (str(account.posted), "0")
         assert is_signed(world, checkpoint)
@@ -470,14 +470,14 @@ class TestJobs:
                 assert {**hidden, "instance": ""} == {**nothing, "instance": ""}
 
 
-STUDY = {"price": {"mu": 0.1}, "expires_in_s": 3600, "project": "kidney"}
-STUDIES = "/v1/datasets/cohort/reservations"
+RESERVATION = {"price": {"mu": 0.1}, "expires_in_s": 3600, "project": "kidney"}
+RESERVATIONS = "/v1/datasets/cohort/reservations"
 
 
 class TestReservations:
     def test_success(self, world: World) -> None:
         api = world.api()
-        answer = api.post(STUDIES, json=STUDY, key="k")
+        answer = api.post(RESERVATIONS, json=RESERVATION, key="k")
         content = answer.json()
         assert answer.status_code == 201, answer.text
         assert list(content) == [
@@ -490,7 +490,7 @@ class TestReservations:
         assert is_signed(world, content["receipt"])
         account = world.account()
         assert (account.posted, account.pending) == (0, int(content["reserved"]["units"]))
-        assert api.post(STUDIES, json=STUDY, key="k").content == answer.content
+        assert api.post(RESERVATIONS, json=RESERVATION, key="k").content == answer.content
         assert api.get(f"/v1/reservations/{content['id']}").content == answer.content
         closed = api.request("DELETE", f"/v1/reservations/{content['id']}")
         assert (closed.status_code, closed.json()["state"]) == (200, "closed")
@@ -512,17 +512,19 @@ class TestReservations:
     )
     def test_what_is_not_valid_is_refused(self, world: World, change: dict[str, Any]) -> None:
         before = world.entries()
-        problem(world.api().post(STUDIES, json={**STUDY, **change}, key="k"), "request-invalid", 422)
+        problem(world.api().post(RESERVATIONS, json={**RESERVATION, **change}, key="k"), "request-invalid", 422)
         assert world.entries() == before
 
     def test_problems_of_keys_and_budget(self, world: World) -> None:
         api = world.api()
-        problem(api.post(STUDIES, json=STUDY), "idempotency-key-missing", 400)
-        assert api.post(STUDIES, json=STUDY, key="k").status_code == 201
-        problem(api.post(STUDIES, json={**STUDY, "expires_in_s": 60}, key="k"), "idempotency-key-reused", 422)
+        problem(api.post(RESERVATIONS, json=RESERVATION), "idempotency-key-missing", 400)
+        assert api.post(RESERVATIONS, json=RESERVATION, key="k").status_code == 201
+        problem(
+            api.post(RESERVATIONS, json={**RESERVATION, "expires_in_s": 60}, key="k"), "idempotency-key-reused", 422
+        )
         problem(api.post(RELEASES, json=body(), key="k"), "idempotency-key-reused", 422)
         before = world.entries()
-        problem(api.post(STUDIES, json={**STUDY, "price": {"mu": 0.5}}, key="k2"), "budget-exceeded", 409)
+        problem(api.post(RESERVATIONS, json={**RESERVATION, "price": {"mu": 0.5}}, key="k2"), "budget-exceeded", 409)
         assert world.entries() == before
         assert api.post(RELEASES, json=body(), key="k2").status_code == 201
 
@@ -603,7 +605,7 @@ HIDDEN: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", f"{DATASET}/quotes", {"json": body()}),
     ("POST", f"{DATASET}/releases", {"json": body(), "key": "k"}),
     ("GET", f"{DATASET}/releases", {}),
-    ("POST", f"{DATASET}/reservations", {"json": STUDY, "key": "k"}),
+    ("POST", f"{DATASET}/reservations", {"json": RESERVATION, "key": "k"}),
 ]
 
 
@@ -625,9 +627,9 @@ ADMIN, ANALYST, AUDITOR = "admin", "analyst", "auditor"
 WRONG_ROLES: list[tuple[str, str, str, list[str]]] = [
     ("audra", "POST", QUOTES, [ADMIN, ANALYST]),
     *((who, "POST", RELEASES, [ANALYST]) for who in ("root", "audra")),
-    *((who, "POST", STUDIES, [ANALYST]) for who in ("root", "audra")),
-    *(("audra", "GET", url, [ADMIN, ANALYST]) for url in (RELEASES, "{release}", "{job}", "{study}")),
-    ("audra", "DELETE", "{study}", [ADMIN, ANALYST]),
+    *((who, "POST", RESERVATIONS, [ANALYST]) for who in ("root", "audra")),
+    *(("audra", "GET", url, [ADMIN, ANALYST]) for url in (RELEASES, "{release}", "{job}", "{reservation}")),
+    ("audra", "DELETE", "{reservation}", [ADMIN, ANALYST]),
     *(("ada", "GET", f"/v1/ledger/{name}", [ADMIN, AUDITOR]) for name in ("town", "nowhere", "town/checkpoint")),
     ("ada", "GET", "/v1/admin/seal", [ADMIN, AUDITOR]),
     *((who, "POST", LIMITS, [ADMIN]) for who in ("ada", "audra")),
@@ -641,12 +643,12 @@ def test_a_wrong_role_is_told_which_one_is_needed(world: World) -> None:
     known = {
         "release": ada.post(RELEASES, json=body(), key="k").headers["location"],
         "job": ada.post(RELEASES, json=body(fresh=True), key="j", headers=ASYNC).headers["location"],
-        "study": f"/v1/reservations/{ada.post(STUDIES, json=STUDY, key='study').json()['id']}",
+        "reservation": f"/v1/reservations/{ada.post(RESERVATIONS, json=RESERVATION, key='reservation').json()['id']}",
         "proposal": f"/v1/admin/proposals/{world.api('root').post(LIMITS, json=HIGHER).json()['id']}",
     }
     told = {}
     for who, method, url, needed in WRONG_ROLES:
-        content = LOWER if "admin" in url or url == LIMITS else STUDY if url == STUDIES else body()
+        content = LOWER if "admin" in url or url == LIMITS else RESERVATION if url == RESERVATIONS else body()
         answer = world.api(who).request(method, url.format(**known), json=content, key="wrong")
         denied = problem(answer, "permission-denied", 403)
         assert denied["needed_role"] == needed, (who, method, url)
@@ -708,7 +710,7 @@ class TestHealth:
         assert len(looks) == 2
 
     def test_a_look_that_does_not_end_is_an_answer_too(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("curator_service.api.readiness.ANSWER_S", 0.01)
+        monkeypatch.setattr("curator_service.readiness.ANSWER_S", 0.01)
         readiness, goes_on = Readiness(world.curator), threading.Event()
         readiness._look = lambda: str(goes_on.wait(20))  # type: ignore[method-assign]
 
@@ -730,7 +732,7 @@ class TestHealth:
             with pytest.raises(sqlite3.OperationalError), curator.database.begin():
                 raise error
             assert api.get("/readyz").json() == {"status": status}
-        monkeypatch.setattr("curator_service.api.readiness.FAILURE_SHOWN_S", 0.0)
+        monkeypatch.setattr("curator_service.readiness.FAILURE_SHOWN_S", 0.0)
         assert api.get("/readyz").json() == {"status": "ready"}
 
     def test_an_anchor_that_cannot_be_written_shows_for_a_while(self, world: World) -> None:
@@ -818,9 +820,10 @@ class TestEveryAnswer:
     def test_exact_statistics_and_counts_do_not_show_in_a_repr(self, world: World) -> None:
         dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
         assert "row_count" not in repr(dataset)
+        from curator_service.kinds.gram.kernel import GramKernel
         from curator_service.privacy.design import make_design
         from curator_service.privacy.row_maps import Box
 
         design = make_design((dataset.manifest.by_name["age"],), (), intercept=True)
-        statistics = world.curator.datasets.compute_statistics(dataset, design, Box())
-        assert str(int(statistics.xtx[0, 0])) not in repr(statistics)
+        sums = world.curator.datasets.sum_rows(dataset, GramKernel(design, Box()))
+        assert str(int(sums.values[0, 0])) not in repr(sums)

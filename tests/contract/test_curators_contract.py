@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from served_worlds import serve_world
+from support import ZeroNoise
 
 from analyst_client import BudgetExceededError, CuratorClient, Curators, EmpiricalBayes, Release, TransportError
 from curator_service.privacy.accountant import Price
@@ -41,7 +42,11 @@ class Wire(httpx.BaseTransport):
 def towns(tmp_path: Path) -> Iterator[tuple[Curators, dict[str, Wire]]]:
     """Two curators: the second has a budget of half a release."""
     wires = {"north": Wire(), "south": Wire()}
-    with serve_world(tmp_path / "north") as north, serve_world(tmp_path / "south", limit=Price(mu=0.06)) as south:
+    exact = {"noise": ZeroNoise()}  # how fits weigh sites follows from noise as it is stated, and from what was drawn
+    with (
+        serve_world(tmp_path / "north", **exact) as north,
+        serve_world(tmp_path / "south", limit=Price(mu=0.06), **exact) as south,
+    ):
         clients = {
             name: CuratorClient(url, world.tokens["ada"], memory=None, transport=wires[name], max_attempts=1)
             for name, (world, url) in {"north": north, "south": south}.items()

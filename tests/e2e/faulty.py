@@ -5,8 +5,6 @@ every statement, commit, draw, write of the anchor and message of its answer, on
 these steps, by number or by name, and what happens there. Nothing else of the product is changed, unless the
 environment says so:
 
-``CURATOR_TEST_MUTANT``
-    Names a flaw of `mutants`.
 ``CURATOR_TEST_CLOCK``
     A file that shifts the clock by days.
 ``CURATOR_TEST_PATIENCE_MS``
@@ -37,7 +35,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import mutants
 import psycopg
 import uvicorn
 from patience import pause, scaled
@@ -55,9 +52,9 @@ from curator_service.releases.jobs import JobRunner, Place
 from curator_service.settings import Settings
 
 HEADER = "x-test-order"
-MUTANT_VARIABLE, CLOCK_VARIABLE = "CURATOR_TEST_MUTANT", "CURATOR_TEST_CLOCK"
-PATIENCE_VARIABLE, WATCHER_VARIABLE = "CURATOR_TEST_PATIENCE_MS", "CURATOR_TEST_WATCHER"
-START_VARIABLE, LIMITS_VARIABLE = "CURATOR_TEST_START", "CURATOR_TEST_LIMITS"
+CLOCK_VARIABLE, PATIENCE_VARIABLE = "CURATOR_TEST_CLOCK", "CURATOR_TEST_PATIENCE_MS"
+WATCHER_VARIABLE, LIMITS_VARIABLE = "CURATOR_TEST_WATCHER", "CURATOR_TEST_LIMITS"
+START_VARIABLE = "CURATOR_TEST_START"
 _MEETING_S = scaled(5.0)
 Moment = int | str
 _TABLE = re.compile(r"(?:FROM|INTO|UPDATE)\s+(\w+)")
@@ -351,7 +348,6 @@ def create_app() -> Followed:
     _install()
     os.environ["PGAPPNAME"] = _own_name()
     db.BUSY_TIMEOUT_MS = int(scaled(float(os.environ.get(PATIENCE_VARIABLE, db.BUSY_TIMEOUT_MS))))
-    mutants.install(os.environ.get(MUTANT_VARIABLE, ""))
     clock = os.environ.get(CLOCK_VARIABLE)
     now = utc_now if clock is None else partial(_shifted, Path(clock))
     return Followed(product.create_app(noise=_FollowedNoise(), now=now))

@@ -92,7 +92,7 @@ def read_books(url: str, population: str) -> LedgerBooks:
         limit=limit,
         posted=posted,
         pending=pending,
-        entries=[json.loads(payload) for (payload,) in entries],
+        entries=[json.loads(payload_text) for (payload_text,) in entries],
         releases=dict(releases),
         keys={(principal, key): (release, reservation) for principal, key, release, reservation in keys},
         reservations=reservations,

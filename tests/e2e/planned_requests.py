@@ -15,7 +15,7 @@ AT_ONCE = ("before commit", "after commit", "within anchor")
 POSTED = ("after commit", "before commit 2", "after commit 2")
 WORKED = ("after commit", "after commit 2")
 ASYNC = {"Prefer": "respond-async"}
-STUDY = {"price": {"mu": 1.0}, "expires_in_s": 3600}
+RESERVATION = {"price": {"mu": 1.0}, "expires_in_s": 3600}
 
 
 @dataclass(frozen=True)
@@ -127,24 +127,27 @@ def derived_answer(path: str, caller: Caller) -> PlannedRequest:
     return PlannedRequest(f"{path}/releases", part, "derive", ("after commit",), before=1)
 
 
-def study(path: str, caller: Caller) -> PlannedRequest:
-    """Return what holds an amount for a study."""
+def reservation(path: str, caller: Caller) -> PlannedRequest:
+    """Return what reserves an amount."""
     del caller
     return PlannedRequest(
-        f"{path}/reservations", lambda i: {**STUDY, "price": {"mu": 0.01 + i * 1e-6}}, "reserve", ("after commit",)
+        f"{path}/reservations",
+        lambda i: {**RESERVATION, "price": {"mu": 0.01 + i * 1e-6}},
+        "reserve",
+        ("after commit",),
     )
 
 
-def draw_from_study(path: str, caller: Caller) -> PlannedRequest:
-    """Return what a study pays at once."""
-    held = caller.insist(f"{path}/reservations", STUDY, key_of(path)).json()["id"]
-    return PlannedRequest(f"{path}/releases", lambda _: box(reservation=held), "charge", ("before commit",))
+def draw_from_reservation(path: str, caller: Caller) -> PlannedRequest:
+    """Return what a reservation pays at once."""
+    reservation_id = caller.insist(f"{path}/reservations", RESERVATION, key_of(path)).json()["id"]
+    return PlannedRequest(f"{path}/releases", lambda _: box(reservation=reservation_id), "charge", ("before commit",))
 
 
-def job_from_study(path: str, caller: Caller) -> PlannedRequest:
-    """Return what a study pays, reserved first."""
-    held = caller.insist(f"{path}/reservations", STUDY, key_of(path)).json()["id"]
-    return PlannedRequest(f"{path}/releases", lambda _: ball(reservation=held), "charge", WORKED[1:], ASYNC)
+def job_from_reservation(path: str, caller: Caller) -> PlannedRequest:
+    """Return what a reservation pays, by a job."""
+    reservation_id = caller.insist(f"{path}/reservations", RESERVATION, key_of(path)).json()["id"]
+    return PlannedRequest(f"{path}/releases", lambda _: ball(reservation=reservation_id), "charge", WORKED[1:], ASYNC)
 
 
 WishMaker = Callable[[str, Caller], PlannedRequest]
@@ -154,9 +157,9 @@ WISHES: tuple[WishMaker, ...] = (
     job,
     stored_answer,
     derived_answer,
-    study,
-    draw_from_study,
-    job_from_study,
+    reservation,
+    draw_from_reservation,
+    job_from_reservation,
 )
 
 
@@ -188,8 +191,8 @@ def disturb(
     return received, struck[-1] if struck else ""
 
 
-def close_studies(town: Deployment, caller: Caller, population: str) -> None:
-    """Give every study back."""
+def close_reservations(town: Deployment, caller: Caller, population: str) -> None:
+    """Give every reservation back."""
     for name, _, _, state in town.look(population).reservations:
         if state == "open" and name.startswith("res_"):
             assert caller.delete(f"/v1/reservations/{name}").status_code == 200

@@ -1,4 +1,4 @@
-"""Clocks that jump a year ahead and back: a study may end early, and no charge is lost or doubled."""
+"""Clocks that jump a year ahead and back: a reservation may end early, and no charge is lost or doubled."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from deployments import ANALYSTS, Caller, Deployment, Server, ball, box, slug
 from faulty import CLOCK_VARIABLE
 from patience import wait_for
-from planned_requests import ASYNC, STUDY, wait_for_end
+from planned_requests import ASYNC, RESERVATION, wait_for_end
 
 pytestmark = pytest.mark.slow
 
@@ -66,57 +66,57 @@ def test_a_clock_that_jumps_a_year_while_a_job_runs_costs_nobody_anything(town: 
     assert len(town.audit("years").charges) == 3
 
 
-def test_a_study_ends_early_when_the_clock_jumps_ahead_and_keeps_what_it_paid(town: Deployment) -> None:
+def test_a_reservation_ends_early_when_the_clock_jumps_ahead_and_keeps_what_it_paid(town: Deployment) -> None:
     path, shifted = town.open_account("years"), Shifted(town)
     with shifted.call() as caller:
-        held = caller.insist(f"{path}/reservations", STUDY, "study").json()["id"]
-        before = caller.insist(f"{path}/releases", box(reservation=held), "before")
+        reservation_id = caller.insist(f"{path}/reservations", RESERVATION, "reservation").json()["id"]
+        before = caller.insist(f"{path}/releases", box(reservation=reservation_id), "before")
         assert before.status_code == 201
         shifted.shift(YEAR)
-        late = caller.insist(f"{path}/releases", box(reservation=held), "late")
+        late = caller.insist(f"{path}/releases", box(reservation=reservation_id), "late")
         assert slug(late) == "reservation-ended"
-        wait_for(lambda: town.look("years").pending == 0, "the study was closed by itself")
+        wait_for(lambda: town.look("years").pending == 0, "the reservation was closed by itself")
         shifted.shift(0)
-        assert slug(caller.insist(f"{path}/releases", box(reservation=held), "late")) == "reservation-ended"
-        assert slug(caller.delete(f"/v1/reservations/{held}")) == "reservation-ended"
-        assert caller.insist(f"{path}/releases", box(reservation=held), "before").content == before.content
+        assert slug(caller.insist(f"{path}/releases", box(reservation=reservation_id), "late")) == "reservation-ended"
+        assert slug(caller.delete(f"/v1/reservations/{reservation_id}")) == "reservation-ended"
+        assert caller.insist(f"{path}/releases", box(reservation=reservation_id), "before").content == before.content
     books = town.audit("years")
     assert len(books.charges) == len(books.of_kind("void")) == 1
 
 
-def test_a_study_goes_on_when_the_clock_jumps_back_and_is_closed_once(town: Deployment) -> None:
+def test_a_reservation_goes_on_when_the_clock_jumps_back_and_is_closed_once(town: Deployment) -> None:
     path, shifted = town.open_account("years"), Shifted(town)
     with shifted.call() as caller:
         shifted.shift(YEAR)
-        held = caller.insist(f"{path}/reservations", STUDY, "study").json()["id"]
+        reservation_id = caller.insist(f"{path}/reservations", RESERVATION, "reservation").json()["id"]
         for i, days in enumerate((0, -YEAR, YEAR)):
             shifted.shift(days)
-            for content in (box(reservation=held), ball(reservation=held)):
+            for content in (box(reservation=reservation_id), ball(reservation=reservation_id)):
                 assert caller.insist(f"{path}/releases", content, f"{content['rows']['map']}-{i}").status_code == 201
-        assert caller.delete(f"/v1/reservations/{held}").status_code == 200
+        assert caller.delete(f"/v1/reservations/{reservation_id}").status_code == 200
     books = town.audit("years")
     assert (len(books.charges), len(books.of_kind("void"))) == (6, 1)
 
 
 @pytest.mark.parametrize("ending", ["charged", "cancelled"])
-def test_a_job_outlives_the_study_that_pays_it_when_the_clock_jumps_ahead(
+def test_a_job_outlives_the_reservation_that_pays_it_when_the_clock_jumps_ahead(
     embedded_town: Deployment, ending: str
 ) -> None:
     town = embedded_town
     path, shifted = town.open_account("years"), Shifted(town)
     with shifted.call() as caller:
-        held = caller.insist(f"{path}/reservations", STUDY, "study").json()["id"]
+        reservation_id = caller.insist(f"{path}/reservations", RESERVATION, "reservation").json()["id"]
         trace = town.trace()
         order = {"at": "before draw", "action": "sleep", "seconds": 0.8, "trace": str(trace)}
-        job = caller.post(f"{path}/releases", ball(reservation=held), "the-key", order=order, headers=ASYNC)
+        job = caller.post(f"{path}/releases", ball(reservation=reservation_id), "the-key", order=order, headers=ASYNC)
         assert job.status_code == 202
         shifted.shift(YEAR)
-        wait_for(lambda: len(town.look("years").of_kind("void")) == 1, "the study was closed")
+        wait_for(lambda: len(town.look("years").of_kind("void")) == 1, "the reservation was closed")
         assert town.look("years").pending > 0, "the job holds its own part"
         if ending == "cancelled":
             assert caller.delete(f"/v1/jobs/{job.json()['id']}").json()["state"] == "cancelled"
         wait_for_end(trace)
-        answer = caller.insist(f"{path}/releases", ball(reservation=held), "the-key")
+        answer = caller.insist(f"{path}/releases", ball(reservation=reservation_id), "the-key")
     books = town.audit("years")
     if ending == "cancelled":
         assert slug(answer) == "reservation-ended"

@@ -7,14 +7,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
-import mutants
 import psycopg
 import pytest
 from crowds import Crowd
 from deployments import Caller, Deployment, at_once, ball, box, describe, slug
-from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
+from faulty import PATIENCE_VARIABLE
 from patience import scaled, wait_for
 from planned_requests import (
     ASYNC,
@@ -22,11 +21,11 @@ from planned_requests import (
     WishMaker,
     ball_release,
     box_release,
-    close_studies,
+    close_reservations,
     disturb,
     read_steps,
+    reservation,
     stored_answer,
-    study,
     wait_for_end,
 )
 from proxies import LATE, NEVER_SENT, UNANSWERED, DatabaseProxy
@@ -39,8 +38,8 @@ STRIDE = 1 if IS_LONG else 9
 SOME_WISHES = WISHES if IS_LONG else WISHES[:3]
 LOAD_S = 20.0 if IS_LONG else scaled(0.9)
 STATEMENT = re.compile(r"\d+ before (SELECT|INSERT|UPDATE|DELETE)")
-ASKED_AGAIN = {stored_answer, study}  # they only say that the database is busy
-RESERVED_FIRST = {"ball_release", "job", "job_from_study"}
+ASKED_AGAIN = {stored_answer, reservation}  # they only say that the database is busy
+RESERVED_FIRST = {"ball_release", "job", "job_from_reservation"}
 both_ways = pytest.mark.parametrize("make_wish", [box_release, ball_release], ids=["at_once", "reserved_first"])
 
 
@@ -86,7 +85,7 @@ def test_deadlocks_and_conflicts_at_any_statement_are_passed_over(
             assert is_passed_over or (make_wish in ASKED_AGAIN and slug(received) == "busy"), describe(received)
             wish.settle(caller, i, received, step)
             wish.check(town.look("moment"), i, step)
-        close_studies(town, caller, "moment")
+        close_reservations(town, caller, "moment")
     town.settle("moment")
     record_property("faults", len(told))
     print(f"{make_wish.__name__}: {told}")
@@ -113,18 +112,25 @@ WAITING = (
 def test_a_real_deadlock_is_passed_over(postgres_town: Deployment) -> None:
     town, path = postgres_town, postgres_town.open_account("tangled")
     with town.call(town.serve()) as caller, psycopg.connect(town.url or "") as other, ThreadPoolExecutor(1) as pool:
-        wish = ball_release(path, caller)
+        wish, gave_way = ball_release(path, caller), False
         wish.settle(caller, 1, None, "")
-        other.execute("SELECT 1 FROM shares WHERE population = %s FOR UPDATE", [town.full("tangled")])
-        waiting = pool.submit(wish.send, caller, 2)  # it has the account, and waits for the share
-        # Whoever waits first looks for a deadlock first, and is the one that gives way.
-        wait_for(lambda: other.execute(WAITING).fetchone() == (1,), "it waits")
-        other.execute("SELECT 1 FROM populations WHERE name = %s FOR UPDATE", [town.full("tangled")])
-        other.rollback()
-        received = waiting.result(scaled(30))
-        assert received.status_code == 201, describe(received)
-        wish.settle(caller, 2, received, "deadlock")
-    assert len(town.audit("tangled").charges) == 2
+        for i in range(2, 8):
+            other.execute("SELECT 1 FROM shares WHERE population = %s FOR UPDATE", [town.full("tangled")])
+            waiting = pool.submit(wish.send, caller, i)  # it has the account, and waits for the share
+            wait_for(lambda: other.execute(WAITING).fetchone() == (1,), "it waits")
+            # Whoever has waited for a second looks for a deadlock, once: on a busy machine it may have looked before
+            # there is one, and then it is this connection that gives way.
+            with suppress(psycopg.errors.DeadlockDetected):
+                other.execute("SELECT 1 FROM populations WHERE name = %s FOR UPDATE", [town.full("tangled")])
+                gave_way = True
+            other.rollback()
+            received = waiting.result(scaled(30))
+            assert received.status_code == 201, describe(received)
+            wish.settle(caller, i, received, "deadlock")
+            if gave_way:
+                break
+        assert gave_way
+    assert len(town.audit("tangled").charges) == i
 
 
 @pytest.mark.parametrize("fate", [NEVER_SENT, LATE, UNANSWERED])
@@ -143,7 +149,7 @@ def test_a_commit_whose_answer_is_lost_is_neither_undone_nor_done_again(postgres
                     assert received.status_code in {200, 201, 202} or slug(received) == "busy", place
                     wish.settle(caller, commit, received, place)
                     wish.check(town.look(name), commit, place)
-                close_studies(town, caller, name)
+                close_reservations(town, caller, name)
         town.servers[0].terminate()
     for make_wish in SOME_WISHES:
         town.audit(make_wish.__name__)
@@ -159,15 +165,15 @@ def test_a_commit_whose_outcome_is_not_known_is_looked_up(town: Deployment) -> N
                 assert step
                 wish.settle(caller, i, received, f"{name} {step}")
                 wish.check(town.look(name), i + 1, f"{name} {step}")
-            close_studies(town, caller, name)
+            close_reservations(town, caller, name)
     for make_wish in SOME_WISHES:
         town.audit(make_wish.__name__)
 
 
-def lose_the_outcome_and_the_look_up(town: Deployment) -> None:
-    """Let a job be charged, and neither its commit nor the question about it be answered; then let all be as it is."""
+def test_a_charge_whose_outcome_is_not_known_is_never_given_back(town: Deployment) -> None:
+    """A job is charged, and neither its commit nor the question about it is answered; then all is as it was."""
     path = town.open_account("unknown")
-    with town.call(town.servers[0]) as caller:
+    with town.call(town.serve()) as caller:
         wish = ball_release(path, caller)
         received, step = disturb(town, caller, wish, 1, "lose", ["after commit 2", "before SELECT idempotency_keys 2"])
         assert step.endswith("before SELECT idempotency_keys 2 struck")
@@ -175,18 +181,7 @@ def lose_the_outcome_and_the_look_up(town: Deployment) -> None:
         assert slug(received) == "busy", describe(received)
         wish.settle(caller, 1, received, step)
         wish.check(town.look("unknown"), 1, step)
-
-
-def test_a_charge_whose_outcome_is_not_known_is_never_given_back(town: Deployment) -> None:
-    town.serve()
-    lose_the_outcome_and_the_look_up(town)
     town.audit("unknown")
-
-
-def test_a_charge_that_is_given_back_is_seen(doomed_town: Deployment) -> None:
-    doomed_town.serve(**{MUTANT_VARIABLE: mutants.VOID_AFTER_CHARGE})
-    with pytest.raises(AssertionError, match="the account is not what was charged"):
-        lose_the_outcome_and_the_look_up(doomed_town)
 
 
 def test_connections_that_end_again_and_again_under_load_lose_no_charge_and_invent_none(
@@ -239,7 +234,7 @@ def test_whoever_finds_the_embedded_database_locked_is_asked_to_come_again(embed
                 wish.check(town.look(name), 0, name)
             wish.settle(caller, 1, received, name)
             wish.check(town.look(name), 1, name)
-            close_studies(town, caller, name)
+            close_reservations(town, caller, name)
     for make_wish in WISHES:
         town.settle(make_wish.__name__)
 

@@ -20,7 +20,7 @@ from crowds import Crowd
 from deployments import LEASE_S, Caller, Deployment, Server, ball, box, is_stopped, slug
 from faulty import WATCHER_VARIABLE
 from patience import pause, scaled, wait_for
-from planned_requests import ASYNC, STEPS_MAX, WISHES, PlannedRequest, WishMaker, close_studies, read_steps
+from planned_requests import ASYNC, STEPS_MAX, WISHES, PlannedRequest, WishMaker, close_reservations, read_steps
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ def test_a_killed_curator_has_charged_each_key_once_and_answers_it_with_the_same
             wish.check(town.look("killed"), i, step)
             if not step:
                 break
-        close_studies(town, caller, "killed")
+        close_reservations(town, caller, "killed")
     town.audit("killed")
     record_property("kills", len(killed))
     print(f"{make_wish.__name__}: killed {len(killed)} times, {'; '.join(killed)}")
@@ -255,7 +255,7 @@ def test_a_job_that_takes_longer_than_the_lease_is_not_given_up_while_its_curato
 def test_the_job_of_a_live_curator_is_not_given_up_where_the_anchors_folder_is_a_copy(doomed_town: Deployment) -> None:
     """As whoever moves the anchor to another disk makes one: the copies of the locks are locked by nobody."""
     town = doomed_town
-    path, lease_s = f"{town.open_account('lively')}/releases", scaled(3.0)
+    path, lease_s = f"{town.open_account('lively')}/releases", scaled(1.2)
     one, _other = (town.serve(CURATOR_LEASE_S=str(lease_s)) for _ in range(2))
     anchor, meeting = town.world.settings.anchor_folder, town.folder / "meeting"
     order = {"at": "after draw", "action": "meet", "place": str(meeting), "count": 2, "seconds": 60}

@@ -10,7 +10,7 @@ from analyst_client import CuratorClient
 
 pytestmark = pytest.mark.slow
 
-STUDY = {"price": {"mu": 0.1}, "expires_in_s": 3600}
+RESERVATION = {"price": {"mu": 0.1}, "expires_in_s": 3600}
 LOSSES = 5
 
 
@@ -45,7 +45,7 @@ def test_a_lost_reservation_is_held_once(town: Deployment) -> None:
     path = town.open_account("lost")
     server = town.serve()
     with LosingProxy(server.port, LOSSES) as proxy, Caller(proxy.url, town.tokens[ANALYSTS[0]]) as caller:
-        answer = caller.insist(f"{path}/reservations", STUDY, "the-key")
+        answer = caller.insist(f"{path}/reservations", RESERVATION, "the-key")
     assert answer.status_code == 201
     assert [lost.partition(b"\r\n\r\n")[2] for lost in proxy.lost] == [answer.content] * LOSSES
     books = town.audit("lost", settled=False)

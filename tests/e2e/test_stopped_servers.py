@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import mutants
 import pytest
 from crowds import Crowd
 from deployments import ANALYSTS, Caller, Deployment, ball, box, describe, is_retried, is_stopped, slug
-from faulty import MUTANT_VARIABLE, PATIENCE_VARIABLE
+from faulty import PATIENCE_VARIABLE
 from patience import scaled, wait_for
 from planned_requests import ASYNC
 
@@ -21,11 +20,11 @@ LOAD_S = scaled(0.9)
 HOLDS_ITS_KEY = "after INSERT idempotency_keys"
 
 
-def sleep_past_the_lease(town: Deployment, **changes: str) -> None:
-    """Let a server sleep between its draw and its charge, until another one has answered the same key."""
+def test_a_server_that_slept_past_its_lease_neither_charges_again_nor_sends_a_second_draw(town: Deployment) -> None:
+    """A server sleeps between its draw and its charge, until another one has answered the same key."""
     path = f"{town.open_account('slept')}/releases"
     # The first one beats rarely: stopped while it beats, it would hold the embedded database's one place to write.
-    first, second = town.serve(**changes, CURATOR_LEASE_S="60"), town.serve_elsewhere(**changes)
+    first, second = town.serve(CURATOR_LEASE_S="60"), town.serve_elsewhere()
     order = {"at": "after draw", "action": "stop", "trace": str(town.trace())}
     with town.call(first) as sleeping, town.call(second) as awake, ThreadPoolExecutor(1) as pool:
         asleep = pool.submit(sleeping.post, path, ball(), "the-key", order=order)
@@ -39,15 +38,6 @@ def sleep_past_the_lease(town: Deployment, **changes: str) -> None:
         assert is_refused or woken.content == answer.content, f"a second draw leaves: {describe(woken)}"
         assert awake.insist(path, ball(), "the-key").content == answer.content
     assert len(town.audit("slept").charges) == 1
-
-
-def test_a_server_that_slept_past_its_lease_neither_charges_again_nor_sends_a_second_draw(town: Deployment) -> None:
-    sleep_past_the_lease(town)
-
-
-def test_a_server_that_posts_without_looking_at_its_reservation_is_seen(doomed_town: Deployment) -> None:
-    with pytest.raises(AssertionError, match="a second draw leaves"):
-        sleep_past_the_lease(doomed_town, **{MUTANT_VARIABLE: mutants.POST_UNFENCED})
 
 
 @pytest.mark.parametrize(

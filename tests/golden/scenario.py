@@ -19,7 +19,7 @@ from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
 
-GOLDEN = Path(__file__).with_name("gram.json")
+GOLDEN = Path(__file__).with_name("releases.json")
 _SHOWN = ("curator-answer", "location", "etag", "retry-after", "cache-control")
 _NUMERIC = [column for column in COLUMNS if column[1] != "categorical"]
 _BOX = {"rows": {"map": "box"}}
@@ -95,6 +95,23 @@ _OF: dict[str, dict[str, dict[str, Any]]] = {
 }
 
 
+_AGES, _REGIONS = {"column": "age", "bins": 4}, {"column": "region", "missing": True}
+_COUNTS: dict[str, dict[str, Any]] = {
+    "two tables": {"tables": [{"axes": [_REGIONS, _AGES]}, {"axes": [{"column": "sex"}]}], "shares": [0.75, 0.25]},
+    "margin": {"tables": [{"axes": [_AGES]}], "price": {"mu": 0.01}},
+    "coarser bins": {
+        "tables": [{"axes": [{"column": "age", "edges": [50, 75, 100]}, {"column": "region"}]}],
+        "price": {"mu": 0.01},
+    },
+    "three columns, laplace": {
+        "tables": [{"axes": [{"column": name} for name in ("treated", "alive", "stage")]}],
+        "mechanism": "laplace",
+        "price": {"epsilon": 0.1},
+    },
+    "no bins": {"tables": [{"axes": [{"column": "age"}]}]},
+}
+
+
 def _steps() -> Iterator[tuple[str, Step]]:
     for dataset, asked in _OF.items():
         for name, request in asked.items():
@@ -119,6 +136,11 @@ def _steps() -> Iterator[tuple[str, Step]]:
     yield "the ledger", ("audra", "/v1/ledger/town", None)
     yield "the ledger's head", ("audra", "/v1/ledger/town/checkpoint", None)
     yield "the keys", ("ada", "/v1/keys", None)
+    for dataset in ("cohort", "visits"):
+        for name, asked in _COUNTS.items():
+            request = {"kind": "counts", "price": {"mu": 0.05}, **asked}
+            yield f"{dataset}: quote counts, {name}", ("ada", f"/v1/datasets/{dataset}/quotes", request)
+            yield f"{dataset}: release counts, {name}", ("ada", f"/v1/datasets/{dataset}/releases", request)
 
 
 def _open_accounts(world: World) -> None:

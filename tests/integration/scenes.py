@@ -129,7 +129,7 @@ def head_of(api: Api) -> dict[str, Any]:
     return checkpoint
 
 
-def open_holds(world: World) -> dict[str, int]:
+def open_reservations(world: World) -> dict[str, int]:
     """Return what every open reservation still holds, as the database says."""
     return dict(world.sql("SELECT id, units - drawn_units FROM reservations WHERE state = 'open'"))
 

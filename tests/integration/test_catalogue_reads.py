@@ -19,11 +19,13 @@ def fill(world: World) -> None:
     """List copies of the one release that there is: one in 40 holds its columns, all are too noisy in one statistic."""
     ((bits,),) = world.sql("SELECT DISTINCT bits FROM column_holders")
     held = int(bits, 16) | sum(1 << 1000 + n for n in range(0, SOLD, HOLDING))
-    copied = "dataset_id, collection, 1000 + n, shelf, 'members ' || n, xtx_diagonal, xtx_offdiagonal / (1e6 + n)"
+    quiet, loud = "least_sd / (1e6 + n)", "replace(noise, 'e-', '')"
+    copied = f"dataset_id, collection, 1000 + n, shelf, 'members ' || n, {quiet}, loudness * 1e6, {loud}, summary"
+    columns = "dataset_id, collection, sequence, shelf, members, least_sd, loudness, noise, summary"
     world.sql(
         "ALTER TABLE release_listings DROP CONSTRAINT fk_release_listings_release_id_releases",
-        f"INSERT INTO release_listings SELECT 'rel ' || n, {copied}, xty, yty * 1e6, lambda_min, loudness * 1e6, "
-        f"summary FROM release_listings, generate_series(0, {SOLD - 1}) AS n",
+        f"INSERT INTO release_listings (release_id, {columns}) SELECT 'rel ' || n, {copied} "
+        f"FROM release_listings, generate_series(0, {SOLD - 1}) AS n",
         f"UPDATE column_holders SET bits = '{held:x}'",
     )
 

@@ -20,7 +20,7 @@ from curator_service.datasets.snapshot import Storage
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
-from curator_service.releases import publisher
+from curator_service.releases import preparation, publisher, routes
 
 Q = 2**17 - 1
 DECLARED = {name: (kind, missing, public) for name, kind, missing, public, _unit in COLUMNS}
@@ -236,7 +236,8 @@ def test_the_cached_gram_and_a_pass_over_rows_give_the_same_answer(
         calls.append((design, row_map))
         return True
 
-    monkeypatch.setattr("curator_service.datasets.snapshot.needs_pass", always)
+    routes._prepare_again.cache_clear()  # a plan remembers whether it needs a pass
+    monkeypatch.setattr("curator_service.kinds.gram.kernel.needs_pass", always)
     passed = buy(exact, **REQUESTS[name], fresh=True)
     assert calls
     assert passed["statistics"] == cached["statistics"]
@@ -263,9 +264,9 @@ def test_quotes_read_no_rows(exact: World, monkeypatch: pytest.MonkeyPatch) -> N
     def fail(*_arguments: object, **_options: object) -> None:
         raise AssertionError("a quote read rows")
 
-    monkeypatch.setattr(Storage, "compute_gram", fail)
+    monkeypatch.setattr(Storage, "sum_rows", fail)
     monkeypatch.setattr(publisher, "draw_noise", fail)
-    monkeypatch.setattr(publisher, "perturb", fail)
+    monkeypatch.setattr(preparation, "perturb", fail)
     for request in REQUESTS.values():
         assert exact.api().post("/v1/datasets/cohort/quotes", json=body(**request)).status_code == 200
 

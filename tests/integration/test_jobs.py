@@ -20,21 +20,23 @@ from scenes import (
     box,
     in_background,
     kinds,
-    open_holds,
+    open_reservations,
     register_private,
 )
 from support import EPOCH, Api, BrokenNoise, World, ZeroNoise, body, open_world, problem
 
 from curator_service.container import make_curator
 from curator_service.identity.policy import Role
+from curator_service.kinds.gram.schema import GramRequest
+from curator_service.kinds.registry import KINDS
 from curator_service.kit.problems import Unavailable
+from curator_service.privacy.mechanism import ExactSums
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases import jobs, preparation
 from curator_service.releases import response_time as response_timer
 from curator_service.releases.preparation import prepare
 from curator_service.releases.reservations import JobEnded
 from curator_service.releases.response_time import ResponseTimer
-from curator_service.releases.schemas import ReleaseRequest
 
 MARKER = "patient-4711-weighs-93.5"
 
@@ -153,7 +155,7 @@ def test_a_cancelled_job_does_not_disturb_what_else_is_held(slow: tuple[World, G
     gate.opened.set()
     assert await_job(api, second["id"])["state"] == "done"
     assert [entry["reservation"] for entry in charges(world)] == [second["id"]]
-    assert open_holds(world) == {}
+    assert open_reservations(world) == {}
     assert_sound(world)
 
 
@@ -186,8 +188,8 @@ def test_a_cancellation_that_meets_the_charge_loses(gated: tuple[World, Gate]) -
     api = world.api()
     job = submit(api)
     gate.await_entry()
-    studies, unit = world.curator.studies, world.curator.ledger.unit
-    running = studies.get_job(job["id"])
+    reservations, unit = world.curator.reservations, world.curator.ledger.unit
+    running = reservations.get_job(job["id"])
 
     def after_the_charge() -> Any:
         gate.opened.set()
@@ -196,7 +198,7 @@ def test_a_cancellation_that_meets_the_charge_loses(gated: tuple[World, Gate]) -
 
     analyst = next(p for p in world.curator.identity.list_principals() if p.name == "ada")
     with mock.patch.object(world.curator.ledger, "unit", after_the_charge), pytest.raises(JobEnded):
-        studies.cancel(running, analyst)
+        reservations.cancel(running, analyst)
     assert kinds(world) == ["reserve", "charge"]
     assert_sound(world)
 
@@ -250,7 +252,7 @@ def test_a_job_is_seen_with_access_and_cancelled_by_no_other_analyst(slow: tuple
     problem(world.api("ben").request("DELETE", address), "not-found", 404)
     problem(world.api("audra").request("DELETE", address), "permission-denied", 403)
     problem(world.api("carl").request("DELETE", address), "not-found", 404)
-    assert open_holds(world) != {}
+    assert open_reservations(world) != {}
 
 
 def test_an_admin_ends_anybodys_job_so_that_nobody_hoards(slow: tuple[World, Gate]) -> None:
@@ -284,7 +286,7 @@ def test_whoever_asks_the_same_meanwhile_is_pointed_to_the_job(gated: tuple[Worl
     world, gate = gated
     first = in_background(lambda: world.api().post(RELEASES, json=body(), key="k"))
     gate.await_entry()
-    (job,) = open_holds(world)
+    (job,) = open_reservations(world)
     for who, key, headers in (("ada", "k", {}), ("ada", "other", {}), ("ben", "k", ASYNC)):
         refused = world.api(who).post(RELEASES, json=body(), key=key, headers=headers)
         assert problem(refused, "release-in-progress", 409)["job"] == job
@@ -317,7 +319,7 @@ def test_whoever_asks_what_a_job_will_answer_waits_for_it(
     ben, asked = world.api("ben"), body(**changes)
     refused = ben.post(RELEASES, json=asked, key="his", headers=headers)
     assert problem(refused, "release-in-progress", 409)["job"] == job["id"]
-    assert list(open_holds(world)) == [job["id"]]
+    assert list(open_reservations(world)) == [job["id"]]
     gate.opened.set()
     await_job(world.api(), job["id"])
     assert ben.post(RELEASES, json=asked, key="his", headers=headers).headers["curator-answer"] == "stored"
@@ -336,7 +338,7 @@ def test_whoever_asks_what_a_job_will_not_answer_begins_another(
     first = submit(world.api(), price={"mu": 0.05})
     gate.await_entry()
     second = submit(world.api("ben"), **changes)
-    assert set(open_holds(world)) == {first["id"], second["id"]}
+    assert set(open_reservations(world)) == {first["id"], second["id"]}
     gate.opened.set()
     assert {await_job(world.api(), job["id"])["state"] for job in (first, second)} == {"done"}
     assert len(charges(world)) == 2
@@ -365,7 +367,7 @@ def test_a_fresh_draw_is_nobody_elses_answer(slow: tuple[World, Gate]) -> None:
 def test_a_job_for_a_fresh_draw_answers_nobody_else(slow: tuple[World, Gate]) -> None:
     world, gate = slow
     fresh, other = submit(world.api(), "k1", fresh=True), submit(world.api("ben"), "k2")
-    assert set(open_holds(world)) == {fresh["id"], other["id"]}
+    assert set(open_reservations(world)) == {fresh["id"], other["id"]}
     gate.opened.set()
 
 
@@ -408,7 +410,7 @@ def test_what_a_worker_cannot_give_up_when_it_stops_is_given_up_by_the_next(
         else:
             patch.setattr(job_runner.ledger.guard, "reason", lambda: "restored")
         job_runner.stop()
-    assert list(open_holds(world)) == [job["id"]]
+    assert list(open_reservations(world)) == [job["id"]]
     watcher = another_worker(world)
     assert watcher.job_runner.sweep() == [job["id"]]
     assert watcher.job_runner.presence.list_known() == []
@@ -484,7 +486,7 @@ def test_no_worker_gives_up_what_it_works_on_itself(slow: tuple[World, Gate], le
     for _ in range(3):
         lease.moment_s += 10 * job_runner.lease_s
         assert job_runner.sweep() == []
-    assert len(open_holds(world)) == 2
+    assert len(open_reservations(world)) == 2
 
 
 def test_a_request_that_is_given_up_while_its_caller_waits_is_not_charged_and_open_to_a_retry(
@@ -515,7 +517,7 @@ def test_a_request_that_its_analyst_cancels_while_waiting_is_not_charged(both: W
     api, canceller = both.api(noise=noise), both.api()
 
     def cancel() -> None:
-        (job,) = open_holds(both)
+        (job,) = open_reservations(both)
         sent = in_background(lambda: canceller.request("DELETE", f"/v1/jobs/{job}"))
         assert sent().json()["state"] == "cancelled"
 
@@ -530,7 +532,7 @@ def test_a_request_that_its_analyst_cancels_while_waiting_is_not_charged(both: W
 
 
 class Work:
-    """Time that passes only by working and sleeping, and noise that works for a while."""
+    """Time that passes only by working and sleeping, and rows that take some of it."""
 
     def __init__(self, works_s: float, fails: bool) -> None:
         self.moment_s = 100.0
@@ -548,12 +550,16 @@ class Work:
         """Return the time as entries state it."""
         return EPOCH + timedelta(seconds=self.moment_s)
 
-    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
-        """Draw, after some work."""
-        self.moment_s += self.works_s
-        if self.fails:
-            raise RuntimeError(MARKER)
-        return [0] * len(scales)
+    def before(self, act: Callable[..., ExactSums]) -> Callable[..., ExactSums]:
+        """Let some work be done before rows are summed."""
+
+        def working(*given: Any) -> ExactSums:
+            self.moment_s += self.works_s
+            if self.fails:
+                raise RuntimeError(MARKER)
+            return act(*given)
+
+        return working
 
 
 SCALE = 10_000.0
@@ -566,11 +572,12 @@ def time_of_end(
     """Return when a request showed how it ends, and how long it is made to take."""
     work = Work(works_s, fails)
     monkeypatch.setattr(response_timer, "time", work)
-    worker = make_curator(world.settings, noise=work, now=work.now, response_timer=ResponseTimer(SCALE))
+    worker = make_curator(world.settings, noise=ZeroNoise(), now=work.now, response_timer=ResponseTimer(SCALE))
+    monkeypatch.setattr(worker.datasets, "sum_rows", work.before(worker.datasets.sum_rows))
     try:
         dataset = next(d for d in worker.datasets.list_all() if d.name == "cohort")
         analyst = next(p for p in worker.identity.list_principals() if p.name == "ada")
-        prepared = prepare(dataset, ReleaseRequest.model_validate(asked | {"fresh": True}))
+        prepared = prepare(KINDS, dataset, GramRequest.model_validate(asked | {"fresh": True}))
         key = f"k{len(world.entries())}"
         if fails:
             with pytest.raises(RuntimeError):
@@ -617,7 +624,7 @@ def test_what_needs_no_pass_takes_no_public_time(world: World, monkeypatch: pyte
 def test_no_noise_is_drawn_while_the_account_is_locked_and_a_wide_request_reserves(
     both: World, monkeypatch: pytest.MonkeyPatch, entries: int, expected: list[str]
 ) -> None:
-    monkeypatch.setattr(preparation, "IMMEDIATE_ENTRIES_MAX", entries)
+    monkeypatch.setattr(preparation, "IMMEDIATE_VALUES_MAX", entries)
     before = kinds(both)
     locked: list[bool] = []
 

@@ -1,5 +1,6 @@
 """Whatever is changed behind the service's back, `curator ledger verify` sees it and names the first bad place."""
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -15,15 +16,17 @@ from curator_service.cli.ledger import _verify_one
 from curator_service.container import make_curator
 from curator_service.kinds.gram import plan as planning
 from curator_service.kinds.gram import sensitivity
+from curator_service.kinds.gram.kind import Gram
 from curator_service.kit.problems import RequestInvalid
 from curator_service.ledger.chain.entries import Checkpoint, canonical, entry_hash
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.releases import audit, publisher, rendering, routes
+from curator_service.releases import audit, charges, publisher, routes
 
 RELEASES = "/v1/datasets/cohort/releases"
-STUDIES = "/v1/datasets/cohort/reservations"
+RESERVATIONS = "/v1/datasets/cohort/reservations"
 LAST = 7
+FIRST = "SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = 1"
 
 
 @pytest.fixture
@@ -79,23 +82,23 @@ def bad_sequence(world: World) -> int | None:
     return world.curator.ledger.verify("town").bad_sequence
 
 
-def rewrite(world: World, place: int, *, rehash: bool, stolen_key: bool = False, **facts: object) -> str:
+def rewrite(world: World, place: int, *, rehash: bool, stolen_key: bool = False, **payload: object) -> str:
     """Change what an entry says, with or without a hash that fits, and the curator's signature; return its hash."""
     (text,) = world.sql(f"SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = {place}")[0]
-    payload = canonical({**json.loads(text), **facts})
-    assert payload != text
-    digest = entry_hash(payload)
-    changes = {"payload": payload} | ({"entry_hash": digest} if rehash else {})
+    payload_text = canonical({**json.loads(text), **payload})
+    assert payload_text != text
+    digest = entry_hash(payload_text)
+    changes = {"payload": payload_text} | ({"entry_hash": digest} if rehash else {})
     if stolen_key:
-        changes["signature"] = sign(world, payload)
+        changes["signature"] = sign(world, payload_text)
     quoted = ", ".join(f"{name} = '{value.replace(chr(39), chr(39) * 2)}'" for name, value in changes.items())
     world.sql(f"UPDATE ledger_entries SET {quoted} WHERE population = 'town' AND sequence = {place}")
     return digest
 
 
-def sign(world: World, payload: str) -> str:
+def sign(world: World, payload_text: str) -> str:
     """Sign an entry as whoever stole the curator's private key could."""
-    checkpoint = Checkpoint.read(json.loads(payload) | {"entry_hash": entry_hash(payload)})
+    checkpoint = Checkpoint.read(json.loads(payload_text) | {"entry_hash": entry_hash(payload_text)})
     return world.curator.ledger.guard.signer().sign(checkpoint)
 
 
@@ -250,30 +253,30 @@ def test_a_charge_that_states_another_mechanism_than_was_asked_is_found(
     world: World, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     """Each of them is less noise, or noise for something else, at a price that its integers bear out."""
-    written = rendering.charge_facts
+    written = charges.charge_payload
 
     def misstate(release_id: str, prepared: Any, answer: str, moment: str) -> dict[str, Any]:
-        facts = written(release_id, prepared, answer, moment)
-        xtx, *rest = facts["mechanism"]
+        payload = written(release_id, prepared, answer, moment)
+        xtx, *rest = payload["mechanism"]
         if change == "pairs":  # the cost would stay as it is, as if pairs weighed √2 in the bound of a box
-            facts["mechanism"] = [xtx | {"scales": [xtx["scales"][0], str(int(xtx["scales"][0]) * 8 // 10)]}, *rest]
+            payload["mechanism"] = [xtx | {"scales": [xtx["scales"][0], str(int(xtx["scales"][0]) * 8 // 10)]}, *rest]
         elif change == "copies":
-            facts["mechanism"] = [part | {"copies": 2} for part in facts["mechanism"]]
+            payload["mechanism"] = [part | {"copies": 2} for part in payload["mechanism"]]
         elif change == "statistic":
-            facts["mechanism"] = [xtx, *({**part, "statistic": "yty"} for part in rest)]
+            payload["mechanism"] = [xtx, *({**part, "statistic": "yty"} for part in rest)]
         elif change == "law":
-            facts["mechanism"] = [xtx | {"distribution": "discrete_laplace", "norm": "L1"}, *rest]
+            payload["mechanism"] = [xtx | {"distribution": "discrete_laplace", "norm": "L1"}, *rest]
         elif change == "order":
-            facts["mechanism"] = [*rest, xtx]
+            payload["mechanism"] = [*rest, xtx]
         elif change == "curvature":
-            facts["curvature"] = "1"
-        return facts
+            payload["curvature"] = "1"
+        return payload
 
-    monkeypatch.setattr(publisher, "charge_facts", misstate)
+    monkeypatch.setattr(publisher, "charge_payload", misstate)
     monkeypatch.setattr(audit, "_is_charged_right", lambda *_: True)
     monkeypatch.setattr(audit, "agrees_with_charge", lambda *_: True)
     if change == "request":  # one from which no sensitivity follows
-        monkeypatch.setattr(audit, "derive_stated", Mock(side_effect=RequestInvalid.at("/rows", "not today")))
+        monkeypatch.setattr(Gram, "bounds", Mock(side_effect=RequestInvalid.at("/rows", "not today")))
     request = body(rows={"map": "box"}, targets=["kappa", "dose"])
     assert world.api().post(RELEASES, json=request, key="k").status_code == 201
     assert world.discrepancies() == [f"the sensitivities of sequence {world.entries()[-1]['sequence']}"]
@@ -283,8 +286,8 @@ def test_sensitivities_are_derived_once_for_requests_that_differ_in_price(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     derived = []
-    derive = audit.derive_stated
-    monkeypatch.setattr(audit, "derive_stated", lambda *asked: derived.append(asked) or derive(*asked))
+    derive = Gram.bounds
+    monkeypatch.setattr(Gram, "bounds", lambda *asked: derived.append(asked) or derive(*asked))
     for i in range(6):
         request = body(rows={"map": "box"}, features=["age"] if i % 2 else ["sex"], price={"mu": 0.01 * (i + 1)})
         assert world.api().post(RELEASES, json=request, key=f"k{i}").status_code == 201
@@ -322,7 +325,7 @@ def test_an_inserted_entry_is_found(tampered: World, stolen_key: bool) -> None:
     """Also one that would be a sound next entry, when the account's row does not know it."""
     last = tampered.entries()[4]
     before = tampered.entries()[-1]
-    payload = canonical(
+    payload_text = canonical(
         {
             **{name: value for name, value in last.items() if name not in {"entry_hash", "signature"}},
             "sequence": LAST + 1,
@@ -330,10 +333,11 @@ def test_an_inserted_entry_is_found(tampered: World, stolen_key: bool) -> None:
             "posted": str(int(before["posted"]) + int(last["units"])),
         }
     )
-    signature = sign(tampered, payload) if stolen_key else before["signature"]
+    signature = sign(tampered, payload_text) if stolen_key else before["signature"]
     tamper(
         tampered,
-        f"INSERT INTO ledger_entries VALUES ('town', {LAST + 1}, '{payload}', '{entry_hash(payload)}', '{signature}')",
+        f"INSERT INTO ledger_entries VALUES ('town', {LAST + 1}, '{payload_text}', "
+        f"'{entry_hash(payload_text)}', '{signature}')",
     )
     assert bad_sequence(tampered) == (LAST + 2 if stolen_key else LAST + 1)
 
@@ -417,8 +421,8 @@ def test_an_account_that_differs_from_its_opening_entry_is_found(tampered: World
 )
 def test_a_changed_share_or_reservation_is_found(tampered: World, act: str) -> None:
     """Who may still spend what is part of what the chain adds up to."""
-    study = {"price": {"mu": 0.01}, "expires_in_s": 3600}
-    assert tampered.api().post(STUDIES, json=study, key="study").status_code == 201
+    reservation = {"price": {"mu": 0.01}, "expires_in_s": 3600}
+    assert tampered.api().post(RESERVATIONS, json=reservation, key="reserves").status_code == 201
     assert bad_sequence(tampered) is None
     tamper(tampered, act)
     assert bad_sequence(tampered) == LAST + 2
@@ -500,8 +504,8 @@ def test_append_only_tables_refuse_changes(both: World) -> None:
 @pytest.mark.parametrize("change", ["fingerprint = 'x'", "key = 'x'", "principal_id = 'prn_nobody'"])
 def test_a_key_that_waits_for_its_answer_keeps_its_request(both: World, change: str) -> None:
     """Its answer alone may be written, once: whoever voided its job may not hand it to another request."""
-    study = {"price": {"mu": 0.01}, "expires_in_s": 3600}
-    assert both.api().post(STUDIES, json=study, key="waits").status_code == 201
+    reservation = {"price": {"mu": 0.01}, "expires_in_s": 3600}
+    assert both.api().post(RESERVATIONS, json=reservation, key="waits").status_code == 201
     before = both.sql("SELECT * FROM idempotency_keys")
     with pytest.raises(Exception, match=r"append-only|never changes"):
         both.sql(f"UPDATE idempotency_keys SET {change}")
@@ -529,6 +533,27 @@ def test_the_database_itself_refuses_an_account_beyond_its_limit(both: World, ch
         both.sql(f"UPDATE populations SET {change} WHERE name = 'town'")
 
 
+def test_a_history_that_begins_without_signatures_is_refused(tampered: World) -> None:
+    """As one of the format that was never released: hashed its own way, and followed by what is signed."""
+    payload_text = canonical(json.loads(tamper(tampered, FIRST)[0][0]) | {"format": 1})
+    previous = hashlib.sha256(b"curator-ledger-entry:1\n" + payload_text.encode()).hexdigest()
+    tamper(
+        tampered,
+        f"UPDATE ledger_entries SET payload = '{payload_text}', entry_hash = '{previous}', signature = '' "
+        "WHERE population = 'town' AND sequence = 1",
+    )
+    for sequence in range(2, LAST + 1):
+        previous = rewrite(tampered, sequence, rehash=True, stolen_key=True, previous_hash=previous)
+    tamper(tampered, f"UPDATE populations SET head_hash = '{previous}' WHERE name = 'town'")
+    found = tampered.curator.ledger.verify("town")
+    assert (found.bad_sequence, "format" in found.reason) == (1, True)
+    started = tampered.curator.ledger.guard.start()
+    assert "broken at sequence 1" in started
+    assert "format" in started
+    asked = tampered.api().post(RELEASES, json=body(fresh=True), key="new")
+    assert (asked.status_code, asked.json()["type"]) == (503, "/problems/ledger-unverified")
+
+
 def receipts(world: World) -> list[dict[str, Any]]:
     """Return the receipts of every release, as an analyst reads them."""
     listed = world.api().get(RELEASES).json()["releases"]
@@ -540,8 +565,8 @@ def rewrite_history(world: World, *, stolen_key: bool) -> None:
     previous, saved = "", int(world.entries()[2]["units"]) - 1
     for sequence in range(3, LAST + 1):
         posted = str(int(world.entries()[sequence - 1]["posted"]) - saved)
-        facts = {"units": "1"} if sequence == 3 else {"previous_hash": previous}
-        previous = rewrite(world, sequence, rehash=True, stolen_key=stolen_key, posted=posted, **facts)
+        payload = {"units": "1"} if sequence == 3 else {"previous_hash": previous}
+        previous = rewrite(world, sequence, rehash=True, stolen_key=stolen_key, posted=posted, **payload)
     tamper(
         world,
         f"UPDATE populations SET head_hash = '{previous}', posted_units = posted_units - {saved} WHERE name = 'town'",

@@ -9,11 +9,11 @@ import pytest
 from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
 from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
-from curator_service.kinds.gram import library
-from curator_service.kinds.gram.listing import SUMMARY
+from curator_service.kinds.gram import kind as gram
+from curator_service.kinds.gram.schema import GramRequest
 from curator_service.privacy.accountant import GDP, Price, own_price
 from curator_service.privacy.samplers import Distribution
-from curator_service.releases import catalogue, preparation
+from curator_service.releases import catalogue, library
 
 LOUD, QUIET = {"mu": 0.01}, {"mu": 0.2}
 WIDE = box(features=["age", "sex", "weight", "alive", "ward"], targets=["kappa"], price=QUIET)
@@ -613,7 +613,9 @@ def test_a_page_shows_the_members_of_each_answer_and_reads_none(rich: World, mon
     api = rich.api()
     bought = [buy(api, WIDE | {"features": ["age", name], "fresh": True}, name)[1] for name in ("sex", "alive")]
     bought.append(buy(api, sub_request(WIDE, {"features": ["age"]}), "block")[1])
-    shown = [{name: answer[name] for name in SUMMARY} for answer in bought]
+    shown = [
+        {name: answer[name] for name in ("id", "dataset", "kind", "created_at", "request", "cost")} for answer in bought
+    ]
     assert api.get(RELEASES).json() == {"releases": shown, "next": None}
     first = api.get(f"{RELEASES}?limit=2").json()
     assert first == {"releases": shown[:2], "next": str(bought[1]["receipt"]["sequence"])}
@@ -703,10 +705,8 @@ def test_a_release_of_before_is_found_in_whatever_order_it_was_asked(
     shelf: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier versions kept the caller's order and notion of the price, in the answer and in its digest."""
-    monkeypatch.setattr(preparation, "_in_order", lambda _dataset, columns: columns)
-    monkeypatch.setattr(
-        preparation, "_own_price", lambda _dataset, request: request.price.model_dump(exclude_none=True)
-    )
+    monkeypatch.setattr(gram, "_in_order", lambda _dataset, columns: columns)
+    monkeypatch.setattr(GramRequest, "own_price", lambda request, _accountant: request.state_price())
     api, old = shelf.api(), ASKED | {"features": ["weight", "sex", "age"], "price": {"epsilon": 0.3, "delta": 1e-6}}
     _, answer = buy(api, old, "old")
     monkeypatch.undo()

@@ -13,13 +13,14 @@ from test_library import entries_of
 
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.repository import Principal
+from curator_service.kinds.gram.schema import GramRequest
+from curator_service.kinds.registry import KINDS
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import Price
 from curator_service.releases.preparation import prepare
-from curator_service.releases.schemas import ReleaseRequest
 from curator_service.releases.submission import AnswerKind
 
-KINDS = ("numeric", "boolean", "categorical")
+COLUMN_TYPES = ("numeric", "boolean", "categorical")
 RULES = ("complete", "omit", "midpoint", "indicator")
 MAPS: list[dict[str, Any]] = [
     {"map": "box"},
@@ -43,7 +44,7 @@ def wealthy(tmp_path: Path) -> Iterator[World]:
 def declare(source: random.Random, world: World, name: str) -> Dataset:
     """Register a dataset of random columns, with values missing wherever they may be."""
     columns: list[tuple[str, str, str, tuple[Any, ...], str | None]] = []
-    for i, (kind, rule) in enumerate(itertools.product(KINDS, RULES)):
+    for i, (kind, rule) in enumerate(itertools.product(COLUMN_TYPES, RULES)):
         public: tuple[Any, ...] = {"numeric": (-1.0, 3.0), "boolean": ("no", "yes")}.get(kind, ("a", "b", "c"))
         columns.append((f"c{i}", kind, rule, public, None))
     source.shuffle(columns)
@@ -112,7 +113,7 @@ def vary(source: random.Random, dataset: Dataset, stored: dict[str, Any]) -> dic
 
 def read(world: World, dataset: Dataset, analyst: Principal, asked: dict[str, Any], key: str) -> tuple[Any, Any, Any]:
     """Ask the service; return where the answer is from, the answer, and the plan."""
-    prepared = prepare(dataset, ReleaseRequest.model_validate(asked))
+    prepared = prepare(KINDS, dataset, GramRequest.model_validate(asked))
     release, kind = world.curator.releases.release(prepared, analyst, key)
 
     return kind, json.loads(release.answer), prepared

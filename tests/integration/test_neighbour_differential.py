@@ -137,12 +137,12 @@ def _requests() -> dict[str, dict[str, Any]]:
 
 
 def _reserve_and_wait(seen: Transcript, api: Api, data: str) -> None:
-    study = {"price": {"mu": 0.05}, "expires_in_s": 3600, "project": "kidney"}
-    made = seen.add("study", api.post(f"{data}/reservations", json=study, key="study")).json()["id"]
+    reservation = {"price": {"mu": 0.05}, "expires_in_s": 3600, "project": "kidney"}
+    made = seen.add("reservation", api.post(f"{data}/reservations", json=reservation, key="reservation")).json()["id"]
     drawn = body(reservation=made, fresh=True, price={"mu": 0.02})
     seen.add("draw", api.post(f"{data}/releases", json=drawn, key="draw"))
-    seen.add("study now", api.get(f"/v1/reservations/{made}"))
-    seen.add("study closed", api.request("DELETE", f"/v1/reservations/{made}"))
+    seen.add("reservation now", api.get(f"/v1/reservations/{made}"))
+    seen.add("reservation closed", api.request("DELETE", f"/v1/reservations/{made}"))
     started = api.post(
         f"{data}/releases", json=body(features=["age", "ward"]), key="job", headers={"Prefer": "respond-async"}
     )

@@ -39,7 +39,7 @@ def sections() -> dict[str, list[tuple[str, str]]]:
 
 
 SHARED = "What the blocks share"
-BOUGHT = "Means and deviations, bought first"
+BOUGHT = "Means and deviations, released first"
 BLOCKS = sections()
 RECIPES = [title for title, blocks in BLOCKS.items() if title != SHARED and any(kind == "python" for kind, _ in blocks)]
 
@@ -123,7 +123,7 @@ def runs(world: World, people: pd.DataFrame) -> dict[str, Run]:
                 if kind == "python":
                     exec(text, names)
                 if title == BOUGHT and "release" not in names:  # between its blocks the admin acts
-                    register(world, manifest_of("flchain-bought", names["bounds"]))
+                    register(world, manifest_of("flchain-rescaled", names["bounds"]))
             found[title] = Run(names)
     return found
 
@@ -297,7 +297,7 @@ def test_bought_means_and_deviations_are_those_of_the_rows(runs: dict[str, Run],
         center, deviation = values.mean(), values.std(ddof=0)
         expected = max(low, center - 3 * deviation), min(high, center + 3 * deviation)
         assert names["bounds"][name] == pytest.approx(expected, abs=PRECISION * (high - low))
-    assert names["release"].dataset == "flchain-bought"
+    assert names["release"].dataset == "flchain-rescaled"
     # A release of these columns that the page bought before is quieter, and served for nothing; bought alone it is 162.
     assert names["first"].answer == "stored"
     assert names["first"].noise.xtx_offdiagonal < 162

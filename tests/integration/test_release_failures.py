@@ -282,10 +282,10 @@ def steps(rows: dict[str, str], *places: str, call: int = 1) -> list[Any]:
 
 
 AT_ONCE = (
-    "releases.publisher.perturb",
+    "releases.preparation.perturb",
     "releases.publisher.render_answer",
-    "releases.publisher.charge_facts",
-    "datasets.service.split_gram",
+    "releases.publisher.charge_payload",
+    "kinds.gram.kind.flatten",
     "ledger.repository.move",
     "ledger.repository.move_share",
     "ledger.repository.append_entry",
@@ -295,8 +295,8 @@ AT_ONCE = (
     "releases.repository.insert_release",
 )
 OF_A_PASS = (
-    "datasets.engines.numpy.code_rows",
-    "datasets.engines.numpy.compute_gram",
+    "kinds.gram.kernel.code_rows",
+    "kinds.gram.kernel.compute_gram",
     "ledger.accounts.reservations.insert_reservation",
     "ledger.accounts.reservations.close_reservation",
     "ledger.repository.settle_share",

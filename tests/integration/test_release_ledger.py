@@ -9,11 +9,12 @@ from scenes import ASYNC, PATIENCE_S, Gate, Interrupted
 from support import CountingNoise, World, body, open_world, problem
 
 from curator_service.identity.policy import Role
+from curator_service.kinds.gram.schema import GramRequest
+from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import Statement
 from curator_service.privacy.accountant import Price
 from curator_service.releases import catalogue, repository
 from curator_service.releases.preparation import prepare
-from curator_service.releases.schemas import ReleaseRequest
 
 RELEASES = "/v1/datasets/cohort/releases"
 PATHS = pytest.mark.parametrize("rows", [{"map": "box"}, {"map": "ball"}], ids=["at once", "pass"])
@@ -295,11 +296,11 @@ def test_a_refused_request_does_not_hide_an_answer_that_was_stored_meanwhile(
 ) -> None:
     """Whoever asks the same while the first is being bought joins it, also when it takes the last of the budget."""
     price = {"epsilon": 1.0, "delta": 1e-6}
-    request = ReleaseRequest.model_validate(body(price=price, rows=rows))
+    request = GramRequest.model_validate(body(price=price, rows=rows))
     find_exact, state = catalogue.find_exact, {"armed": True}
     dataset = world.curator.datasets.list_all()[0]
     ben = next(p for p in world.curator.identity.list_principals() if p.role is Role.ANALYST and p.name == "ben")
-    prepared = prepare(dataset, request)
+    prepared = prepare(KINDS, dataset, request)
 
     def bought_just_after(*arguments: object, **options: object) -> object:
         found = find_exact(*arguments, **options)  # type: ignore[arg-type]

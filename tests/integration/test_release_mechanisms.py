@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from support import CountingNoise, World, body, make_rows, open_population, open_world, problem
 
+from curator_service.kinds.gram import kind as gram
+from curator_service.kinds.registry import KINDS
 from curator_service.privacy.accountant import ACCOUNTANTS, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases import response_time as response_timer
-from curator_service.releases.rendering import recompute_cost
+from curator_service.releases.charges import recompute_cost
 
 LIMITS = {"gdp": Price(mu=1.0), "zcdp": Price(rho=0.5), "pure": Price(epsilon=2.0)}
 GAUSSIAN = {"price": {"epsilon": 0.5, "delta": 1e-6}}
@@ -57,7 +59,11 @@ def test_a_charge_is_what_its_own_integers_cost(hospital: World, accountant: str
         return
     released = buy(hospital, accountant, request, f"{accountant}-{kind[:4]}-{kind[-4:]}")
     receipt = released["receipt"]
-    assert recompute_cost(receipt, ACCOUNTANTS[accountant]) == int(receipt["units"]) == int(released["cost"]["units"])
+    assert (
+        recompute_cost(KINDS, receipt, ACCOUNTANTS[accountant])
+        == int(receipt["units"])
+        == int(released["cost"]["units"])
+    )
     assert released["noise"]["distribution"] == ("discrete_gaussian" if gaussian else "discrete_laplace")
     (verified,) = (hospital.curator.ledger.verify(f"people-{accountant}"),)
     assert verified.ok
@@ -76,7 +82,9 @@ def test_pure_epsilon_adds_up_exactly(hospital: World) -> None:
 
 def test_an_entry_can_be_accounted_for_in_every_notion(hospital: World) -> None:
     released = buy(hospital, "gdp", LAPLACE | {"price": {"epsilon": 0.3}}, "views")
-    pure, zcdp, gdp = (recompute_cost(released["receipt"], ACCOUNTANTS[name]) for name in ("pure", "zcdp", "gdp"))
+    pure, zcdp, gdp = (
+        recompute_cost(KINDS, released["receipt"], ACCOUNTANTS[name]) for name in ("pure", "zcdp", "gdp")
+    )
     assert pure <= 0.3 * 10**12
     assert 0 < zcdp <= 0.3**2 / 2 * 10**12
     assert 2 * zcdp < gdp  # µ² of an ε-DP mechanism is above ε²
@@ -126,7 +134,7 @@ def test_what_is_left_over_is_not_offered_where_it_buys_nothing(tmp_path: Path) 
         answer = world.api().post("/v1/datasets/cohort/releases", json=body(fresh=True), key="more")
         refusal = problem(answer, "budget-exceeded", 409)
         assert refusal["largest"] is None
-        assert "No price that is left" in refusal["detail"]
+        assert "What is left is too little" in refusal["detail"]
 
 
 def test_a_refusal_of_pure_epsilon_speaks_of_pure_epsilon(hospital: World) -> None:
@@ -164,17 +172,17 @@ def test_a_delta_of_zero_is_none(hospital: World) -> None:
         ({"rows": {"map": "box"}, "statistics": ["xtx", "xty"]}, 0.0),
         (
             {"rows": {"map": "box"}, "statistics": ["xtx", "xty", "lambda_min"]},
-            response_timer.LAMBDA_MIN_S + 4**3 * response_timer.LAMBDA_MIN_PER_CUBE_S,
+            gram.LAMBDA_MIN_S + 4**3 * gram.LAMBDA_MIN_PER_CUBE_S,
         ),
         (
             {"rows": {"map": "ball"}, "statistics": ["xtx", "xty"]},
             response_timer.PASS_S
-            + 1000 * 5 * (response_timer.PASS_PER_ENTRY_S + 5 * response_timer.PASS_PER_PRODUCT_S),
+            + 1000 * 5 * (response_timer.PASS_PER_NUMBER_S + 5 * response_timer.PASS_PER_PRODUCT_S),
         ),
         (
             {"features": ["age", "creatinine"], "rows": {"map": "box"}, "statistics": ["xtx", "xty"]},
             response_timer.PASS_S
-            + 1000 * 4 * (response_timer.PASS_PER_ENTRY_S + 4 * response_timer.PASS_PER_PRODUCT_S),
+            + 1000 * 4 * (response_timer.PASS_PER_NUMBER_S + 4 * response_timer.PASS_PER_PRODUCT_S),
         ),
     ],
     ids=["at once", "lambda_min", "pass", "omitted rows"],

@@ -29,7 +29,7 @@ from scenes import (
     checkpoint_of,
     head_of,
     kinds,
-    open_holds,
+    open_reservations,
     seen,
 )
 from support import (
@@ -53,6 +53,7 @@ from curator_service.cli.main import app as cli
 from curator_service.container import make_curator
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
+from curator_service.kit.db import SchemaError
 from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.guard import LedgerUnverified
@@ -152,7 +153,7 @@ def begin_anew(world: World) -> None:
     """Lose the anchor, and say that it is lost and that the database was not restored: a mistake, or a lie."""
     shutil.rmtree(world.settings.anchor_folder)
     witness = another_worker(world)
-    witness.ledger.guard.begin_anchor()
+    witness.ledger.guard.inspection.begin_anchor()
     witness.database.dispose()
     assert start(world) == ""
 
@@ -274,7 +275,7 @@ def change_signature(world: World) -> None:
 
 
 def forget_reservations(world: World) -> None:
-    """Let what a study holds be spent twice."""
+    """Let what is reserved be spent twice."""
     api = world.api()
     api.post(RESERVATIONS, json={"price": {"mu": 0.05}, "expires_in_s": 60}, key="s")
     tamper(
@@ -353,7 +354,16 @@ def test_a_start_seals_a_ledger_with(used: World, damage: Callable[[World], None
     assert reason in start(used)  # nothing but a reconciliation lifts it
 
 
-@pytest.mark.parametrize("damage", [lose_the_key_rows, change_a_public_key], ids=lambda damage: damage.__name__)
+def lose_the_key_rows_and_the_anchor(world: World) -> None:
+    lose_the_key_rows(world)
+    shutil.rmtree(world.settings.anchor_folder)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lose_the_key_rows, lose_the_key_rows_and_the_anchor, change_a_public_key],
+    ids=lambda damage: damage.__name__,
+)
 def test_a_start_seals_a_curator_whose_keys_do_not_hold(used: World, damage: Callable[[World], None]) -> None:
     damage(used)
     assert "key" in start(used)
@@ -467,11 +477,11 @@ def test_under_a_seal_nobody_is_told_that_what_is_held_has_ended(tmp_path: Path)
     gate = Gate()
     with open_world(tmp_path, noise=gate) as world:
         api = world.api()
-        study = api.post(RESERVATIONS, json={"price": {"mu": 0.05}, "expires_in_s": 60}, key="s").json()
+        reservation = api.post(RESERVATIONS, json={"price": {"mu": 0.05}, "expires_in_s": 60}, key="s").json()
         job = api.post(RELEASES, json=body(), key="k", headers=ASYNC).json()
         gate.await_entry()
         world.curator.ledger.guard.seal("a reason")
-        for address in (f"/v1/reservations/{study['id']}", f"/v1/jobs/{job['id']}"):
+        for address in (f"/v1/reservations/{reservation['id']}", f"/v1/jobs/{job['id']}"):
             problem(api.request("DELETE", address), "ledger-unverified", 503)
             assert api.get(address).json()["state"] in {"open", "running"}
         gate.opened.set()
@@ -498,7 +508,7 @@ def test_a_genuine_checkpoint_of_any_age_is_fine(both: World) -> None:
 @pytest.mark.parametrize("reads_first", [False, True], ids=["a purchase", "a read"])
 def test_a_client_that_saw_more_seals_a_curator_without_an_anchor(used: World, reads_first: bool) -> None:
     go_back_behind_the_anchor(used)
-    later = checkpoint_of(Anchor(used.settings.anchor_folder).read()["town"].facts)
+    later = checkpoint_of(Anchor(used.settings.anchor_folder).read()["town"].payload)
     begin_anew(used)  # nobody here can know
     api, before = serve(used), used.entries()
     if reads_first:
@@ -666,7 +676,7 @@ def test_a_worker_that_did_not_see_the_lost_entries_is_stopped_by_the_anchor_of_
     assert used.curator.ledger.guard.reason() != ""
 
 
-@pytest.mark.parametrize("reserves", [False, True], ids=["release", "study"])
+@pytest.mark.parametrize("reserves", [False, True], ids=["release", "reservation"])
 def test_an_answer_waits_for_an_anchor_that_cannot_be_written(
     used: World, monkeypatch: pytest.MonkeyPatch, reserves: bool
 ) -> None:
@@ -723,10 +733,10 @@ def live(world: World) -> None:
     buy(api, "kept", price={"mu": 0.03})
     assert api.post(RELEASES, json=body(price={"mu": 0.03}), key="pass").status_code == 201
     assert api.post(RELEASES, json=body(price={"mu": 0.03}), key="again").status_code == 200
-    study = api.post(
+    reservation = api.post(
         RESERVATIONS, json={"price": {"mu": 0.1}, "expires_in_s": 600, "project": "kidney"}, key="s"
     ).json()
-    assert api.post(RELEASES, json=body(reservation=study["id"], fresh=True), key="drawn").status_code == 201
+    assert api.post(RELEASES, json=body(reservation=reservation["id"], fresh=True), key="drawn").status_code == 201
     limits = "/v1/admin/populations/town/limits"
     part = {"scope": "analyst", "label": "ada", "reason": "a part"}
     assert admin.post(limits, json={"limit": {"mu": 0.2}} | part).status_code == 200
@@ -761,7 +771,7 @@ def test_what_was_spent_since_the_backup_is_accounted_for_to_the_unit(
     with open_world(tmp_path, url=database_url) as world:
         api = world.api()
         kept = buy(api, "kept")
-        study = api.post(RESERVATIONS, json={"price": {"mu": 0.05}, "expires_in_s": 600}, key="held").json()
+        reservation = api.post(RESERVATIONS, json={"price": {"mu": 0.05}, "expires_in_s": 600}, key="held").json()
         write_backup(world.curator, tmp_path / "backup.tar")
         lost = [buy(api, f"lost{i}", price={"mu": 0.07}) for i in range(2)]
         limits = {"limit": {"mu": 0.21}, "reason": "less"}
@@ -774,15 +784,15 @@ def test_what_was_spent_since_the_backup_is_accounted_for_to_the_unit(
         problem(refused, "ledger-unverified", 503)
         done = account_for(restored)
         spent = sum(int(release["cost"]["units"]) for release in lost)
-        kept_through = study["receipt"]["sequence"]
+        kept_through = reservation["receipt"]["sequence"]
         assert done["town"] == Reconciliation("town", kept_through, head["sequence"], spent, 2)
         assert (done["valley"].written_off, done["valley"].epoch) == (0, 2)
         account = restored.account()
         assert (account.posted, account.limit, account.pending) == (before.posted, before.limit, 0)
-        assert open_holds(restored) == {}
+        assert open_reservations(restored) == {}
         entry = restored.entries()[-1]
         assert (entry["kind"], entry["sequence"], entry["epoch"]) == ("reconcile", head["sequence"] + 1, 2)
-        assert (entry["units"], entry["voided"]) == (str(spent), {study["id"]: study["reserved"]["units"]})
+        assert (entry["units"], entry["voided"]) == (str(spent), {reservation["id"]: reservation["reserved"]["units"]})
         assert_sound(restored)
         assert start(restored) == ""
 
@@ -992,13 +1002,13 @@ def test_a_second_restore_of_the_same_backup_accounts_for_both_lives(used: World
 
 def test_reconciling_what_holds_writes_nothing_off(used: World) -> None:
     before = used.account()
-    study = used.api().post(RESERVATIONS, json={"price": {"mu": 0.05}, "expires_in_s": 60}, key="s").json()
+    reservation = used.api().post(RESERVATIONS, json={"price": {"mu": 0.05}, "expires_in_s": 60}, key="s").json()
     used.curator.ledger.guard.seal("a false alarm")
     done = account_for(used)
     assert (done["town"].written_off, done["town"].epoch) == (0, 2)
     after = used.account()
     assert (after.posted, after.limit, after.pending, after.epoch) == (before.posted, before.limit, 0, 2)
-    shown = used.api().get(f"/v1/reservations/{study['id']}").json()
+    shown = used.api().get(f"/v1/reservations/{reservation['id']}").json()
     assert (shown["state"], shown["remaining"]["units"]) == ("voided", "0")
     buy(used.api(), "n", price={"mu": 0.01})
     assert account_for(used)["town"].epoch == 3
@@ -1268,6 +1278,22 @@ def test_a_backup_is_restored_into_an_empty_database_only(used: World, tmp_path:
         read_backup(used.curator, file)
     assert rows_of(used) == before
     assert used.curator.ledger.guard.reason() == ""
+
+
+@pytest.mark.parametrize(("revision", "reason"), [("0001", "older than the first"), ("9999", "a newer version")])
+def test_a_backup_of_a_schema_that_this_version_does_not_know_is_refused(
+    used: World, monkeypatch: pytest.MonkeyPatch, revision: str, reason: str
+) -> None:
+    file = used.folder / "backup.tar"
+    with monkeypatch.context() as patch:
+        patch.setattr(used.curator.database, "revisions", lambda: (revision, revision))
+        write_backup(used.curator, file)
+    curator = make_curator(Settings(data_dir=used.folder / "new"), now=used.clock)
+    with pytest.raises(SchemaError, match=reason):
+        read_backup(curator, file)
+    assert curator.database.revisions()[0] is None
+    assert not list((used.folder / "new" / "datasets").glob("*"))
+    curator.close()
 
 
 def test_a_file_that_is_no_backup_is_refused(used: World) -> None:

@@ -32,12 +32,13 @@ from curator_service.cli.main import app
 from curator_service.container import make_curator
 from curator_service.datasets import repository as datasets
 from curator_service.datasets.visibility import collection_of
-from curator_service.kinds.gram.listing import listing_of_answer
+from curator_service.kinds.registry import KINDS
 from curator_service.ledger.chain.entries import GENESIS, canonical, entry_hash
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.releases import repository as releases
+from curator_service.releases.answers import make_listing, read_about
 from curator_service.settings import Settings
 
 pytestmark = pytest.mark.postgres
@@ -67,22 +68,20 @@ def is_detected(world: World) -> bool:
                 return True
             if find_discrepancies(worker, population.name):
                 return True
-        return bool(worker.ledger.guard.find_contradiction() or worker.ledger.guard.start())
+        return bool(worker.ledger.guard.inspection.find_contradiction() or worker.ledger.guard.start())
     finally:
         worker.database.dispose()
 
 
-def unsigned(population: str, sequence: int, previous: str, kind: str, units: int, **facts: str) -> tuple[str, str]:
-    """Write an entry of the first schema, which had no signatures; return its text and its hash."""
+def unsigned(population: str, sequence: int, previous: str, kind: str, units: int, **payload: str) -> tuple[str, str]:
+    """Write an entry that lacks nothing but the signature, of a limit of 2**59; return its text and its hash."""
     place = {"population": population, "sequence": sequence, "previous_hash": previous, "units": str(units)}
-    text = canonical({"format": 1, "kind": kind, "actor": "operator:test", "time": WHEN, **place, **facts})
-    return text, entry_hash(text, 1)
+    account = {"epoch": 1, "limit": str(2**59), "posted": "0", "pending": "0", "key_id": "key_0"}
+    text = canonical({"format": 2, "kind": kind, "actor": "operator:test", "time": WHEN, **place, **account, **payload})
+    return text, entry_hash(text)
 
 
-COLUMNS_OF_LISTINGS = (
-    "release_id, dataset_id, collection, sequence, shelf, members, xtx_diagonal, xtx_offdiagonal, xty, yty, "
-    "lambda_min, loudness, summary"
-)
+COLUMNS_OF_LISTINGS = "release_id, dataset_id, collection, sequence, shelf, members, least_sd, loudness, noise, summary"
 
 
 def forge_answer(world: World, sequence: int) -> str:
@@ -94,10 +93,10 @@ def forge_answer(world: World, sequence: int) -> str:
     text = json.dumps(invented, separators=(",", ":"))
     ((dataset,),) = intrude(world, "SELECT dataset_id FROM releases")
     if sequence < 1:
-        facts = {name: value for name, value in receipt.items() if name not in {"entry_hash", "signature"}}
+        payload = {name: value for name, value in receipt.items() if name not in {"entry_hash", "signature"}}
         digest = hashlib.sha256(text.encode()).hexdigest()
-        payload = canonical(facts | {"release": invented["id"], "answer_digest": digest, "sequence": sequence})
-        intrude(world, (ENTRY, ("town", sequence, payload, entry_hash(payload))))
+        payload_text = canonical(payload | {"release": invented["id"], "answer_digest": digest, "sequence": sequence})
+        intrude(world, (ENTRY, ("town", sequence, payload_text, entry_hash(payload_text))))
     row = invented["id"], dataset, "town", sequence, receipt["request_digest"], text
     intrude(world, ("INSERT INTO releases VALUES (%s, %s, %s, %s, %s, %s)", row))
     list_as_quietest(world, str(invented["id"]))
@@ -115,7 +114,7 @@ def list_as_quietest(world: World, release: str) -> None:
             (release, sequence),
         ),
         (
-            "INSERT INTO column_holders SELECT DISTINCT collection, name, %s / 8192, '1' FROM column_holders "
+            "INSERT INTO column_holders SELECT DISTINCT collection, name, %s / 8192, '1', kind FROM column_holders "
             "ON CONFLICT DO NOTHING",
             (sequence,),
         ),
@@ -153,7 +152,7 @@ def test_a_true_answer_is_not_served_for_what_it_is_not(
     assert api.post(RELEASES, json=box(), key="asked").status_code == 201
     # As the owner: the service itself can neither change a listing nor add a second one.
     off, on = (f"ALTER TABLE release_listings {act} TRIGGER USER" for act in ("DISABLE", "ENABLE"))
-    places = "shelf, members, loudness, xtx_diagonal, xtx_offdiagonal, xty, yty, summary"
+    places = "shelf, members, least_sd, loudness, noise, summary"
     town.sql(
         off,
         f"UPDATE release_listings o SET ({places}) = (SELECT {places} FROM release_listings l WHERE sequence = "
@@ -174,7 +173,7 @@ def test_a_dataset_that_changes_for_a_moment_serves_nobody_elses_answer(town: Wo
         release = releases.find_release(connection, bought["id"])
     assert dataset is not None
     assert release is not None
-    collection, listing = collection_of(dataset, "ada"), listing_of_answer(dataset, release.answer)
+    collection, listing = collection_of(dataset, "ada"), make_listing(KINDS.first, dataset, read_about(release.answer))
     listed = {
         "collection": collection,
         "shelf": listing.shelf(collection),
@@ -201,10 +200,11 @@ def test_a_dataset_that_changes_for_a_moment_serves_nobody_elses_answer(town: Wo
         "UPDATE column_holders SET bits = upper(bits) || 'F'",
         "UPDATE column_holders SET bits = ' ' || bits",
         "UPDATE column_holders SET name = 'hidden'",
+        "UPDATE column_holders SET kind = 'hidden'",
         "UPDATE column_holders SET chunk = chunk + 1",
-        "INSERT INTO column_holders SELECT collection, name, 1, '' FROM column_holders",
-        "INSERT INTO column_holders SELECT collection, name, 1, '0x1' FROM column_holders",
-        "INSERT INTO column_holders SELECT collection, name, 1, repeat('1', 2049) FROM column_holders",
+        "INSERT INTO column_holders SELECT collection, name, 1, '', kind FROM column_holders",
+        "INSERT INTO column_holders SELECT collection, name, 1, '0x1', kind FROM column_holders",
+        "INSERT INTO column_holders SELECT collection, name, 1, repeat('1', 2049), kind FROM column_holders",
         "INSERT INTO release_listings SELECT * FROM release_listings",
     ],
 )
@@ -251,9 +251,9 @@ def test_bits_that_are_not_those_of_a_chunk_seal_the_curator(town: World, bits: 
 
 def test_an_invented_reconciliation_saves_nobody_a_write_off(town: World, tmp_path: Path, postgres_server: str) -> None:
     api = town.api()
-    facts = {"kind": "reconcile", "population": "town", "sequence": 0, "epoch": 2, "kept_through": "2"}
-    payload = canonical(facts | {"posted": str(2**60), "lost": [], "all": "no"})
-    intrude(town, (ENTRY, ("town", 0, payload, entry_hash(payload))))
+    payload = {"kind": "reconcile", "population": "town", "sequence": 0, "epoch": 2, "kept_through": "2"}
+    payload_text = canonical(payload | {"posted": str(2**60), "lost": [], "all": "no"})
+    intrude(town, (ENTRY, ("town", 0, payload_text, entry_hash(payload_text))))
     write_backup(town.curator, tmp_path / "b.tar")
     assert api.post(RELEASES, json=box(fresh=True), key="lost").status_code == 201
     assert is_detected(town)
@@ -377,7 +377,9 @@ def test_an_invented_population_pays_for_nobody(town: World) -> None:
     ((manifest, snapshot),) = intrude(town, "SELECT manifest, snapshot_commitment FROM datasets WHERE name = 'cohort'")
     terms = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06"}
     first, first_hash = unsigned("evil", 1, GENESIS, "open", 2**59, **terms)
-    registered = {"dataset": "cohort", "manifest_digest": hashlib.sha256(manifest.encode()).hexdigest()}
+    ((dataset_id,),) = intrude(town, "SELECT id FROM datasets WHERE name = 'cohort'")
+    registered = {"dataset": "cohort", "dataset_id": dataset_id}
+    registered["manifest_digest"] = hashlib.sha256(manifest.encode()).hexdigest()
     second, second_hash = unsigned("evil", 2, first_hash, "dataset", 0, snapshot=snapshot, **registered)
     intrude(
         town,
@@ -410,11 +412,11 @@ def test_a_seal_is_not_lifted_by_an_update(town: World) -> None:
 def test_a_changed_dataset_does_not_pass_the_start(town: World) -> None:
     ((manifest, snapshot),) = intrude(town, "SELECT manifest, snapshot_commitment FROM datasets WHERE name = 'cohort'")
     changed = manifest.replace('"row_capacity":1000', '"row_capacity":90')
-    facts = {"kind": "dataset", "population": "town", "dataset": "cohort", "snapshot": snapshot, "sequence": -5}
-    payload = canonical(facts | {"manifest_digest": hashlib.sha256(changed.encode()).hexdigest()})
+    payload = {"kind": "dataset", "population": "town", "dataset": "cohort", "snapshot": snapshot, "sequence": -5}
+    payload_text = canonical(payload | {"manifest_digest": hashlib.sha256(changed.encode()).hexdigest()})
     intrude(
         town,
-        (ENTRY, ("town", -5, payload, entry_hash(payload))),
+        (ENTRY, ("town", -5, payload_text, entry_hash(payload_text))),
         ("UPDATE datasets SET manifest = %s WHERE name = 'cohort'", (changed,)),
     )
     worker = another_worker(town)

@@ -80,7 +80,7 @@ def test_the_service_changes_only_what_is_not_history(town: World, service: Engi
 
 def test_the_service_cannot_touch_the_schema(service: Engine) -> None:
     for statement in (
-        "UPDATE alembic_version SET version_num = '0001'",
+        "UPDATE alembic_version SET version_num = '0002'",
         "SET session_replication_role = replica",  # triggers would sleep
         "CREATE TABLE mine (id integer)",
     ):
@@ -94,10 +94,14 @@ def test_the_service_can_do_all_of_its_work(town: World) -> None:
     job = ada.post(RELEASES, json=body(fresh=True), key="job", headers=ASYNC)
     assert await_job(ada, job.json()["id"])["state"] == "done"
     assert ada.post(RELEASES, json=box(), key="again").status_code == 200
-    study = ada.post("/v1/datasets/cohort/reservations", json={"price": {"mu": 0.05}, "expires_in_s": 600}, key="study")
-    assert study.status_code == 201, study.text
-    place = f"/v1/reservations/{study.json()['id']}"
-    paid = ada.post(RELEASES, json=box(fresh=True, price={"mu": 0.01}, reservation=study.json()["id"]), key="paid")
+    reservation = ada.post(
+        "/v1/datasets/cohort/reservations", json={"price": {"mu": 0.05}, "expires_in_s": 600}, key="reservation"
+    )
+    assert reservation.status_code == 201, reservation.text
+    place = f"/v1/reservations/{reservation.json()['id']}"
+    paid = ada.post(
+        RELEASES, json=box(fresh=True, price={"mu": 0.01}, reservation=reservation.json()["id"]), key="paid"
+    )
     assert paid.status_code == 201, paid.text
     assert ada.request("DELETE", place).status_code == 200
     served = town.apps[-1].state.curator

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from scenes import RELEASES, box, register_private
 from support import World, open_world
 
 from curator_service.datasets.repository import list_datasets
-from curator_service.kinds.gram.listing import NOISE_NAMES
+from curator_service.kinds.gram import kind
 from curator_service.ledger.accounts.unit_of_work import Ledger, Trust
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.privacy.accountant import Price
-from curator_service.releases import audit, preparation, publisher
+from curator_service.releases import audit, publisher
 from curator_service.releases.audit import Discrepancy, verify
+from curator_service.releases.library import Block
 from curator_service.releases.rendering import answer_digest
 
 WIDE = box(features=["age", "sex", "weight", "ward"], targets=["kappa", "dose"], price={"mu": 0.2})
@@ -63,7 +65,7 @@ def test_a_block_and_a_source_in_the_stated_order_of_columns_are_backed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers of before the canonical order stand in the order in which they were asked."""
-    monkeypatch.setattr(preparation, "_in_order", lambda _dataset, columns: columns)
+    monkeypatch.setattr(kind, "_in_order", lambda _dataset, columns: columns)
     block = derive(world)
     assert [term["name"] for term in block["terms"]] == ["(constant)", "weight", "age"]
     monkeypatch.undo()
@@ -75,21 +77,23 @@ def test_a_block_whose_numbers_are_not_those_of_its_source_is_found(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """A `derive` entry costs nothing: its numbers must be its source's, and its noise no less than theirs."""
-    honest = publisher.derive_statistics
+    honest = publisher.cut
 
-    def forged(*arguments: Any) -> Any:
-        values, sd, distribution = honest(*arguments)
+    def forged(*arguments: Any) -> Block:
+        block = honest(*arguments)
         if what == "values":
-            values = {name: [1.0] * len(held) for name, held in values.items()}
+            block.statistics.update(
+                {name: {"values": [1.0] * len(h["values"])} for name, h in block.statistics.items()}
+            )
         elif what == "one value":
-            values["yty"][-1] += 2.0**-30
+            block.statistics["yty"]["values"][-1] += 2.0**-30
         elif what == "sd":
-            sd = dict.fromkeys(sd, 1e-6)
+            return replace(block, sd=dict.fromkeys(block.sd, 1e-6))
         else:
-            distribution = "discrete_laplace"
-        return values, sd, distribution
+            return replace(block, distribution="discrete_laplace")
+        return block
 
-    monkeypatch.setattr(publisher, "derive_statistics", forged)
+    monkeypatch.setattr(publisher, "cut", forged)
     block = derive(world)
     assert world.discrepancies() == [f"the source of {block['id']}"]
 
@@ -104,17 +108,17 @@ def test_a_block_that_names_no_release_that_it_is_cut_out_of_is_found(
         named = derive(world, key="other")["id"]
     elif source == "other rows":
         named = api.post(RELEASES, json=WIDE | {"rows": {"map": "ball"}}, key="other").json()["id"]
-    honest_facts, honest_answer = publisher.derive_facts, publisher.render_derived
+    honest_payload, honest_answer = publisher.derive_payload, publisher.render_derived
 
     def forged(release_id: str, *arguments: Any) -> Any:
-        return honest_facts(release_id, *arguments) | {"source": release_id if source == "itself" else named}
+        return honest_payload(release_id, *arguments) | {"source": release_id if source == "itself" else named}
 
     def rendered(release_id: str, *arguments: Any) -> str:
         content = json.loads(honest_answer(release_id, *arguments))
         content["derived_from"] = release_id if source == "itself" else named
         return json.dumps(content, separators=(",", ":"))
 
-    monkeypatch.setattr(publisher, "derive_facts", forged)
+    monkeypatch.setattr(publisher, "derive_payload", forged)
     monkeypatch.setattr(publisher, "render_derived", rendered)
     block = derive(world, NARROW | {"features": ["age"]})
     assert world.discrepancies() == [f"the source of {block['id']}"]
@@ -132,10 +136,10 @@ def test_a_block_of_what_another_one_bought_for_himself_is_found(world: World, m
     address = register_private(world, "ada", "ben")
     at = f"{address}/releases"
     bens = world.api("ben").post(at, json=WIDE, key="source").json()["id"]
-    honest_facts = publisher.derive_facts
+    honest_payload = publisher.derive_payload
     derive(world, at=at, key="mine")
     assert world.discrepancies() == []
-    monkeypatch.setattr(publisher, "derive_facts", lambda *given: honest_facts(*given) | {"source": bens})
+    monkeypatch.setattr(publisher, "derive_payload", lambda *given: honest_payload(*given) | {"source": bens})
     rewrite(monkeypatch, "render_derived", lambda answer: answer.update(derived_from=bens))
     block = derive(world, NARROW | {"features": ["sex"]}, at=at, key="his")
     assert world.discrepancies() == [f"the source of {block['id']}"]
@@ -208,16 +212,16 @@ def test_a_derived_answer_that_was_charged_is_found(world: World, monkeypatch: p
     """What is cut out of a release was paid for with it."""
     note = Ledger.note
 
-    def charged(self: Ledger, population: str, kind: str, facts: dict[str, Any]) -> Receipt:
+    def charged(self: Ledger, population: str, kind: str, payload: dict[str, Any]) -> Receipt:
         return (
-            self.record(self.next(population), kind, 5, facts)
+            self.record(self.next(population), kind, 5, payload)
             if kind == "derive"
-            else note(self, population, kind, facts)
+            else note(self, population, kind, payload)
         )
 
     monkeypatch.setattr(Ledger, "note", charged)
     place = derive(world)["receipt"]["sequence"]
-    chain, _ = verify(world.curator.ledger, world.curator.datasets, "town")
+    chain, _ = verify(world.curator.ledger, world.curator.datasets, world.curator.kinds, "town")
     assert (chain.bad_sequence, chain.reason) == (place, "an entry of kind 'derive' with 5 units does not belong here")
 
 
@@ -288,13 +292,16 @@ def change(world: World, *acts: str) -> None:
     "act",
     [
         *(f"UPDATE release_listings SET {column} = 'x'" for column in ("dataset_id", "collection", "shelf", "members")),
-        *(f"UPDATE release_listings SET {noise} = 0.5" for noise in (*NOISE_NAMES, "loudness")),
+        *(f"UPDATE release_listings SET {noise} = 0.5" for noise in ("least_sd", "loudness")),
+        "UPDATE release_listings SET noise = replace(noise, 'gaussian', 'laplace')",
+        "UPDATE release_listings SET noise = 'none'",
         "UPDATE release_listings SET sequence = 1",
         "UPDATE release_listings SET summary = replace(summary, 'dose', 'kappa')",
         "UPDATE release_listings SET summary = 'none'",
         "DELETE FROM release_listings",
         "UPDATE column_holders SET bits = '0' WHERE name = 'age'",
         "UPDATE column_holders SET chunk = 7 WHERE name = 'dose'",
+        "UPDATE column_holders SET kind = 'other' WHERE name = 'dose'",
         "DELETE FROM column_holders WHERE name = 'age'",
     ],
 )
@@ -329,11 +336,11 @@ def test_a_charge_that_stands_before_its_dataset_is_found(world: World, monkeypa
     """Whoever sells answers of rows that nobody has registered may register them afterwards."""
     honest, kept = Ledger.note, []
 
-    def note(self: Ledger, population: str, kind: str, facts: dict[str, Any]) -> Receipt:
+    def note(self: Ledger, population: str, kind: str, payload: dict[str, Any]) -> Receipt:
         if kind == "dataset":
-            kept.append(facts)
-            facts = facts | {"snapshot": "0" * 64}
-        return honest(self, population, kind, facts)
+            kept.append(payload)
+            payload = payload | {"snapshot": "0" * 64}
+        return honest(self, population, kind, payload)
 
     with monkeypatch.context() as forging:
         forging.setattr(Ledger, "note", note)
@@ -349,9 +356,9 @@ def test_an_answer_of_another_dataset_than_its_entry_s_is_found(world: World, mo
     register_private(world, "ada")
     with world.curator.database.read() as connection:
         other = next(d for d in list_datasets(connection, granted_to=None) if d.name == "private")
-    honest = publisher.charge_facts
+    honest = publisher.charge_payload
     named = {"dataset": other.name, "snapshot": other.commitment}
-    monkeypatch.setattr(publisher, "charge_facts", lambda *given: honest(*given) | named)
+    monkeypatch.setattr(publisher, "charge_payload", lambda *given: honest(*given) | named)
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
     assert world.discrepancies() == [found]
 
@@ -370,7 +377,8 @@ def test_a_request_digest_that_is_not_the_entry_s_is_found(world: World) -> None
     found = world.api().post(RELEASES, json=NARROW, key="k").json()["id"]
     change(world, f"UPDATE releases SET request_digest = '{'0' * 64}'")
     assert world.discrepancies() == [found]
-    assert verify(world.curator.ledger, world.curator.datasets, "town")[1] == [Discrepancy(found, 4)]
+    _, found_by_verify = verify(world.curator.ledger, world.curator.datasets, world.curator.kinds, "town")
+    assert found_by_verify == [Discrepancy(found, 4)]
 
 
 def test_a_number_that_was_changed_in_a_stored_answer_is_found(world: World) -> None:

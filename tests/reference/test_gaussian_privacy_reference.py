@@ -11,9 +11,10 @@ from dp_accounting.pld import common, privacy_loss_distribution
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from scipy.stats import norm
 
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, VARIANCE_LOSS, Price
 from curator_service.privacy.conversions import UNITS_PER_ONE, exact, gdp_delta
-from curator_service.privacy.parts import GaussianPart, Statistic
+from curator_service.privacy.parts import GaussianPart
 
 FloatArray = npt.NDArray[np.float64]
 EPSILONS = [1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0]

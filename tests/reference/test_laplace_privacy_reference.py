@@ -13,9 +13,10 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import ACCOUNTANTS, GDP, PURE, ZCDP, Accountant
 from curator_service.privacy.conversions import exact, gdp_delta, mu_squared_of_pure
-from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.parts import GaussianPart, LaplacePart, Part
 
 EPSILONS = [1e-3, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0]
 every_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS.values(), ids=lambda a: a.name)

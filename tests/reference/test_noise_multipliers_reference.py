@@ -9,12 +9,12 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
 from bench import multipliers
 from curator_service.kinds.gram.plan import GramPlan, plan_gram
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, ZCDP, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration
 from curator_service.privacy.conversions import UNITS_PER_ONE, epsilon_of_units, exact, gdp_delta
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.privacy.parts import Statistic
 from curator_service.privacy.row_maps import Ball, Box, RowMap
 
 TABLE = {

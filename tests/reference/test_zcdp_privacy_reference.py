@@ -11,9 +11,10 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsi
 from opendp.mod import OpenDPException, PrivacyProfile
 from scipy.optimize import minimize_scalar
 
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, ZCDP, Price
 from curator_service.privacy.conversions import UNITS_PER_ONE, zcdp_delta
-from curator_service.privacy.parts import GaussianPart, Statistic
+from curator_service.privacy.parts import GaussianPart
 
 EPSILONS = [1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0]
 DELTAS = [1e-12, 1e-9, 1e-6, 1e-4, 1e-2]

@@ -15,15 +15,14 @@ import opendp.prelude as dp
 import pytest
 from scipy import stats
 
-from curator_service.kinds.gram.kernel import SufficientStatistics
 from curator_service.kinds.gram.plan import default_shares, plan_gram
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy import samplers
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.privacy.mechanism import draw_noise, perturb
-from curator_service.privacy.parts import Statistic
+from curator_service.privacy.mechanism import ExactSums, draw_noise, perturb
 from curator_service.privacy.row_maps import Ball, Box, RowMap
 from curator_service.privacy.samplers import SCALE_MAX, Distribution, SystemNoise, propose
 
@@ -326,15 +325,11 @@ def test_a_release_has_the_planned_covariance(row_map: RowMap, mechanism: Mechan
         shares=default_shares(tuple(Statistic), mechanism),
         mechanism=mechanism,
     )
-    zero = SufficientStatistics(
-        np.zeros((size, size), dtype=np.int64),
-        np.zeros((size, targets), dtype=np.int64),
-        np.zeros(targets, dtype=np.int64),
-    )
+    zero = ExactSums(np.zeros(sum(output.size for output in plan.outputs), dtype=np.int64))
     scales: list[int] = []
     for part in plan.parts:
         diagonal, offdiagonal = part.scales
-        if part.statistic is Statistic.XTX:
+        if part.statistic == Statistic.XTX:
             scales += [diagonal if i == j else offdiagonal for i in range(size) for j in range(i, size)]
         else:
             scales += [diagonal] * {"xty": size * targets, "yty": targets, "lambda_min": 1}[part.statistic]

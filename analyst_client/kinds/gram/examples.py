@@ -1,9 +1,9 @@
 """The quote of the docstrings' examples: a request on the demo's dataset, as its curator answers it."""
 
 from analyst_client.kinds.gram import KIND
+from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.columns import Column, plain_term, terms_of
-from analyst_client.schema.quotes import Noise, Quote
 
 _FEATURES = (
     Column.numeric("age", 50, 100, missing="complete", unit="years"),

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows
+from analyst_client.kinds.gram.quote import Noise
 from analyst_client.schema.columns import Column, Term, column_json, plain_term, term_json, terms_of
-from analyst_client.schema.quotes import Noise
 
 
 class Coding(NamedTuple):

@@ -1,43 +1,31 @@
 """A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
 
-import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, Note, View, code, facts, folded, join, number, quiet, table
+from analyst_client.display.model import Note, View, facts, folded, join, number, quiet, table
 from analyst_client.display.terminal import plain
-from analyst_client.errors import ReceiptInvalidError, ServiceError
+from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.arguments import as_names, check_target
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
-from analyst_client.kinds.gram.saving import recovery_hint, unwrap, wrap
+from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
+from analyst_client.kinds.gram.saving import unwrap, wrap
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
-from analyst_client.ledger.files import replace_file
-from analyst_client.ledger.verification import Verification, read_trusted_keys, verify_answer
-from analyst_client.schema.amounts import Cost, write_cost
-from analyst_client.schema.answers import Answer
+from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
-from analyst_client.schema.quotes import Noise, list_noise, list_request, write_formula
-from analyst_client.schema.receipts import Receipt, fold_receipt
+from analyst_client.schema.quotes import list_request
+from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields, parse_json
-
-ANSWERS = {
-    "new": "new, charged now",
-    "replayed": "the one that this idempotency key had before, free",
-    "stored": "stored before, free",
-    "derived": "cut out of a stored release, free",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release(NoisyStatistics, Displayable):
+class Release(NoisyStatistics, PublishedAnswer):
     """Noisy sufficient statistics of D terms and T targets, and their terms of use.
 
     A curator keeps one text for everybody who means the same, with columns in an order of its own. What
@@ -70,11 +58,11 @@ class Release(NoisyStatistics, Displayable):
     receipt : Receipt or None
         The ledger entry of the charge. None when the release was made of arrays.
     answer : str or None
-        How the curator answered: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
+        Way of the answer: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
         ``"derived"`` (computed, free, from the stored release `derived_from`).
     derived_from : str or None
     selected_from : Release or None
-        What this is a part of, see `select`.
+        The whole that this is a part of, see `select`.
 
     Examples
     --------
@@ -85,20 +73,11 @@ class Release(NoisyStatistics, Displayable):
     (2, 1)
     """
 
-    text: str
-    id: str
-    dataset: str
-    created_at: str | None
-    request: dict[str, Any]
-    cost: Cost | None
-    receipt: Receipt | None
-    answer: str | None = None
-    derived_from: str | None = None
     selected_from: "Release | None" = None
 
     @property
     def row_map(self) -> str | None:
-        """How the curator mapped rows: ``"box"``, ``"ball"``, ``"unit"`` or ``"unit_xy"``; None if it is not stated."""
+        """Row map of the curator: ``"box"``, ``"ball"``, ``"unit"`` or ``"unit_xy"``; None if it is not stated."""
         rows = self.request.get("rows")
         return rows.get("map") if isinstance(rows, dict) else None
 
@@ -124,7 +103,7 @@ class Release(NoisyStatistics, Displayable):
 
     @property
     def people(self) -> tuple[str, str] | None:
-        """Whose budget paid, as the receipt has it: the population's name, and the id of the curator's key."""
+        """People whose budget was charged, by the receipt: the population's name, and the id of the curator's key."""
         if self.receipt is None:
             return None
         return str(self.receipt.get("population")), str(self.receipt.get("key_id"))
@@ -169,24 +148,21 @@ class Release(NoisyStatistics, Displayable):
         return tuple(found)
 
     def __repr__(self) -> str:
-        """Show what was released, of what, for which price."""
-        price = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
+        """Show what was released, of what, at which cost."""
+        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
         targets = ", ".join(self.target_names) or "no target"
         part = "" if self.selected_from is None else "part of "
         return plain(
-            f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{price}>"
+            f"<Release {part}{self.id} of {self.dataset!r}: {targets} ~ {', '.join(self.feature_names)}{cost}>"
         )
 
     def _view(self) -> View:
         return show_release(self)
 
-    def __eq__(self, other: object) -> bool:
-        """Compare the exact texts."""
-        return self.text == other.text if isinstance(other, Release) else NotImplemented
-
-    def __hash__(self) -> int:
-        """Hash the exact text."""
-        return hash(self.text)
+    @property
+    def _signed_text(self) -> str:
+        """The whole answer's: nobody signed what stands beside it."""
+        return (self.selected_from or self).text
 
     def __reduce__(self) -> "tuple[Callable[..., Release], tuple[Any, ...]]":
         """Pickle the text and the order of columns: read anew, the arrays are read-only again."""
@@ -230,9 +206,14 @@ class Release(NoisyStatistics, Displayable):
         Parameters
         ----------
         features : sequence of str, optional
-            Which columns explain, in which order. Default all but the target.
+            Columns that explain, in order. Default all but the target.
         target : str, optional
             One of the targets, or a numeric or boolean feature. Default all targets.
+
+        Returns
+        -------
+        Release
+            The part, in the order of `features`; the whole where everything is kept.
 
         Raises
         ------
@@ -274,72 +255,6 @@ class Release(NoisyStatistics, Displayable):
             whole, text=wrap(whole.text, features, targets), selected_from=whole, **select_statistics(whole, part)
         )
 
-    def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
-        """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
-
-        Parameters
-        ----------
-        *keys : str or path-like
-            The curator's public keys, as `curator-verify --key` takes them. Without any the signature is not checked.
-
-        Returns
-        -------
-        Verification
-            True in a condition exactly when nothing was found to be wrong.
-        """
-        whole = self.selected_from or self  # nobody signed what stands beside the whole
-        return verify_answer(whole.text, read_trusted_keys(keys) if keys else None)
-
-    def save(self, path: "str | os.PathLike[str]") -> None:
-        """Write the exact text to a file, whole or not at all.
-
-        Parameters
-        ----------
-        path : path-like
-            Replaced if it exists.
-        """
-        replace_file(Path(path), self.text.encode("utf-8"))
-
-    @classmethod
-    def load(cls, path: "str | os.PathLike[str]") -> "Release":
-        """Read a saved release, and hold it against the digest in its receipt.
-
-        Raises
-        ------
-        OSError
-            When the file cannot be read.
-        ReceiptInvalidError
-            When it is not what the curator signed: it was damaged, or changed.
-        ServiceError
-            When it holds no release.
-
-        Warns
-        -----
-        UserWarning
-            When its receipt is of a format that this version cannot check.
-        """
-        content = Path(path).read_bytes()
-        text = content.decode("utf-8", errors="replace")
-        try:
-            release = cls.from_text(content.decode("utf-8"))
-        except UnicodeDecodeError:
-            raise ServiceError(
-                f"{path} holds no whole release: it is not text in UTF-8.{recovery_hint(text)}"
-            ) from None
-        except (ServiceError, ValueError) as error:
-            said = str(error).removeprefix("malformed answer: ") if content.strip() else "it is empty"
-            raise ServiceError(f"{path} holds no whole release: {said}.{recovery_hint(text)}") from None
-        outcome = release.verify()
-        if release.receipt is None and release.cost is None:  # made here of arrays: nobody signed it
-            return release
-        if outcome.verdict == "inconsistent" or release.receipt is None:
-            reasons = "; ".join(outcome.reasons)
-            message = f"{path} is damaged, or was changed: {reasons}.{recovery_hint(text)}"
-            raise ReceiptInvalidError(message, reasons=outcome.reasons)
-        if not outcome:
-            warnings.warn(f"{path} was not checked: {'; '.join(outcome.reasons)}", stacklevel=2)
-        return release
-
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":
         """Read the text of an answer.
@@ -363,15 +278,7 @@ class Release(NoisyStatistics, Displayable):
             raise body.fault("kind", f"{KIND!r}, the kind of this release")
         return cls(
             **read_statistics(body),
-            text=text,
-            id=body.text("id"),
-            dataset=body.text("dataset"),
-            created_at=body.optional("created_at", body.text),
-            request=body.object("request").members,
-            cost=Cost.read(body.object("cost")) if body.has("cost") else None,
-            receipt=Receipt(body.object("receipt").members) if body.has("receipt") else None,
-            answer=answer,
-            derived_from=body.optional("derived_from", body.text),
+            **read_published(body, text, answer),
         )
 
     @classmethod
@@ -396,8 +303,11 @@ class Release(NoisyStatistics, Displayable):
         xtx : array-like of shape (D, D)
             Symmetric, finite; the constant first if there is one, then the terms of `features` in order.
         xty : array-like of shape (D, T) or (D,), optional
+            One column for each target. Default the release has none.
         yty : array-like of shape (T,) or scalar, optional
+            Sum of squares of each target. Default the release has none.
         lambda_min : float, optional
+            Smallest eigenvalue of XᵀX. Default the release has none.
         features : sequence of str or Column, optional
             A string is a numeric column without bounds, whose raw values are the scaled ones. A numeric `Column`
             with bounds says that the arrays were made of ``(x - center) / scale``. A categorical one with L levels
@@ -467,7 +377,7 @@ class Release(NoisyStatistics, Displayable):
             A release whose columns, targets and coding are taken over; or the columns themselves, with the bounds to
             which values are clipped.
         target : str, Column or sequence of Column, optional
-            Beside columns: what is to be explained. Beside a release: one of its targets, default all.
+            Beside columns: the column or columns to explain. Beside a release: one of its targets, default all.
         constant : bool
             Beside columns: whether the terms hold a constant.
         dataset : str
@@ -508,19 +418,13 @@ def _read_arranged(text: str, answer: str | None, features: Sequence[str], targe
 
 
 def show_release(release: Release) -> View:
-    """Show what was released, its price and its noise; terms and receipt on demand."""
-    stated: list[tuple[Inline, Inline]] = [("id", code(release.id))]
-    if release.created_at is not None:
-        stated.append(("made at", release.created_at))
-    if release.answer is not None:
-        stated.append(("answer", ANSWERS.get(release.answer, release.answer)))
-    if release.derived_from is not None:
-        stated.append(("derived from", code(release.derived_from)))
+    """Show what was released, its cost and its noise; terms and receipt on demand."""
+    stated = list_published(release)
     if release.selected_from is not None:
         whole = release.selected_from
         stated.append(("part of", write_formula(whole.dataset, whole.feature_names, whole.targets)))
     if release.cost is not None:
-        stated.append(("price", write_cost(release.cost)))
+        stated.append(("cost", write_cost(release.cost)))
     stated += list_request(release.request)
     heads = ("term", "kind", "column", "center", "scale", "unit")
     terms = [
@@ -536,10 +440,3 @@ def show_release(release: Release) -> View:
         folded(title, table(caption, heads, terms, numeric=(3, 4))),
         *([] if release.receipt is None else [fold_receipt(release.receipt)]),
     )
-
-
-def as_release(answer: Answer) -> Release:
-    """Return an answer that is of this kind. Raise `ServiceError` when it is of another."""
-    if not isinstance(answer, Release):
-        raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
-    return answer

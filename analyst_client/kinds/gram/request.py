@@ -8,8 +8,14 @@ from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
+from analyst_client.error_base import ServiceError
+from analyst_client.kinds.base import Request
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.arguments import as_columns, as_names, check_target
+from analyst_client.kinds.gram.quote import Quote
+from analyst_client.kinds.gram.release import Release
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.requests import as_json, price
 
 P = ParamSpec("P")
@@ -62,6 +68,8 @@ class ReleaseRequest:
     project: str | None = None
     reservation: str | None = None
 
+    kind = KIND
+
     def __post_init__(self) -> None:
         """Refuse what cannot be sent."""
         self.to_json()
@@ -69,6 +77,18 @@ class ReleaseRequest:
     def to_json(self) -> bytes:
         """Return the body of the request."""
         return as_json(self.members)
+
+    def arrange(self, answer: Answer) -> Release:
+        """Return a release with its columns in the order that was asked; raise `ServiceError` when it has others."""
+        if not isinstance(answer, Release):
+            raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
+        return answer.arranged_as(self.members)
+
+    def arrange_quote(self, quote: AnyQuote) -> Quote:
+        """Return a quote with its columns in the order that was asked."""
+        if not isinstance(quote, Quote):
+            raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {KIND!r} was asked")
+        return quote.arranged_as(self.members)
 
     @cached_property
     def members(self) -> dict[str, Any]:
@@ -124,6 +144,17 @@ class ReleaseOptions(TypedDict, total=False):
     fresh: bool
     project: str | None
     reservation: str | None
+
+
+def as_request(
+    asked: "Sequence[str] | Request[Any, Any]", options: Mapping[str, Any]
+) -> "ReleaseRequest | Request[Any, Any]":
+    """Return a request of any kind as it is, and the request of sufficient statistics that columns and options make."""
+    if not isinstance(asked, Request):
+        return ReleaseRequest(asked, **options)
+    if options:
+        raise ValueError(f"a request is whole: {', '.join(options)} belongs into it")
+    return asked
 
 
 def row_map(rows: Rows | None, norm: float | None) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Saved releases: a part is saved as the whole answer, beside what was selected of it."""
 
 import json
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -39,10 +38,3 @@ def unwrap(body: Fields) -> Selection | None:
     if body.members.keys() != {"kind", *Selection._fields[1:], "of"}:
         raise ServiceError("malformed answer: a part states its features, its targets and its whole, and nothing else")
     return Selection(body.text("of"), body.texts("features"), body.texts("targets"))
-
-
-def recovery_hint(text: str) -> str:
-    """Say how to get a damaged file's release again, whose id may still be read."""
-    found = re.search(r'"id\\?":\\?"(rel_[0-9A-Za-z_]{1,64})\\?"', text)
-    release_id = repr(found[1]) if found else "…, the id that client.releases(…) lists"
-    return f" client.fetch_release({release_id}) gives the whole again, for nothing"

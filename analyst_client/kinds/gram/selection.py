@@ -1,14 +1,13 @@
 """Parts of a release: fewer features, or one of them as the target, cut out of XᵀX, Xᵀy and yᵀy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.statistics import NoisyStatistics
-from analyst_client.schema.columns import Term
-from analyst_client.schema.quotes import Noise, Quote
 
 
 class Part(NamedTuple):
@@ -115,23 +114,3 @@ def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
         "lambda_min": whole.lambda_min if same else None,
         "noise": noise if same else replace(noise, lambda_min=None),
     }
-
-
-def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
-    """Return the places of terms in the order of their columns; those of one column stay together as they are."""
-    rank = {name: i for i, name in enumerate(features, 1)}
-    return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column or "", 0))
-
-
-def arrange_quote(quote: Quote, request: Mapping[str, Any]) -> Quote:
-    """Put the columns of a quote in the order of the request; a quote of other columns is left as it is."""
-    features = {column.name: column for column in quote.features}
-    targets = {term.name: term for term in quote.targets}
-    if set(features) != set(request["features"]) or set(targets) != set(request.get("targets", [])):
-        return quote
-    return replace(
-        quote,
-        features=tuple(features[name] for name in request["features"]),
-        terms=tuple(quote.terms[i] for i in order_terms(quote.terms, request["features"])),
-        targets=tuple(targets[name] for name in request.get("targets", [])),
-    )

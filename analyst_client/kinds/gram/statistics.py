@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.kinds.gram.quote import Noise
 from analyst_client.schema.columns import Column, Term
-from analyst_client.schema.quotes import Noise
 from analyst_client.schema.wire import Fields, as_float
 
 FloatArray: TypeAlias = NDArray[np.float64]

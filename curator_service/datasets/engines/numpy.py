@@ -1,28 +1,23 @@
-"""The engine in numpy: codes stored rows, maps them, and adds their products."""
+"""The engine in numpy: maps stored rows, and adds what they contribute."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 
 import numpy as np
 
 from curator_service.datasets.batches import MARK, Batch
-from curator_service.kinds.gram.kernel import compute_gram
+from curator_service.datasets.engines.base import RowKernel
 from curator_service.privacy.design import Design, code_rows
 from curator_service.privacy.lattice import IntArray, RowArray, StoredArray
-from curator_service.privacy.row_maps import RowMap
+from curator_service.privacy.sums import compute_gram
 
 _BATCH_ENTRIES = 2**20
-"""Rows × terms that are coded at once: a wide request takes more batches, not more memory."""
+"""Rows × numbers of each that are mapped at once: a wide request takes more batches, not more memory."""
 
 
-def needs_pass(design: Design, row_map: RowMap) -> bool:
-    """Tell whether a request needs a pass over rows: from declarations, never from the data."""
-    return bool(design.omitting) or row_map.weighs_terms
-
-
-def sum_products(
-    batches: Iterator[Batch], names: Sequence[str], design: Design, row_map: RowMap, row_capacity: int
-) -> IntArray:
-    """Sum zᵀz over mapped rows z of terms and targets, in work that follows from public numbers alone.
+def sum_rows(batches: Iterator[Batch], names: Sequence[str], kernel: RowKernel, row_capacity: int) -> IntArray:
+    """Sum the contributions of rows, in work that follows from public numbers alone.
 
     Parameters
     ----------
@@ -30,35 +25,32 @@ def sum_products(
         Stored rows.
     names : sequence of str
         The columns that they have.
-    design : Design
-    row_map : RowMap
+    kernel : RowKernel
     row_capacity : int
         The work is that of so many rows, however many there are.
 
     Returns
     -------
-    ndarray of int64, shape (terms + targets, terms + targets)
+    ndarray of int64
+        In the kernel's shape.
     """
-    total = len(design.terms) + len(design.targets)
-    filled = fill_up(batches, names, batch_rows(total), row_capacity)
-    return compute_gram((row_map.apply(_code(part, design, count), design) for part, count in filled), total)
+    parts = fill_up(batches, names, batch_rows(kernel.width), row_capacity)
+    return reduce(add, (kernel.sum(_count(kernel.map(part, rows), part)) for part, rows in parts))
 
 
 def sum_terms(stored: dict[str, StoredArray], design: Design, count: int) -> IntArray:
     """Sum zᵀz over the rows of a batch as they are, in slices whose memory does not grow with the terms."""
-    return compute_gram(_code_in_slices(stored, design, count), len(design.terms))
+    size = batch_rows(len(design.terms))
+    slices = (
+        ({name: values[start : start + size] for name, values in stored.items()}, min(size, count - start))
+        for start in range(0, count, size)
+    )
+    return compute_gram((_count(code_rows(part, design, rows), part) for part, rows in slices), len(design.terms))
 
 
 def batch_rows(width: int) -> int:
-    """Return how many rows of so many terms are coded at once."""
+    """Return how many rows of so many numbers are mapped at once."""
     return max(1, _BATCH_ENTRIES // max(width, 1))
-
-
-def _code_in_slices(stored: dict[str, StoredArray], design: Design, count: int) -> Iterator[RowArray]:
-    size = batch_rows(len(design.terms))
-    for start in range(0, count, size):
-        part = {name: values[start : start + size] for name, values in stored.items()}
-        yield _code(part, design, min(size, count - start))
 
 
 def fill_up(batches: Iterator[Batch], names: Sequence[str], size: int, capacity: int) -> Iterator[Batch]:
@@ -86,9 +78,8 @@ def fill_up(batches: Iterator[Batch], names: Sequence[str], size: int, capacity:
         raise ValueError("the stored rows are more than the declared capacity")
 
 
-def _code(stored: Mapping[str, StoredArray], design: Design, count: int) -> RowArray:
-    """Code stored rows; one beyond its person's share is all zeros, before any map sees it."""
-    rows = code_rows(stored, design, count)
+def _count(rows: RowArray, stored: Mapping[str, StoredArray]) -> RowArray:
+    """Make rows that do not count zeros, which contribute nothing: those beyond a person's share, and those added."""
     if MARK in stored:
         rows *= (stored[MARK] == 1)[:, None]  # the same work for any number of them
     return rows

@@ -4,20 +4,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from curator_service.kinds.gram.listing import Listing, statistic_of
-from curator_service.privacy.parts import Statistic
+from curator_service.kinds.gram.listing import GramListing
+from curator_service.kinds.gram.statistics import Statistic
 
 _NAMED_MAX = 5
 
 
-def tell_difference(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> str:
+def tell_difference(stored: GramListing, asked: GramListing, block_sd: Mapping[str, float] | None) -> str:
     """Say what is different in a stored release; empty where the two requests are the same.
 
     Parameters
     ----------
-    stored : Listing
+    stored : GramListing
         It holds every column of the request.
-    asked : Listing
+    asked : GramListing
     block_sd : mapping of str to float, or None
         Standard deviations of what was asked, where it is a block of the release.
 
@@ -41,7 +41,7 @@ def tell_difference(stored: Listing, asked: Listing, block_sd: Mapping[str, floa
     )
 
 
-def _in_columns(stored: Listing, asked: Listing) -> Iterator[str]:
+def _in_columns(stored: GramListing, asked: GramListing) -> Iterator[str]:
     here, there = stored.request, asked.request
     wanted = [*there["features"], *there["targets"]]
     for role, other in (("feature", "target"), ("target", "feature")):
@@ -55,7 +55,7 @@ def _in_columns(stored: Listing, asked: Listing) -> Iterator[str]:
         yield "it has a constant term"
 
 
-def _in_rows(stored: Listing, asked: Listing) -> Iterator[str]:
+def _in_rows(stored: GramListing, asked: GramListing) -> Iterator[str]:
     here, there = stored.request["rows"], asked.request["rows"]
     if here["map"] != there["map"]:
         yield f"its rows were mapped by {here['map']}, not by {there['map']}"
@@ -70,7 +70,7 @@ def _in_rows(stored: Listing, asked: Listing) -> Iterator[str]:
         yield f"rows that miss {_names(fewer, 'or')} were not left out of it"
 
 
-def _is_weighted_alike(stored: Listing, asked: Listing) -> bool:
+def _is_weighted_alike(stored: GramListing, asked: GramListing) -> bool:
     """Tell whether the same terms decide the weight of a row, under one map; `unit` leaves the constant out."""
     match asked.request["rows"]["map"]:
         case "box":
@@ -81,7 +81,7 @@ def _is_weighted_alike(stored: Listing, asked: Listing) -> bool:
             return stored.has_the_terms_of(asked)
 
 
-def _in_statistics(stored: Listing, asked: Listing) -> Iterator[str]:
+def _in_statistics(stored: GramListing, asked: GramListing) -> Iterator[str]:
     held, wanted = stored.statistics, asked.statistics
     if missing := [s.value for s in Statistic if s in wanted - held]:
         yield f"it holds no {_names(missing, 'or')}"
@@ -91,7 +91,7 @@ def _in_statistics(stored: Listing, asked: Listing) -> Iterator[str]:
         yield "its lambda_min is that of other terms"
 
 
-def _in_noise(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> Iterator[str]:
+def _in_noise(stored: GramListing, asked: GramListing, block_sd: Mapping[str, float] | None) -> Iterator[str]:
     here, there = stored.request, asked.request
     same = {name for name in ("mechanism", "calibration", "statistics") if here[name] == there[name]}
     if "mechanism" not in same:
@@ -108,7 +108,9 @@ def _in_noise(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | N
         yield found
 
 
-def _comparable_sd(stored: Listing, asked: Listing, block_sd: Mapping[str, float] | None) -> Mapping[str, float]:
+def _comparable_sd(
+    stored: GramListing, asked: GramListing, block_sd: Mapping[str, float] | None
+) -> Mapping[str, float]:
     """Return standard deviations of the same sums of the same rows as were asked; none where there are none."""
     if block_sd is not None:
         return block_sd
@@ -121,9 +123,9 @@ def _comparable_sd(stored: Listing, asked: Listing, block_sd: Mapping[str, float
 
 def _loudness(held: Mapping[str, float], wanted: Mapping[str, float]) -> str:
     unlike = [name for name in wanted if name in held and not math.isclose(held[name], wanted[name], rel_tol=1e-6)]
-    larger = {statistic_of(name) for name in unlike if held[name] > wanted[name]}
-    smaller = {statistic_of(name) for name in unlike if held[name] < wanted[name]}
-    everything = {statistic_of(name) for name in wanted}
+    larger = {_statistic_of(name) for name in unlike if held[name] > wanted[name]}
+    smaller = {_statistic_of(name) for name in unlike if held[name] < wanted[name]}
+    everything = {_statistic_of(name) for name in wanted}
     said = []
     for found, word in ((larger, "larger"), (smaller, "smaller")):
         if found == everything and not (larger and smaller):
@@ -150,3 +152,8 @@ def _names(names: Iterable[str], word: str = "and") -> str:
         listed = [*listed[: _NAMED_MAX - 1], f"{len(listed) - _NAMED_MAX + 1} more"]
     *first, last = listed
     return f"{', '.join(first)} {word} {last}" if first else last
+
+
+def _statistic_of(name: str) -> str:
+    """Return the statistic that a standard deviation is of."""
+    return "xtx" if name.startswith("xtx_") else name

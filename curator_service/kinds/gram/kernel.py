@@ -1,80 +1,92 @@
 """Exact sufficient statistics of mapped rows, in integers of the request lattice."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from curator_service.privacy.lattice import UNIT, IntArray, RowArray
-from curator_service.privacy.samplers import SUM_MAX
+from curator_service.kinds.gram.statistics import Statistic
+from curator_service.privacy.design import Design, Term, code_rows
+from curator_service.privacy.lattice import UNIT, IntArray, RowArray, StoredArray
+from curator_service.privacy.mechanism import Output, upper_triangle
+from curator_service.privacy.row_maps import RowMap
+from curator_service.privacy.sums import compute_gram
 
-EXACT_BLOCK_ROWS = 2**53 // UNIT**2
-"""Rows per block such that every partial sum of a float64 product of entries ≤ q is an exact integer (524,296)."""
 
-ROW_CAPACITY_MAX = SUM_MAX // UNIT**2
-"""N with N q² + 60 σ < 2^63 for every σ ≤ 2^53: sums and noisy sums of that many rows fit int64."""
-
-_BLOCK_ROWS = 2**16  # far below the bound: a block of 50 columns stays within 26 MB
+def needs_pass(design: Design, row_map: RowMap) -> bool:
+    """Tell whether a request needs a pass over rows: from declarations, never from the data."""
+    return bool(design.omitting) or row_map.weighs_terms
 
 
 @dataclass(frozen=True, slots=True)
-class SufficientStatistics:
-    """Exact statistics; a type of its own, so that they cannot reach an answer.
+class GramKernel:
+    """Σ z zᵀ over mapped rows z of terms and targets: see `datasets.engines.base.RowKernel`."""
 
-    Attributes
-    ----------
-    xtx : ndarray of int64, shape (D, D)
-    xty : ndarray of int64, shape (D, T)
-    yty : ndarray of int64, shape (T,)
-        One per target: the products of two targets are not part of a release.
-    """
+    design: Design
+    row_map: RowMap
 
-    xtx: IntArray
-    xty: IntArray
-    yty: IntArray
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The stored columns that rows are made of."""
+        return self.design.columns
 
-    def __repr__(self) -> str:
-        """Hide the numbers: a traceback or a log must not show them."""
-        return f"{type(self).__name__}(<{self.xtx.shape[0]} terms, {self.yty.shape[0]} targets>)"
+    @property
+    def width(self) -> int:
+        """Terms and targets."""
+        return len(self.design.terms) + len(self.design.targets)
+
+    @property
+    def products(self) -> int:
+        """Multiplications for one row."""
+        return self.width**2
+
+    @property
+    def cached_terms(self) -> tuple[Term, ...] | None:
+        """Terms and targets, where their sums are a block of the Gram that snapshots keep."""
+        if needs_pass(self.design, self.row_map):
+            return None
+        return (*self.design.terms, *self.design.targets)
+
+    def map(self, stored: Mapping[str, StoredArray], count: int) -> RowArray:
+        """Code rows, and map them."""
+        return self.row_map.apply(code_rows(stored, self.design, count), self.design)
+
+    def sum(self, rows: RowArray) -> IntArray:
+        """Return Σ z zᵀ."""
+        return compute_gram([rows], self.width)
 
 
-def compute_gram(blocks: Iterable[RowArray | IntArray], column_count: int) -> IntArray:
-    """Sum zᵀz over mapped rows, exactly.
+def flatten(gram: IntArray, term_count: int, outputs: tuple[Output, ...], lambda_min_tolerance: int) -> IntArray:
+    """Cut the Gram of (terms, targets) into what leaves: XᵀX by pairs, Xᵀy, yᵀy of each target, λ_min.
 
     Parameters
     ----------
-    blocks : iterable of ndarray of float64 or int64, shape (n_i, k)
-        Mapped rows, integers in ``[-q, q]``; at most `ROW_CAPACITY_MAX` rows in all.
-    column_count : int
-        k.
+    gram : ndarray of int64, shape (D + T, D + T)
+    term_count : int
+        D.
+    outputs : tuple of Output
+    lambda_min_tolerance : int
 
     Returns
     -------
-    ndarray of int64, shape (k, k)
-        Bit-identical under any order and any cut into blocks.
-
-    Notes
-    -----
-    With entries at most q and at most `EXACT_BLOCK_ROWS` rows, every partial sum is an integer below 2^53, which
-    float64 holds: classical products are exact in any order, with or without fused multiply-add.
+    ndarray of int64, shape (entries,)
+        In the order of the outputs.
     """
-    total = np.zeros((column_count, column_count), dtype=np.int64)
-    for block in blocks:
-        if block.shape[1] != column_count:
-            raise ValueError("every block must have the stated number of columns")
-        for start in range(0, len(block), _BLOCK_ROWS):
-            part = block[start : start + _BLOCK_ROWS].astype(np.float64, copy=False)
-            total += (part.T @ part).astype(np.int64)
-    return total
-
-
-def split_gram(gram: IntArray, term_count: int) -> SufficientStatistics:
-    """Cut the Gram of (terms, targets) into XᵀX, Xᵀy and yᵀy."""
-    return SufficientStatistics(
-        gram[:term_count, :term_count], gram[:term_count, term_count:], np.diagonal(gram)[term_count:]
-    )
+    xtx = gram[:term_count, :term_count]
+    flat: list[IntArray] = []
+    for output in outputs:
+        match Statistic(output.statistic):
+            case Statistic.XTX:
+                flat.append(xtx.ravel()[upper_triangle(term_count)])
+            case Statistic.XTY:
+                flat.append(gram[:term_count, term_count:].ravel())
+            case Statistic.YTY:  # the products of two targets are not part of a release
+                flat.append(np.diagonal(gram)[term_count:])
+            case Statistic.LAMBDA_MIN:  # at a public time, for how long the search takes depends on the sums
+                flat.append(np.array([compute_lambda_min(xtx, lambda_min_tolerance)], dtype=np.int64))
+    return np.concatenate(flat)
 
 
 def compute_lambda_min(xtx: IntArray, tolerance: int = 1) -> int:
@@ -155,3 +167,12 @@ def lambda_min_float_error(term_count: int, norm_squared: int, row_capacity: int
     """
     largest = row_capacity * min(UNIT**2, norm_squared)
     return math.ceil(Fraction(3 * (term_count + 2) ** 2 * largest, 2**53)) + 1
+
+
+def is_lambda_min_right() -> bool:
+    """Decide an eigenvalue that is 2⁴⁰ times smaller than its matrix: a float32 factorisation could not."""
+    largest, smallest = 2**60, 2**20
+    xtx = np.array([[largest, largest - smallest], [largest - smallest, largest]], dtype=np.int64)
+    tolerance = lambda_min_float_error(2, UNIT**2, -(-largest // UNIT**2))
+    computed = compute_lambda_min(xtx, tolerance)
+    return smallest - 2 * tolerance <= computed <= smallest + tolerance

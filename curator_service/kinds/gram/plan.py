@@ -1,30 +1,32 @@
 """Turn a request and its price into integer noise scales and a cost; public numbers only."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
 
 from curator_service.kinds.gram import sensitivity
 from curator_service.kinds.gram.kernel import lambda_min_float_error
-from curator_service.privacy.accountant import GDP, PURE, Accountant, Price
+from curator_service.kinds.gram.sensitivity import GramJointBound
+from curator_service.kinds.gram.statistics import Statistic, output_of
+from curator_service.privacy.accountant import GDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.calibration import (
-    CALIBRATIONS,
-    Calibration,
-    Mechanism,
-    PlanError,
-    nieminen_sensitivity,
-    scale_for,
-    sigma_for,
-    sigma_of_formula,
+from curator_service.privacy.allocation import (
+    DISTRIBUTIONS,
+    Allocation,
+    Bound,
+    allocate,
+    first_within,
+    laplace_parts,
+    read_limit,
 )
-from curator_service.privacy.conversions import UNITS_PER_ONE, exact, largest_below, round_down
+from curator_service.privacy.calibration import CALIBRATIONS, Calibration, Mechanism, PlanError, sigma_of_formula
+from curator_service.privacy.conversions import exact, round_down
 from curator_service.privacy.design import Design
-from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.mechanism import Output
+from curator_service.privacy.parts import GaussianPart, Part
 from curator_service.privacy.row_maps import Box, RowMap
-from curator_service.privacy.samplers import Distribution
 
 LAMBDA_MIN_SHARE = Fraction(1, 20)
 _GAUSSIAN_WEIGHTS = {Statistic.XTX: Fraction(500), Statistic.XTY: Fraction(415), Statistic.YTY: Fraction(85)}
@@ -40,29 +42,34 @@ class GramPlan:
     ----------
     design : Design
     row_map : RowMap
-    parts : tuple of Part
-        One per statistic, in the order of `Statistic`.
-    joint_constant : Fraction or None
-        Where rows are replaced and XᵀX is released with Gaussian noise: see `sensitivity.joint_cost`.
+    allocation : Allocation
+        One part per statistic, in the order of `Statistic`.
+    joint : GramJointBound or None
+        Where rows are replaced and XᵀX is released with Gaussian noise.
     lambda_min_tolerance : int
         To within what λ_min is computed; in its sensitivity.
-    cost : int
-        In units of the account, from the integers in `parts`, rounded up.
     """
 
     design: Design
     row_map: RowMap
-    parts: tuple[Part, ...]
-    joint_constant: Fraction | None
+    allocation: Allocation
+    joint: GramJointBound | None
     lambda_min_tolerance: int
-    cost: int
 
     @property
-    def pure_epsilon(self) -> Fraction | None:
-        """The pure ε of the release alone; None with Gaussian noise, which has none."""
-        if any(isinstance(part, GaussianPart) for part in self.parts):
-            return None
-        return sum((part.copies * part.epsilon for part in self.parts if isinstance(part, LaplacePart)), Fraction(0))
+    def parts(self) -> tuple[Part, ...]:
+        """Each statistic with the scales of its noise."""
+        return self.allocation.parts
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """What leaves of each statistic."""
+        return tuple(output_of(Statistic(part.statistic), self.design) for part in self.parts)
+
+    @property
+    def cost(self) -> int:
+        """In units of the account, from the integers in `parts`, rounded up."""
+        return self.allocation.cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +133,29 @@ class _SensitivityInputs:
     def _lambda_min(self) -> Fraction:
         return sensitivity.lambda_min(self.norm_squared, self.lambda_min_tolerance, self.rows_per_person)
 
-    def joint_constant(self) -> Fraction | None:
-        """Return what the joint bound needs, where it holds."""
-        if self.adjacency is not Adjacency.REPLACE_ONE or Statistic.XTX not in self.statistics:
+    def joint(self, mechanism: Mechanism) -> GramJointBound | None:
+        """Return the joint bound, where there is one."""
+        is_replaced = self.adjacency is Adjacency.REPLACE_ONE and Statistic.XTX in self.statistics
+        if mechanism is not Mechanism.GAUSSIAN or not is_replaced:
             return None
         if not self.is_box:
-            return Fraction(1)
-        return sensitivity.xtx_box_joint_constant(self.design.group_count, self.design.wide_group_count)
+            return GramJointBound(Fraction(1))
+        groups, wide = self.design.group_count, self.design.wide_group_count
+        return GramJointBound(sensitivity.xtx_box_joint_constant(groups, wide))
+
+    def bounds(self, mechanism: Mechanism) -> tuple[Bound, ...]:
+        """Return what a release must state of each statistic."""
+        gaussian = mechanism is Mechanism.GAUSSIAN
+        return tuple(
+            Bound(
+                statistic,
+                DISTRIBUTIONS[mechanism],
+                self.l2_squared(statistic) if gaussian else self.l1(statistic),
+                self.copies(statistic),
+                gaussian and statistic is Statistic.XTX and not self.is_box,
+            )
+            for statistic in self.statistics
+        )
 
 
 @lru_cache(maxsize=128)
@@ -213,31 +236,9 @@ def plan_gram(
         raise ValueError("shares must be positive and add up to at most 1")
     if rows_per_person < 1 or not design.terms:
         raise ValueError("a person has at least one row, and a design at least one term")
-    ordered = tuple((s, shares[s]) for s in Statistic if s in shares)
-    inputs = _SensitivityInputs(design, row_map, adjacency, row_capacity, rows_per_person, tuple(s for s, _ in ordered))
-    return _plan(inputs, price, ordered, accountant, mechanism, calibration)
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What a release must state of one statistic, whatever its price.
-
-    Attributes
-    ----------
-    statistic : Statistic
-    distribution : Distribution
-    sensitivity : Fraction
-        Of one copy: the squared L2 sensitivity for Gaussian noise, the L1 sensitivity for Laplace noise.
-    copies : int
-    has_pairs : bool
-        Whether it may have a scale of its own off the diagonal, whose entries then weigh √2 in the sensitivity.
-    """
-
-    statistic: Statistic
-    distribution: Distribution
-    sensitivity: Fraction
-    copies: int
-    has_pairs: bool
+    statistics = tuple(s for s in Statistic if s in shares)
+    inputs = _SensitivityInputs(design, row_map, adjacency, row_capacity, rows_per_person, statistics)
+    return _plan(inputs, price, tuple(shares[s] for s in statistics), accountant, mechanism, calibration)
 
 
 def derive_bounds(
@@ -249,28 +250,17 @@ def derive_bounds(
     statistics: tuple[Statistic, ...],
     mechanism: Mechanism,
     rows_per_person: int = 1,
-) -> tuple[tuple[Bound, ...], Fraction | None]:
-    """Return the sensitivities, and the joint bound constant, of every plan of such a release: see `plan_gram`."""
+) -> tuple[tuple[Bound, ...], GramJointBound | None]:
+    """Return the sensitivities, and the joint bound, of every plan of such a release: see `plan_gram`."""
     inputs = _SensitivityInputs(design, row_map, adjacency, row_capacity, rows_per_person, statistics)
-    gaussian = mechanism is Mechanism.GAUSSIAN
-    bounds = tuple(
-        Bound(
-            statistic,
-            GaussianPart.distribution if gaussian else LaplacePart.distribution,
-            inputs.l2_squared(statistic) if gaussian else inputs.l1(statistic),
-            inputs.copies(statistic),
-            gaussian and statistic is Statistic.XTX and not inputs.is_box,
-        )
-        for statistic in statistics
-    )
-    return bounds, inputs.joint_constant() if gaussian else None
+    return inputs.bounds(mechanism), inputs.joint(mechanism)
 
 
 @lru_cache(maxsize=1024)
 def _plan(
     inputs: _SensitivityInputs,
     price: Price,
-    shares: tuple[tuple[Statistic, Fraction], ...],
+    shares: tuple[Fraction, ...],
     accountant: Accountant,
     mechanism: Mechanism,
     calibration: Calibration,
@@ -278,84 +268,29 @@ def _plan(
     if calibration not in CALIBRATIONS[mechanism]:
         known = " or ".join(CALIBRATIONS[mechanism])
         raise PlanError("calibration", f"{mechanism} noise is calibrated as {known}, not as {calibration}")
-    if mechanism is Mechanism.LAPLACE:
-        limit, candidates = _laplace_parts(inputs, price, shares, accountant, calibration)
-    else:
-        limit, candidates = _gaussian_parts(inputs, price, shares, accountant, calibration)
-    joint_constant = inputs.joint_constant() if mechanism is Mechanism.GAUSSIAN else None
-    for parts in candidates:
-        cost = accountant.cost(parts, joint_constant)
-        if cost <= limit:
-            return GramPlan(inputs.design, inputs.row_map, parts, joint_constant, inputs.lambda_min_tolerance, cost)
-    raise PlanError(
-        "calibration",
-        f"at this price {calibration} draws less noise than (epsilon, delta) needs: use analytic",
-    )
-
-
-_Parts = tuple[int, Iterator[tuple[Part, ...]]]
-
-
-def _gaussian_parts(
-    inputs: _SensitivityInputs,
-    price: Price,
-    shares: tuple[tuple[Statistic, Fraction], ...],
-    accountant: Accountant,
-    calibration: Calibration,
-) -> _Parts:
-    """Return the units that the price pays for, and parts to try, the least noise first."""
-    if accountant is PURE:
-        raise PlanError(
-            "mechanism", "the population's account counts pure epsilon, which Gaussian noise has not: ask for laplace"
-        )
-    if price.is_pure:
-        raise PlanError("price", "Gaussian noise has no pure epsilon: state delta beside it, or ask for laplace")
-    limit = _units(accountant, price)
+    bounds, joint = inputs.bounds(mechanism), inputs.joint(mechanism)
     if calibration is Calibration.ANALYTIC:
-        return limit, _analytic_parts(inputs, Fraction(limit, UNITS_PER_ONE), shares, accountant)
-    if price.epsilon is None or price.delta is None:
-        raise PlanError("price", f"{calibration} is a formula of epsilon and delta: state the price so")
-    return limit, iter([_formula_parts(inputs, exact(price.epsilon), exact(price.delta), shares, calibration)])
-
-
-def _analytic_parts(
-    inputs: _SensitivityInputs,
-    number: Fraction,
-    shares: tuple[tuple[Statistic, Fraction], ...],
-    accountant: Accountant,
-) -> Iterator[tuple[Part, ...]]:
-    joint_constant = inputs.joint_constant()
-    stretches = [Fraction(1)]
-    if joint_constant is not None:
-        # Together the parts cost less than their sum: each may be dearer by the same factor. Rounding σ up can, at odd
-        # shares, raise the joint bound by a hair; then a little less decides, or the sum, which it cannot raise.
-        share = dict(shares)
-        xtx, xty, yty = (share.get(s, Fraction(0)) for s in (Statistic.XTX, Statistic.XTY, Statistic.YTY))
-        saved = xtx + xty + yty - sensitivity.joint_cost(xtx, xty, yty, joint_constant)
-        whole = sum(share.values())
-        stretches = [whole / (whole - saved), whole / (whole - saved) * (1 - Fraction(1, 10**6)), *stretches]
-    for stretch in stretches:
-        parts: list[Part] = []
-        for statistic, share_of in shares:
-            copies, squared = inputs.copies(statistic), inputs.l2_squared(statistic)
-            part_number = number * share_of * stretch
-            sigma = sigma_for(accountant, copies * squared, part_number)
-            part = GaussianPart(statistic, squared, sigma, copies=copies)
-            if statistic is Statistic.XTX and not inputs.is_box:
-                part = replace(part, sigma_offdiagonal=sigma_for(accountant, squared / 2, part_number))
-            parts.append(part)
-        yield tuple(parts)
+        allocation = allocate(bounds, shares, price=price, accountant=accountant, mechanism=mechanism, joint=joint)
+    else:
+        limit = read_limit(accountant, mechanism, price)
+        if mechanism is Mechanism.GAUSSIAN:
+            candidates = iter([_formula_parts(bounds, shares, price, calibration)])
+        else:
+            drawn_for = _nieminen_sensitivities(inputs)
+            candidates = laplace_parts(bounds, shares, drawn_for, accountant, price, limit)
+        allocation = first_within(limit, candidates, accountant, joint, calibration)
+    return GramPlan(inputs.design, inputs.row_map, allocation, joint, inputs.lambda_min_tolerance)
 
 
 def _formula_parts(
-    inputs: _SensitivityInputs,
-    epsilon: Fraction,
-    delta: Fraction,
-    shares: tuple[tuple[Statistic, Fraction], ...],
-    calibration: Calibration,
+    bounds: tuple[Bound, ...], shares: tuple[Fraction, ...], price: Price, calibration: Calibration
 ) -> tuple[Part, ...]:
     """Return parts of Kalaja's or Wang's formula: every target is a part, one σ for the whole triangle."""
-    largest = max(share / inputs.copies(statistic) for statistic, share in shares)
+    if price.epsilon is None or price.delta is None:
+        raise PlanError("price", f"{calibration} is a formula of epsilon and delta: state the price so")
+    epsilon, delta = exact(price.epsilon), exact(price.delta)
+    each = [(bound, share / bound.copies) for bound, share in zip(bounds, shares, strict=True)]
+    largest = max(share for _, share in each)
     if calibration is Calibration.CLASSICAL and epsilon * largest >= 1:
         raise PlanError(
             "price",
@@ -363,49 +298,14 @@ def _formula_parts(
             f"largest epsilon that passes is just below {round_down(1 / largest, 6):g}",
         )
     parts: list[Part] = []
-    for statistic, share in shares:
-        copies, squared = inputs.copies(statistic), inputs.l2_squared(statistic)
-        sigma = sigma_of_formula(calibration, squared, epsilon * share / copies, delta * share / copies)
-        whole = statistic is Statistic.XTX and not inputs.is_box
-        parts.append(GaussianPart(statistic, squared, sigma, sigma if whole else None, copies))
+    for bound, share in each:
+        sigma = sigma_of_formula(calibration, bound.sensitivity, epsilon * share, delta * share)
+        pairs = sigma if bound.has_pairs else None
+        parts.append(GaussianPart(bound.statistic, bound.sensitivity, sigma, pairs, bound.copies))
     return tuple(parts)
 
 
-def _laplace_parts(
-    inputs: _SensitivityInputs,
-    price: Price,
-    shares: tuple[tuple[Statistic, Fraction], ...],
-    accountant: Accountant,
-    calibration: Calibration,
-) -> _Parts:
-    limit = _units(accountant, price)
-    if calibration is Calibration.NIEMINEN2017 and (
-        not inputs.is_box or Statistic.LAMBDA_MIN in inputs.statistics or inputs.rows_per_person > 1
-    ):
+def _nieminen_sensitivities(inputs: _SensitivityInputs) -> list[Fraction]:
+    if not inputs.is_box or Statistic.LAMBDA_MIN in inputs.statistics or inputs.rows_per_person > 1:
         raise PlanError("calibration", "nieminen2017 is for the box map, xtx, xty and yty, and one row per person")
-
-    def parts_at(epsilon: Fraction) -> tuple[Part, ...]:
-        parts: list[Part] = []
-        for statistic, share in shares:
-            copies, bound = inputs.copies(statistic), inputs.l1(statistic)
-            drawn_for = bound
-            if calibration is Calibration.NIEMINEN2017:
-                drawn_for = nieminen_sensitivity(statistic, len(inputs.design.terms))
-            parts.append(LaplacePart(statistic, bound, scale_for(copies * drawn_for, epsilon * share), copies))
-        return tuple(parts)
-
-    weights = [(float(share) / inputs.copies(s), inputs.copies(s)) for s, share in shares]
-    epsilon = Fraction(
-        largest_below(lambda e: sum(c * accountant.float_laplace(e * w) for w, c in weights), limit / UNITS_PER_ONE)
-    )
-    if price.epsilon is not None and price.is_pure:
-        epsilon = min(epsilon, exact(price.epsilon))
-    # Costs are rounded up, and the float is only an estimate: a little less fits.
-    return limit, (parts_at(epsilon * (1 - Fraction(k, 10**9))) for k in (0, 1, 10, 100))
-
-
-def _units(accountant: Accountant, price: Price) -> int:
-    try:
-        return accountant.units_of(price)
-    except ValueError as error:
-        raise PlanError("price", str(error)) from None
+    return [sensitivity.nieminen_sensitivity(s, len(inputs.design.terms)) for s in inputs.statistics]

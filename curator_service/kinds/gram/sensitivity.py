@@ -8,8 +8,11 @@ Throughout, G is the number of groups, a single term being a group of one; h is 
 terms; s = G − h; `norm_squared` is R², the bound on ‖terms‖².
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import root_up
 from curator_service.privacy.lattice import UNIT
@@ -100,7 +103,7 @@ def lambda_min(norm_squared: int, tolerance: int, rows_per_person: int = 1) -> F
 
     Adding m rows adds a positive semidefinite matrix of trace at most m R², so λ_min rises, by at most m R² (Weyl).
     Replacing them removes and adds: the two moves have opposite signs, so m R² bounds the change, not twice that. A
-    computed value lies between 2 tolerances below the true one and 1 above (`statistics.compute_lambda_min`).
+    computed value lies between 2 tolerances below the true one and 1 above (`kernel.compute_lambda_min`).
     """
     return Fraction(rows_per_person * norm_squared + 3 * tolerance)
 
@@ -131,3 +134,36 @@ def joint_cost(xtx: Fraction, xty: Fraction, yty: Fraction, joint_constant: Frac
 def xtx_box_joint_constant(group_count: int, wide_group_count: int) -> Fraction:
     """Return the joint bound constant of `xtx_box_l2_squared` for `joint_cost`: L = q⁴(G² + h), k = 1, R² = G q²."""
     return Fraction(group_count**2 + wide_group_count, group_count**2)
+
+
+@dataclass(frozen=True, slots=True)
+class GramJointBound:
+    """`joint_cost` as accountants ask it: of XᵀX, Xᵀy and yᵀy; the cost of anything else is added.
+
+    Attributes
+    ----------
+    constant : Fraction
+    """
+
+    constant: Fraction
+
+    def cost(self, costs: Mapping[str, Fraction]) -> Fraction:
+        """Bound the cost of all, from what each costs alone, by name."""
+        rest = dict(costs)
+        xtx, xty, yty = (rest.pop(name, Fraction(0)) for name in (Statistic.XTX, Statistic.XTY, Statistic.YTY))
+        together = joint_cost(xtx, xty, yty, self.constant) if xtx else xtx + xty + yty
+        return together + sum(rest.values(), Fraction(0))
+
+
+def nieminen_sensitivity(statistic: Statistic, term_count: int) -> Fraction:
+    """Return the sensitivity that Nieminen's algorithm 2 draws noise for, with every bound at q [1]_.
+
+    d(d+1) B_x² for XᵀX, which is twice what a row can move it; 2 d B_x B_y for Xᵀy; B_y² for yᵀy.
+
+    References
+    ----------
+    .. [1] A. Nieminen, "Differentially Private Robust Linear Regression", MSc thesis, University of Helsinki 2017,
+       algorithm 2.
+    """
+    factors = {Statistic.XTX: term_count * (term_count + 1), Statistic.XTY: 2 * term_count, Statistic.YTY: 1}
+    return Fraction(factors[statistic] * UNIT**2)

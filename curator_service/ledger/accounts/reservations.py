@@ -1,4 +1,4 @@
-"""Queries of reservations: amounts that are held for a job or for a study. Whoever changes one holds its account."""
+"""Queries of reservations: amounts that analysts or jobs hold. Whoever changes one holds its account."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, bindparam, delete, insert, select, update
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.models import ReservationRow, WorkerRow
 
-JOB, STUDY = "job_", "res_"
+JOB, RESERVATION = "job_", "res_"
 RUNNING, DONE, VOIDED, CANCELLED, CLOSED, EXPIRED = "running", "done", "voided", "cancelled", "closed", "expired"
 OPEN, ENDED = "open", "closed"
 
@@ -20,9 +20,9 @@ class Reservation:
     Attributes
     ----------
     id : str
-        ``job_…`` or ``res_…`` (a study). A closed one never opens again, so the id is the fence of its worker.
-    study_id : str or None
-        The study that a job is paid from.
+        ``job_…``, or ``res_…`` of an analyst. A closed one never opens again, so the id is the fence of its worker.
+    drawn_from : str or None
+        The reservation of an analyst that a job draws on, by its id.
     units, drawn : int
         What was reserved, and what of it was spent or passed on to a job.
     state : str
@@ -30,13 +30,13 @@ class Reservation:
     outcome : str
         ``running`` while open; then ``done``, ``voided``, ``cancelled``, ``closed`` or ``expired``.
     request_digest : str
-        Of a job's request; empty where a fresh draw was asked for, and for a study.
+        Of a job's request; empty where a fresh draw was asked for, and for an analyst's.
     details : str
         JSON for whoever shows it.
     owner : str
         The worker of a job.
     expires_at : str
-        When a study ends; empty for a job.
+        When an analyst's ends; empty for a job.
     sequence : int
         Of its entry in the ledger.
     """
@@ -46,7 +46,7 @@ class Reservation:
     dataset_id: str
     principal_id: str
     project: str
-    study_id: str | None
+    drawn_from: str | None
     units: int
     drawn: int
     state: str
@@ -149,7 +149,7 @@ def insert_reservation(connection: Connection, reservation: Reservation) -> None
         dataset_id=reservation.dataset_id,
         principal_id=reservation.principal_id,
         project=reservation.project,
-        study_id=reservation.study_id,
+        study_id=reservation.drawn_from,
         units=reservation.units,
         drawn_units=reservation.drawn,
         state=reservation.state,
@@ -185,7 +185,7 @@ def list_jobs(connection: Connection) -> list[tuple[str, str, int | None]]:
 
 
 def list_expired(connection: Connection, moment: str) -> list[str]:
-    """Return the open studies whose time is over."""
+    """Return the open reservations of analysts whose time is over."""
     return [row[0] for row in _EXPIRED.all(connection, moment=moment)]
 
 
@@ -194,9 +194,9 @@ def close_reservation(connection: Connection, reservation_id: str, outcome: str,
     return _CLOSE.changed(connection, reservation=reservation_id, ended=outcome, drawn=drawn) == 1
 
 
-def draw(connection: Connection, study_id: str, principal_id: str, units: int) -> bool:
-    """Take from an open study of this principal; a negative amount gives back. False if it does not hold so much."""
-    return _DRAW.changed(connection, reservation=study_id, principal=principal_id, drawn=units) == 1
+def draw(connection: Connection, reservation_id: str, principal_id: str, units: int) -> bool:
+    """Draw on an open reservation of this analyst; a negative amount gives back. False if it does not hold so much."""
+    return _DRAW.changed(connection, reservation=reservation_id, principal=principal_id, drawn=units) == 1
 
 
 def register_worker(connection: Connection, worker: str) -> None:
@@ -214,13 +214,13 @@ def retire_worker(connection: Connection, worker: str) -> None:
     _RETIRE.execute(connection, worker=worker)
 
 
-def facts_of(reservation: Reservation) -> dict[str, Any]:
-    """Return a reservation as the facts of its ledger entry."""
-    facts = {"reservation": reservation.id, "actor": reservation.principal_id, "time": reservation.created_at}
+def payload_of(reservation: Reservation) -> dict[str, Any]:
+    """Return a reservation as the payload of its ledger entry."""
+    payload = {"reservation": reservation.id, "actor": reservation.principal_id, "time": reservation.created_at}
     if reservation.project:
-        facts["project"] = reservation.project
-    if reservation.study_id is not None:
-        facts["from"] = reservation.study_id
+        payload["project"] = reservation.project
+    if reservation.drawn_from is not None:
+        payload["from"] = reservation.drawn_from
     if reservation.expires_at:
-        facts["expires_at"] = reservation.expires_at
-    return facts
+        payload["expires_at"] = reservation.expires_at
+    return payload

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic_core import from_json
-
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
@@ -15,7 +13,6 @@ from curator_service.ledger.chain.attestation import Holds, list_attested
 from curator_service.ledger.chain.entries import (
     FORMAT,
     GENESIS,
-    UNSIGNED_FORMAT,
     Checkpoint,
     Receipt,
     SignedCheckpoint,
@@ -23,7 +20,6 @@ from curator_service.ledger.chain.entries import (
     canonical,
     entry_hash,
 )
-from curator_service.ledger.chain.keys import list_keys
 from curator_service.ledger.chain.signing import Signer
 from curator_service.ledger.repository import Head
 from curator_service.ledger.trust.anchor import Anchor
@@ -39,11 +35,11 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who spends, and from what: the account, or a study that holds a part of it."""
+    """Who spends, and from what: the account, or a reservation of a part of it."""
 
     principal_id: str
     project: str = ""
-    study_id: str | None = None
+    reservation_id: str | None = None
 
     @property
     def shares(self) -> list[tuple[str, str]]:
@@ -51,7 +47,7 @@ class Payer:
         return shares_of(self.principal_id, self.project)
 
     @property
-    def facts(self) -> dict[str, str]:
+    def payload(self) -> dict[str, str]:
         """What the ledger's entry says of it."""
         project = {"project": self.project} if self.project else {}
         return {"actor": self.principal_id, **project}
@@ -66,24 +62,21 @@ class Ledger:
         Inside `Database.begin`.
     signer : Signer
     trust : Trust
-    is_first : bool
-        Whether this is the unit of work that makes the curator's first key: it alone may follow an unsigned entry.
     """
 
-    def __init__(self, connection: Connection, signer: Signer, trust: "Trust", *, is_first: bool = False) -> None:
+    def __init__(self, connection: Connection, signer: Signer, trust: "Trust") -> None:
         self.connection = connection
         self.signer = signer
         self.trust = trust
-        self.is_first = is_first
 
     def charge(self, population: str, cost: int, payer: Payer) -> Head:
-        """Charge a cost to the account, or to the payer's study, decided by the database in one statement."""
+        """Charge a cost to the account, or to the payer's reservation, decided by the database in one statement."""
         if cost <= 0:
             raise ValueError("a charge is positive")
-        if payer.study_id is None:
+        if payer.reservation_id is None:
             return self._take(population, payer.shares, posted=cost, pending=0)
         repository.lock(self.connection, population)
-        if not reservations.draw(self.connection, payer.study_id, payer.principal_id, cost):
+        if not reservations.draw(self.connection, payer.reservation_id, payer.principal_id, cost):
             raise Refused
         return self._take(population, payer.shares, posted=cost, pending=-cost)
 
@@ -101,15 +94,15 @@ class Ledger:
         return head
 
     def reserve(self, reservation: Reservation, details: str | None = None) -> Receipt:
-        """Hold an amount of the account, or of a study, and say so in the chain."""
+        """Hold an amount of the account, or of an analyst's reservation, and say so in the chain."""
         if reservation.units <= 0:
             raise ValueError("a reservation is positive")
-        if reservation.study_id is None:
+        if reservation.drawn_from is None:
             head = self._take(reservation.population, reservation.shares, posted=0, pending=reservation.units)
         else:
             head = self._take(reservation.population, reservation.shares, posted=0, pending=0)
             drawn = reservations.draw(
-                self.connection, reservation.study_id, reservation.principal_id, reservation.units
+                self.connection, reservation.drawn_from, reservation.principal_id, reservation.units
             )
             if not drawn:
                 raise Refused
@@ -117,7 +110,7 @@ class Ledger:
             reservation, sequence=head.sequence, details=reservation.details if details is None else details
         )
         reservations.insert_reservation(self.connection, stored)
-        return self.record(head, "reserve", reservation.units, reservations.facts_of(reservation))
+        return self.record(head, "reserve", reservation.units, reservations.payload_of(reservation))
 
     def post(self, reservation: Reservation) -> Head:
         """Turn what a job holds into a charge: only while its reservation is open, and never twice."""
@@ -128,31 +121,31 @@ class Ledger:
         return self._take(reservation.population, reservation.shares, posted=units, pending=-units)
 
     def release(self, reservation: Reservation, outcome: str, moment: str, *, actor: str) -> Receipt:
-        """Give back what is left of a reservation: to the account, or to the study that it came from."""
+        """Give back what is left of a reservation: to the account, or to the one that a job drew on."""
         repository.lock(self.connection, reservation.population)
         current = reservations.find_reservation(self.connection, reservation.id)
         if current is None or not reservations.close_reservation(self.connection, reservation.id, outcome):
             raise Refused
         left = current.units - current.drawn
-        facts = {"reservation": current.id, "actor": actor, "holder": current.principal_id, "time": moment}
-        facts |= {"outcome": outcome} | ({"project": current.project} if current.project else {})
-        study = current.study_id
-        if study is not None and reservations.draw(self.connection, study, current.principal_id, -left):
-            facts["to"] = study
+        payload = {"reservation": current.id, "actor": actor, "holder": current.principal_id, "time": moment}
+        payload |= {"outcome": outcome} | ({"project": current.project} if current.project else {})
+        drawn_from = current.drawn_from
+        if drawn_from is not None and reservations.draw(self.connection, drawn_from, current.principal_id, -left):
+            payload["to"] = drawn_from
             head = self.next(current.population)
         else:
             head = self._take(current.population, current.shares, posted=0, pending=-left)
-        return self.record(head, "void", left, facts)
+        return self.record(head, "void", left, payload)
 
     def next(self, population: str) -> Head:
         """Take the next sequence without moving an amount."""
         return self._take(population, (), posted=0, pending=0)
 
-    def note(self, population: str, kind: str, facts: Mapping[str, Any]) -> Receipt:
+    def note(self, population: str, kind: str, payload: Mapping[str, Any]) -> Receipt:
         """Append an entry that charges nothing."""
-        return self.record(self.next(population), kind, 0, facts)
+        return self.record(self.next(population), kind, 0, payload)
 
-    def record(self, head: Head, kind: str, units: int, facts: Mapping[str, Any]) -> Receipt:
+    def record(self, head: Head, kind: str, units: int, payload: Mapping[str, Any]) -> Receipt:
         """Append an entry to the chain of a locked account, hashed and signed.
 
         Raises
@@ -163,9 +156,9 @@ class Ledger:
         self.trust.anchor.refresh()
         if (head.epoch, head.sequence) <= self.trust.anchor.floor(head.population):
             raise Contradiction(f"sequence {head.sequence} of {head.population!r} was given out twice")
-        payload = canonical(
+        payload_text = canonical(
             {
-                **facts,
+                **payload,
                 "format": FORMAT,
                 "kind": kind,
                 "population": head.population,
@@ -179,7 +172,7 @@ class Ledger:
                 "key_id": self.signer.key_id,
             }
         )
-        digest = entry_hash(payload)
+        digest = entry_hash(payload_text)
         checkpoint = Checkpoint(
             head.population,
             head.sequence,
@@ -191,9 +184,9 @@ class Ledger:
             self.signer.key_id,
         )
         signed = SignedCheckpoint(checkpoint, self.signer.sign(checkpoint))
-        entry = StoredEntry(head.sequence, payload, digest, signed.signature)
+        entry = StoredEntry(head.sequence, payload_text, digest, signed.signature)
         repository.append_entry(self.connection, head.population, entry)
-        receipt = Receipt.of(payload, signed)
+        receipt = Receipt.of(payload_text, signed)
         self.trust.heads[head.population] = receipt
         return receipt
 
@@ -218,9 +211,7 @@ class Ledger:
             return
         if entry.entry_hash != head.previous_hash or entry.sequence != head.sequence - 1:
             raise Contradiction(f"the account of {head.population!r} does not point to its last entry")
-        if self._is_of_first_schema(entry, head.population):
-            return  # the entry to be written is the first that is signed
-        receipt = Receipt(entry.payload, entry.entry_hash, entry.signature)
+        receipt = Receipt(entry.payload_text, entry.entry_hash, entry.signature)
         known = self.trust.heads.get(head.population)
         if known == receipt:
             receipt = known
@@ -230,10 +221,6 @@ class Ledger:
         asked = limit, posted, pending, entry.sequence, head.epoch
         if (stated.limit, stated.posted, stated.pending, stated.sequence, stated.epoch) != asked:
             raise Contradiction(f"the account of {head.population!r} is not what its last entry says")
-
-    def _is_of_first_schema(self, entry: StoredEntry, population: str) -> bool:
-        unsigned = not entry.signature and from_json(entry.payload)["format"] == UNSIGNED_FORMAT
-        return self.is_first and unsigned and self.trust.anchor.floor(population) == (0, 0)
 
     def check_registered(self, dataset: "Registration") -> None:
         """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
@@ -252,10 +239,6 @@ class Registration:
     manifest_digest: str
     snapshot: str
 
-    def is_among(self, known: "frozenset[Registration]") -> bool:
-        """Tell whether it was registered; entries of the first schema do not name the id."""
-        return self in known or replace(self, dataset_id="") in known
-
 
 def list_registrations(connection: Connection, population: str, holds: Holds) -> frozenset[Registration]:
     """Return every dataset that attested entries of a chain registered, under the terms of its opening entry."""
@@ -267,12 +250,12 @@ def list_registrations(connection: Connection, population: str, holds: Holds) ->
             population,
             opening["adjacency"],
             opening["accountant"],
-            facts.get("dataset_id", ""),
-            facts["dataset"],
-            facts["manifest_digest"],
-            facts["snapshot"],
+            payload["dataset_id"],
+            payload["dataset"],
+            payload["manifest_digest"],
+            payload["snapshot"],
         )
-        for facts in list_attested(connection, population, "dataset", holds)
+        for payload in list_attested(connection, population, "dataset", holds)
     )
 
 
@@ -300,7 +283,7 @@ class Trust:
         """Compare a dataset, as a request was planned with it, with what the ledger registered.
 
         The rows of the tables say what it is, and whoever may change them could lower its noise, let other people pay,
-        or read what was bought by others, for a moment.
+        or read what was released to others, for a moment.
 
         Raises
         ------
@@ -308,24 +291,24 @@ class Trust:
             If no attested entry of the population's chain registered it so.
         """
         population = dataset.population
-        if dataset.is_among(self.registered.get(population, frozenset())):
+        if dataset in self.registered.get(population, frozenset()):
             return
         try:
             known = self.registered[population] = list_registrations(connection, population, self.holds)
         except (ValueError, KeyError, TypeError):
             raise Contradiction(f"the registrations of {population!r} cannot be read") from None
-        if not dataset.is_among(known):
+        if dataset not in known:
             raise Contradiction(f"the dataset {dataset.name!r} is not one that {population!r} registered")
 
 
 def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
-    """Return what writes into every chain that a new key signs from now on; it also covers entries from before it."""
+    """Return what writes into every chain that a new key signs from now on."""
 
     def announce(connection: Connection, signer: Signer, moment: str) -> None:
-        ledger = Ledger(connection, signer, trust, is_first=len(list_keys(connection)) == 1)
-        facts = {"actor": "curator", "signing_key": signer.key_id, "time": moment}
+        ledger = Ledger(connection, signer, trust)
+        payload = {"actor": "curator", "signing_key": signer.key_id, "time": moment}
         for population in repository.list_populations(connection):
-            ledger.note(population.name, "key", facts)
+            ledger.note(population.name, "key", payload)
 
     return announce
 

@@ -10,12 +10,10 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 FORMAT = 2
-UNSIGNED_FORMAT = 1
-"""Entries of the first schema: not signed themselves, but the first signed entry covers their hashes."""
 GENESIS = "0" * 64
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 EPOCH_FIRST = 1
-_ENTRY_DOMAIN = {version: f"curator-ledger-entry:{version}\n".encode() for version in (UNSIGNED_FORMAT, FORMAT)}
+_ENTRY_DOMAIN = f"curator-ledger-entry:{FORMAT}\n".encode()
 _CHECKPOINT_DOMAIN = b"curator-checkpoint:1\n"
 
 
@@ -30,9 +28,9 @@ def canonical(payload: Mapping[str, Any]) -> str:
     return _ENCODER.encode(payload)
 
 
-def entry_hash(payload: str, version: int = FORMAT) -> str:
+def entry_hash(payload_text: str) -> str:
     """Hash an entry's canonical text, in hexadecimal SHA-256."""
-    return hashlib.sha256(_ENTRY_DOMAIN[version] + payload.encode()).hexdigest()
+    return hashlib.sha256(_ENTRY_DOMAIN + payload_text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class StoredEntry:
     """A row of the log: its place, its text, its hash and its signature."""
 
     sequence: int
-    payload: str
+    payload_text: str
     entry_hash: str
     signature: str
 
@@ -62,7 +60,7 @@ class Checkpoint:
     key_id: str
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """The checkpoint as JSON; amounts as strings, for they may be beyond the integers of JSON's readers."""
         return {
             "entry_hash": self.entry_hash,
@@ -78,7 +76,7 @@ class Checkpoint:
     @property
     def statement(self) -> bytes:
         """The bytes that the signature covers."""
-        return _CHECKPOINT_DOMAIN + to_json(self.facts)  # canonical: its members stand in their order
+        return _CHECKPOINT_DOMAIN + to_json(self.payload)  # canonical: its members stand in their order
 
     @property
     def order(self) -> tuple[int, int]:
@@ -86,7 +84,7 @@ class Checkpoint:
         return self.epoch, self.sequence
 
     @classmethod
-    def read(cls, facts: Mapping[str, Any]) -> "Checkpoint":
+    def read(cls, payload: Mapping[str, Any]) -> "Checkpoint":
         """Read a checkpoint off an object that has its members.
 
         Raises
@@ -95,17 +93,17 @@ class Checkpoint:
             If it is not one, to the letter.
         """
         checkpoint = cls(
-            population=_text(facts["population"]),
-            sequence=_whole(facts["sequence"]),
-            entry_hash=_text(facts["entry_hash"]),
-            epoch=_whole(facts["epoch"]),
-            limit=int(facts["limit"]),
-            posted=int(facts["posted"]),
-            pending=int(facts["pending"]),
-            key_id=_text(facts["key_id"]),
+            population=_text(payload["population"]),
+            sequence=_whole(payload["sequence"]),
+            entry_hash=_text(payload["entry_hash"]),
+            epoch=_whole(payload["epoch"]),
+            limit=int(payload["limit"]),
+            posted=int(payload["posted"]),
+            pending=int(payload["pending"]),
+            key_id=_text(payload["key_id"]),
         )
-        for name, value in checkpoint.facts.items():
-            if type(facts[name]) is not type(value) or facts[name] != value:
+        for name, value in checkpoint.payload.items():
+            if type(payload[name]) is not type(value) or payload[name] != value:
                 raise ValueError("not a checkpoint, to the letter")
         return checkpoint
 
@@ -118,52 +116,52 @@ class SignedCheckpoint:
     signature: str
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def payload(self) -> dict[str, Any]:
         """The checkpoint as it is kept and sent."""
-        return {**self.checkpoint.facts, "signature": self.signature}
+        return {**self.checkpoint.payload, "signature": self.signature}
 
     @classmethod
-    def read(cls, facts: Any) -> "SignedCheckpoint":
+    def read(cls, payload: Any) -> "SignedCheckpoint":
         """Read one off an object that has its members.
 
         Raises
         ------
         ValueError, KeyError, TypeError
         """
-        if not isinstance(facts["signature"], str):
+        if not isinstance(payload["signature"], str):
             raise TypeError("a signature is text")
-        return cls(Checkpoint.read(facts), facts["signature"])
+        return cls(Checkpoint.read(payload), payload["signature"])
 
 
 @dataclass(frozen=True)
 class Receipt:
     """An entry as the holder of a release keeps it: everything the entry says, its hash and its signature."""
 
-    payload: str
+    payload_text: str
     entry_hash: str
     signature: str
 
     @classmethod
-    def of(cls, payload: str, signed: "SignedCheckpoint") -> "Receipt":
+    def of(cls, payload_text: str, signed: "SignedCheckpoint") -> "Receipt":
         """Return the receipt of an entry that was just written, and need not be read again."""
-        receipt = cls(payload, signed.checkpoint.entry_hash, signed.signature)
+        receipt = cls(payload_text, signed.checkpoint.entry_hash, signed.signature)
         receipt.__dict__["signed"] = signed
         return receipt
 
     @cached_property
     def signed(self) -> "SignedCheckpoint":
         """The checkpoint of the entry, with its signature."""
-        return _read_signed(self.payload, self.entry_hash, self.signature)
+        return _read_signed(self.payload_text, self.entry_hash, self.signature)
 
     @property
     def text(self) -> str:
         """The receipt as a JSON object."""
-        return f'{self.payload[:-1]},"entry_hash":"{self.entry_hash}","signature":"{self.signature}"}}'
+        return f'{self.payload_text[:-1]},"entry_hash":"{self.entry_hash}","signature":"{self.signature}"}}'
 
 
 @lru_cache(maxsize=1024)
-def _read_signed(payload: str, entry_hash: str, signature: str) -> SignedCheckpoint:
-    return SignedCheckpoint(Checkpoint.read(from_json(payload) | {"entry_hash": entry_hash}), signature)
+def _read_signed(payload_text: str, entry_hash: str, signature: str) -> SignedCheckpoint:
+    return SignedCheckpoint(Checkpoint.read(from_json(payload_text) | {"entry_hash": entry_hash}), signature)
 
 
 def _text(value: Any) -> str:

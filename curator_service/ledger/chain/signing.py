@@ -47,13 +47,13 @@ def key_id_of(public_key: bytes) -> str:
 
 
 def _endorsed_text(key: PublicKey) -> bytes:
-    facts = {
+    payload = {
         "created_at": key.created_at,
         "key_id": key.key_id,
         "previous": key.previous,
         "public_key": key.public_key,
     }
-    return _KEY_DOMAIN + canonical(facts).encode()
+    return _KEY_DOMAIN + canonical(payload).encode()
 
 
 @lru_cache(maxsize=1024)

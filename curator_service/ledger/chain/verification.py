@@ -8,8 +8,8 @@ from pydantic_core import from_json
 
 from curator_service.ledger.chain.entries import (
     EPOCH_FIRST,
+    FORMAT,
     GENESIS,
-    UNSIGNED_FORMAT,
     Checkpoint,
     StoredEntry,
     entry_hash,
@@ -107,7 +107,7 @@ def verify_chain(
     holds: SignatureCheck,
     *,
     every_signature: bool = True,
-    watch: Watch = lambda _entry, _facts: None,
+    watch: Watch = lambda _entry, _payload: None,
 ) -> Verification:
     """Check every entry's hash, link, place and meaning, its signature, and the account's rows against their sum.
 
@@ -132,21 +132,18 @@ def verify_chain(
     state, count, last = AccountState(), 0, None
     for entry in entries:
         count += 1
-        expected, before = state.sequence + 1, last
+        expected = state.sequence + 1
         try:
-            facts = _read(entry.payload)
-            last = _apply(population, entry, facts, state)
+            payload = _read(entry.payload_text)
+            last = _apply(population, entry, payload, state)
         except _Bad as bad:
             return Verification(count, expected, str(bad), state)
-        if before is not None and last is None:
-            return Verification(count, expected, "an entry without a signature follows one that has one", state)
-        if every_signature and last is not None and not holds(last, entry.signature):
+        if every_signature and not holds(last, entry.signature):
             return Verification(count, expected, _UNSIGNED, state)
         signature = entry.signature
-        watch(entry, facts)
+        watch(entry, payload)
     if last is None:
-        reason = "the last entry is not signed" if count else "there are no entries, not even the opening one"
-        return Verification(count, max(state.sequence, 1), reason, state)
+        return Verification(0, 1, "there are no entries, not even the opening one", state)
     if not every_signature and not holds(last, signature):
         return Verification(count, state.sequence, _UNSIGNED, state)
     if state != account:
@@ -154,30 +151,27 @@ def verify_chain(
     return Verification(count, None, "", state)
 
 
-def _read(payload: str) -> dict[str, Any]:
+def _read(payload_text: str) -> dict[str, Any]:
     try:
-        facts = from_json(payload)
+        payload = from_json(payload_text)
     except ValueError:
-        facts = None
-    if not isinstance(facts, dict):
+        payload = None
+    if not isinstance(payload, dict):
         raise _Bad(_NO_ENTRY)
-    return facts
+    return payload
 
 
-def _apply(population: str, entry: StoredEntry, payload: dict[str, Any], state: AccountState) -> Checkpoint | None:
-    """Add an entry to the state; return its checkpoint, or None where it is of the format without."""
+def _apply(population: str, entry: StoredEntry, payload: dict[str, Any], state: AccountState) -> Checkpoint:
+    """Add an entry to the state; return its checkpoint."""
     try:
-        version = payload["format"]
-        if entry_hash(entry.payload, version) != entry.entry_hash:
+        if payload["format"] != FORMAT:
+            raise _Bad(f"the entry is not of the format {FORMAT}, the only one that there is")
+        if entry_hash(entry.payload_text) != entry.entry_hash:
             raise _Bad("the hash does not match the entry's text")
         _check_place(population, entry, payload, state)
         units = int(payload["units"])
         _count(payload, units, state)
         state.sequence, state.head = entry.sequence, entry.entry_hash
-        if version == UNSIGNED_FORMAT:
-            if entry.signature or state.epoch != EPOCH_FIRST:
-                raise _Bad("the entry is of a format without a signature, and has one")
-            return None
         checkpoint = Checkpoint(
             population,
             entry.sequence,
@@ -256,11 +250,11 @@ def _count_charge(payload: dict[str, Any], units: int, state: AccountState) -> N
 
 
 def _count_reserve(payload: dict[str, Any], units: int, state: AccountState) -> None:
-    reservation, study = payload["reservation"], payload.get("from")
+    reservation, drawn_from = payload["reservation"], payload.get("from")
     if reservation in state.reservations:
         raise _Bad("the reservation is open already")
-    if study is not None:
-        _take(state, study, units)
+    if drawn_from is not None:
+        _take(state, drawn_from, units)
     else:
         state.pending += units
         for share in _shares(payload, state):
@@ -270,13 +264,13 @@ def _count_reserve(payload: dict[str, Any], units: int, state: AccountState) -> 
 
 
 def _count_void(payload: dict[str, Any], units: int, state: AccountState) -> None:
-    reservation, study = payload["reservation"], payload.get("to")
+    reservation, drawn_from = payload["reservation"], payload.get("to")
     if state.reservations.pop(reservation, None) != units:
         raise _Bad("the entry gives back another amount than was left of the reservation")
-    if study is not None:
-        if study not in state.reservations:
+    if drawn_from is not None:
+        if drawn_from not in state.reservations:
             raise _Bad("the entry gives back to a reservation that is not open")
-        state.reservations[study] += units
+        state.reservations[drawn_from] += units
         return
     state.pending -= units
     for share in _shares(payload | {"actor": payload["holder"]}, state):

@@ -72,7 +72,7 @@ class Anchor:
             with self._reading, self.path.open("rb") as file:
                 file.seek(max(0, self._read_up_to - 1))
                 if self._read_up_to and file.read(1) != b"\n":
-                    self._read_up_to = 0  # lines that a full disk cut off were taken back: read all of it again
+                    self._read_up_to = 0  # another file was put in its place: read all of it
                     file.seek(0)
                 new = file.read()
                 whole = new[: new.rfind(b"\n") + 1]
@@ -203,9 +203,9 @@ class Anchor:
         descriptor = self._file.descriptor()
         size, found = _whole_lines(descriptor)
         if found > size:
-            os.ftruncate(descriptor, size)
+            self._leave_torn_line_behind(size)
+            descriptor = self._file.descriptor()
         if os.pwrite(descriptor, lines, size) < len(lines):
-            os.ftruncate(descriptor, size)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fdatasync(descriptor)
         if size == 0:
@@ -213,6 +213,20 @@ class Anchor:
         with self._reading:
             if self._read_up_to == size:  # nobody else wrote in between: there is nothing to read
                 self._read_up_to += len(lines)
+
+    def _leave_torn_line_behind(self, size: int) -> None:
+        """Put a copy of the whole lines in the file's place.
+
+        Who reads takes no lock, so what somebody may have begun to read never changes: a line written over a torn one
+        would be read as the end of it.
+        """
+        copy = self.folder / ".checkpoints"
+        with open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(self.path.read_bytes()[:size])
+            file.flush()
+            os.fsync(file.fileno())
+        copy.replace(self.path)
+        sync(self.folder)
 
 
 class _KeptOpen:
@@ -261,7 +275,7 @@ def _lock_in_time(descriptor: int) -> None:
 
 
 def _lines(batch: Mapping[str, SignedCheckpoint]) -> bytes:
-    return b"".join(canonical(signed.facts).encode() + b"\n" for signed in batch.values())
+    return b"".join(canonical(signed.payload).encode() + b"\n" for signed in batch.values())
 
 
 def _whole_lines(descriptor: int) -> tuple[int, int]:

@@ -18,7 +18,8 @@ from curator_service.ledger.chain.signing import Verifier
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
-from curator_service.ledger.trust.guard import is_written_off, verify_population
+from curator_service.ledger.trust.contradictions import is_written_off
+from curator_service.ledger.trust.inspection import verify_population
 
 
 class ReconciliationError(ValueError):
@@ -119,7 +120,7 @@ def _is_whole(connection: Connection, population: Population, log: list[SignedCh
 
     One that began later, beside a database that had been in use, may be of another history than what clients hold.
     """
-    begun = {1, *(facts["sequence"] for facts in list_attested(connection, population.name, "reconcile", holds))}
+    begun = {1, *(payload["sequence"] for payload in list_attested(connection, population.name, "reconcile", holds))}
     seen = {s.checkpoint.sequence: s.checkpoint.entry_hash for s in log if s.checkpoint.population == population.name}
     entries = (repository.find_entry(connection, population.name, sequence) for sequence in begun & seen.keys())
     return any(entry is not None and entry.entry_hash == seen[entry.sequence] for entry in entries)
@@ -149,9 +150,9 @@ def _reconcile_one(
         if anchor_lost:
             posted = limit = max(kept.limit, limit)
         highest = max([limit, *(checkpoint.limit for checkpoint in lost)])
-        held = {}
+        reserved = {}
         for reservation in reservations.list_open(connection, name):
-            held[reservation.id] = str(reservation.left)
+            reserved[reservation.id] = str(reservation.left)
             reservations.close_reservation(connection, reservation.id, reservations.VOIDED)
         repository.clear_pending(connection, name)
         last = max([kept.sequence, *(checkpoint.sequence for checkpoint in evidence)])
@@ -159,16 +160,16 @@ def _reconcile_one(
         head = repository.set_account(
             connection, name, limit=limit, highest=highest, posted=posted, epoch=epoch, sequence=last + 1
         )
-        facts = {
+        payload = {
             "actor": actor,
             "time": timestamp(ledger.now()),
             "kept_through": str(kept.sequence),
             "lost": [lost_range for loss in losses for lost_range in loss.ranges],
             "all": "yes" if anchor_lost else "no",
             "highest_limit": str(highest),
-            "voided": held,
+            "voided": reserved,
         }
-        receipt = unit.record(head, "reconcile", posted - kept.posted, facts)
+        receipt = unit.record(head, "reconcile", posted - kept.posted, payload)
     ledger.guard.anchor_before_send(receipt, just_written=True)
     through = None if anchor_lost else max([kept.sequence, *(checkpoint.sequence for checkpoint in lost)])
     return Reconciliation(name, kept.sequence, through, posted - kept.posted, head.epoch)
@@ -222,7 +223,7 @@ def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint],
     for checkpoint in evidence:
         if not _is_lost(connection, checkpoint, holds):
             continue
-        before = next((facts for facts in reconciled if facts["epoch"] > checkpoint.epoch), None)
+        before = next((payload for payload in reconciled if payload["epoch"] > checkpoint.epoch), None)
         place, after, known = (
             (kept.sequence, kept.sequence, kept.posted)
             if before is None

@@ -128,9 +128,9 @@ def key_listing(*signers: Signer) -> dict[str, Any]:
     """Return the keys of a curator, each endorsed by the one before."""
     keys: list[dict[str, Any]] = []
     for before, signer in zip((None, *signers), signers, strict=False):
-        facts = {"key_id": signer.key_id, "public_key": signer.public_key, "created_at": "2026-01-01T00:00:00Z"}
-        facts["previous"] = None if before is None else before.key_id
-        keys.append(facts | {"endorsement": None if before is None else before.sign("curator-key:1\n", facts)})
+        payload = {"key_id": signer.key_id, "public_key": signer.public_key, "created_at": "2026-01-01T00:00:00Z"}
+        payload["previous"] = None if before is None else before.key_id
+        keys.append(payload | {"endorsement": None if before is None else before.sign("curator-key:1\n", payload)})
     return {"keys": keys, "active": signers[-1].key_id}
 
 
@@ -154,7 +154,7 @@ class Ledger:
     def copy(self) -> "Ledger":
         return copy.copy(self)
 
-    def post(self, **facts: Any) -> dict[str, Any]:
+    def post(self, **payload: Any) -> dict[str, Any]:
         """Add an entry; return its receipt."""
         self.sequence += 1
         entry = {
@@ -172,11 +172,11 @@ class Ledger:
             "time": "2026-01-01T00:00:00Z",
             "previous_hash": self.head,
         }
-        self.receipt = signed(entry | facts, self.signer)
+        self.receipt = signed(entry | payload, self.signer)
         self.head = self.receipt["entry_hash"]
         return self.receipt
 
-    def release(self, body: dict[str, Any] | None = None, **facts: Any) -> str:
+    def release(self, body: dict[str, Any] | None = None, **payload: Any) -> str:
         """Add a charge; return the text of its release."""
         text = compact(release_body() if body is None else body)
         charge = {
@@ -189,7 +189,7 @@ class Ledger:
             "snapshot": "11",
             "mechanism": [{"statistic": "xtx", "sensitivity": "9/4", "scales": ["12", "9"], "copies": 1}],
         }
-        return text[:-1] + ',"receipt":' + compact(self.post(**charge | facts)) + "}"
+        return text[:-1] + ',"receipt":' + compact(self.post(**charge | payload)) + "}"
 
     @property
     def checkpoint(self) -> dict[str, Any]:
@@ -205,9 +205,9 @@ class Ledger:
         return httpx.Response(200, content=compact(members | amounts | rest))
 
 
-def with_receipt(body: dict[str, Any], **facts: Any) -> str:
+def with_receipt(body: dict[str, Any], **payload: Any) -> str:
     """Return the text of a release with the receipt that its curator would have written."""
-    return Ledger().release(body, **facts)
+    return Ledger().release(body, **payload)
 
 
 RELEASE_TEXT = with_receipt(release_body())

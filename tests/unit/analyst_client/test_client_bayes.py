@@ -141,7 +141,7 @@ def test_draws_go_to_arviz() -> None:
         table = theirs.get("posterior", theirs)
         raw = np.asarray(table["coefficients"].values)
         # of raw coefficients: slopes are scaled ones times a number, the intercept is a sum of several
-        assert raw[1:] == pytest.approx(own[1:], rel=0.03 if name == "ess" else 1e-4)
+        assert raw[1:] == pytest.approx(own[1:], rel=0.03 if name == "ess" else 1e-3)
 
 
 def test_without_arviz_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def rewritten(old: str, new: str) -> str:
             with_receipt(release_body() | {"dataset": "other"}, dataset="other"),
             "'flchain' was asked, and one of 'other'",
         ),
-        (with_receipt(release_body(), kind="reserve"), "pays for no release"),
+        (with_receipt(release_body(), kind="reserve"), "is the charge of no release"),
         (rewritten(RECEIPT["signature"], Ledger().post()["signature"]), "signature"),
     ],
     ids=range(8),

@@ -187,8 +187,8 @@ def unendorsed() -> dict[str, Any]:
 def endorsed_by_itself() -> dict[str, Any]:
     listing = key_listing(FIRST, SECOND)
     key = listing["keys"][1]
-    facts = {name: value for name, value in key.items() if name != "endorsement"}
-    key["endorsement"] = SECOND.sign("curator-key:1\n", facts)
+    payload = {name: value for name, value in key.items() if name != "endorsement"}
+    key["endorsement"] = SECOND.sign("curator-key:1\n", payload)
     return listing
 
 

@@ -1,33 +1,196 @@
-"""An answer is read by its kind, and one of a kind that this client does not know is refused by name."""
+"""A kind of release is a folder and a line, or comes from outside; one that is not known is refused by name."""
 
 import inspect
-from dataclasses import fields
-from typing import get_type_hints
+import re
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
 
+import httpx
 import pytest
-from client_examples import RELEASE_TEXT, Curator, ask, released
+from client_examples import (
+    COST,
+    QUOTE,
+    RELEASE_TEXT,
+    Curator,
+    ask,
+    compact,
+    release_body,
+    released,
+    with_receipt,
+)
 
-from analyst_client import CuratorClient, Release, ServiceError
+import analyst_client
+from analyst_client import CuratorClient, ReceiptInvalidError, Release, ServiceError, verify
+from analyst_client.kinds import registry
+from analyst_client.kinds.base import Kind, Request
 from analyst_client.kinds.gram.request import ReleaseOptions, ReleaseRequest
-from analyst_client.kinds.registry import READERS, read_answer
+from analyst_client.kinds.published import PublishedAnswer, read_published
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.quotes import AnyQuote, StatisticNoise, read_quote
+from analyst_client.schema.wire import Fields, parse_json
 
-HISTOGRAM = RELEASE_TEXT.replace('"kind": "gram"', '"kind": "histogram"').replace('"kind":"gram"', '"kind":"histogram"')
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TailRelease(PublishedAnswer):
+    """A toy: the noisy number of rows above some number."""
+
+    count: float
+
+    @classmethod
+    def from_text(cls, text: str, answer: str | None = None) -> "TailRelease":
+        body = Fields(parse_json(text))
+        return cls(count=body.object("statistics").number("count"), **read_published(body, text, answer))
 
 
-def test_an_answer_is_read_by_the_reader_of_its_kind() -> None:
-    assert list(READERS) == ["gram"]
-    assert read_answer(RELEASE_TEXT) == Release.from_text(RELEASE_TEXT)
-    read = []
-    known = {"histogram": lambda text, answered: read.append((text, answered))}
-    read_answer(HISTOGRAM, "stored", readers=known)  # type: ignore[arg-type]
-    assert read == [(HISTOGRAM, "stored")]
+class Tail(Kind):
+    name = "tail"
+
+    def read_answer(self, text: str, answered: str | None = None) -> TailRelease:
+        return TailRelease.from_text(text, answered)
+
+    def read_quote(self, fields: Fields) -> AnyQuote:
+        return AnyQuote(**read_quote(fields, StatisticNoise.read(fields.object("noise"), ["count"])))
+
+
+@dataclass(frozen=True)
+class TailRequest:
+    column: str
+    above: float
+
+    kind = Tail.name
+
+    @property
+    def members(self) -> dict[str, Any]:
+        return {"kind": self.kind, "column": self.column, "above": self.above, "price": {"mu": 0.2}}
+
+    def to_json(self) -> bytes:
+        return compact(self.members).encode()
+
+    def arrange(self, answer: Answer) -> TailRelease:
+        if not isinstance(answer, TailRelease):
+            raise ServiceError("another kind")
+        return answer
+
+    def arrange_quote(self, quote: AnyQuote) -> AnyQuote:
+        return quote
+
+
+ASKED = TailRequest("age", 65.0)
+TAIL_NOISE = {"distribution": "discrete_laplace", "sd": {"count": 1.5}}
+TAIL_BODY = {
+    **{name: release_body()[name] for name in ("id", "dataset", "created_at", "cost")},
+    "kind": "tail",
+    "request": ASKED.members,
+    "statistics": {"count": 41.5},
+    "noise": TAIL_NOISE,
+}
+TAIL = with_receipt(TAIL_BODY)
+
+
+@pytest.fixture
+def tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register a kind for one test."""
+    monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
+    registry.register(Tail())
+
+
+def test_an_answer_is_read_by_its_kind() -> None:
+    assert registry.kinds() == ("gram", "counts")
+    assert registry.read_answer(RELEASE_TEXT) == Release.from_text(RELEASE_TEXT)
 
 
 def test_an_unknown_kind_is_refused_and_named() -> None:
-    with pytest.raises(ServiceError, match="no release of the kind 'histogram': it knows gram"):
-        ask(Curator(released(HISTOGRAM)).client())
+    with pytest.raises(ServiceError, match="no release of the kind 'tail': it knows gram, counts, and a newer"):
+        ask(Curator(released(TAIL)).client())
     with pytest.raises(ServiceError, match="'gram', the kind of this release"):
-        Release.from_text(HISTOGRAM)
+        Release.from_text(TAIL)
+
+
+@pytest.mark.usefixtures("tail")
+class TestAKindFromOutside:
+    def test_it_is_bought(self) -> None:
+        curator = Curator(released(TAIL))
+        release = curator.client().release("flchain", ASKED)
+        assert isinstance(release, TailRelease)
+        assert (release.count, release.answer) == (41.5, "new")
+        assert curator.bodies == [ASKED.members]
+        assert release.verify()
+
+    def test_it_is_bought_by_a_job(self) -> None:
+        running = {"id": "job_1", "dataset": "flchain", "state": "running", "progress": 0.5, "created_at": "now"}
+        running["request"] = ASKED.members
+        done = running | {"state": "done", "release": "rel_1"}
+        answers = [httpx.Response(202, content=compact(running)), httpx.Response(200, content=compact(done))]
+        client = Curator(*answers, released(TAIL, "stored")).client()
+        job = client.submit_release("flchain", ASKED)
+        assert job.is_running
+        assert client.wait(job) == TailRelease.from_text(TAIL)
+
+    def test_it_is_quoted_and_shown(self) -> None:
+        members = {"kind": "tail", "request": ASKED.members, "noise": TAIL_NOISE, "cost": COST}
+        kept = {name: value for name, value in QUOTE.items() if name not in {"features", "terms", "targets"}}
+        curator = Curator(httpx.Response(200, content=compact(kept | members)))
+        quote = curator.client().quote("flchain", ASKED)
+        assert quote.noise.sd == {"count": 1.5}
+        assert repr(quote) == "<Quote for 'flchain': tail, epsilon=1, delta=1e-06, 11.00% of the budget>"
+        assert re.search(r"count +1.50", str(quote))
+
+    def test_it_is_listed_and_fetched(self) -> None:
+        line = {name: TAIL_BODY[name] for name in ("id", "dataset", "kind", "created_at", "request", "cost")}
+        listed = httpx.Response(200, content=compact({"releases": [line], "next": None}))
+        client = Curator(listed, released(TAIL, "stored")).client()
+        (summary,) = client.releases("flchain")
+        assert (summary.kind, summary.request) == ("tail", ASKED.members)
+        assert client.fetch_release(summary.id) == TailRelease.from_text(TAIL)
+
+    def test_it_is_saved_loaded_and_verified(self, tmp_path: Path) -> None:
+        path = tmp_path / "tail.json"
+        TailRelease.from_text(TAIL).save(path)
+        assert TailRelease.load(path).count == 41.5
+        assert verify.verify_file(path).verdict == "consistent"
+        assert registry.read_saved(path.read_text()) == TailRelease.from_text(TAIL)
+        path.write_text(TAIL.replace("41.5", "42.5"))
+        with pytest.raises(ReceiptInvalidError, match="is damaged, or was changed"):
+            TailRelease.load(path)
+
+    def test_an_answer_of_another_kind_is_not_taken_for_it(self) -> None:
+        with pytest.raises(ServiceError, match="another kind"):
+            Curator(released(RELEASE_TEXT)).client().release("flchain", ASKED)
+        with pytest.raises(ServiceError, match="rel_1 is no release of the kind 'gram'"):
+            ask(Curator(released(TAIL)).client())
+
+    def test_its_name_is_its_own(self) -> None:
+        with pytest.raises(ValueError, match="a kind tail already"):
+            registry.register(Tail())
+        other = Tail()
+        other.name, other.saved_names = "head", ("selection",)
+        with pytest.raises(ValueError, match="a kind selection already"):
+            registry.register(other)
+
+
+def test_a_request_is_one_whole() -> None:
+    client = Curator().client()
+    assert isinstance(ASKED, Request)
+    with pytest.raises(ValueError, match="a request is whole: mu belongs into it"):
+        client.release("flchain", ASKED, mu=0.2)  # type: ignore[call-overload]
+
+
+def test_a_request_of_columns_may_be_given_whole_too() -> None:
+    request = ReleaseRequest(["sex", "age"], target="kappa", mu=0.2)
+    release = Curator(released()).client().release("flchain", request)
+    assert release.feature_names == ("sex", "age")
+
+
+def test_the_name_of_a_kind_stands_in_its_folder_alone() -> None:
+    package = Path(analyst_client.__file__).parent
+    for kind in registry.kinds():
+        named = [
+            path.relative_to(package).parts[:2]
+            for path in package.rglob("*.py")
+            if f'"{kind}"' in path.read_text(encoding="utf-8")
+        ]
+        assert set(named) == {("kinds", kind)}
 
 
 def test_the_options_of_a_request_are_the_same_for_a_checker_of_types() -> None:

@@ -7,6 +7,7 @@ import re
 from typing import Any, Protocol
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from client_examples import (
     AGE,
@@ -24,8 +25,22 @@ from client_examples import (
     release_body,
     with_receipt,
 )
+from counts_examples import answer_body, cohort, quote_body
 
-from analyst_client import Budget, Dataset, Job, Quote, Receipt, Release, Reservation, Verification
+from analyst_client import (
+    Axis,
+    Budget,
+    CountsQuote,
+    CountsRelease,
+    CountsRequest,
+    Dataset,
+    Job,
+    Quote,
+    Receipt,
+    Release,
+    Reservation,
+    Verification,
+)
 from analyst_client.display.model import ROWS_MAX
 from analyst_client.display.terminal import measure
 from analyst_client.schema.wire import Fields
@@ -109,6 +124,21 @@ def evil_release() -> Release:
     return Release.from_text(json.dumps(body), EVIL)
 
 
+def counts_release(request: CountsRequest) -> CountsRelease:
+    body = answer_body(request.members, cohort(), np.random.default_rng(1))
+    return request.arrange(CountsRelease.from_text(with_receipt(body), "new"))
+
+
+def evil_counts(body: dict[str, Any]) -> Fields:
+    text = json.dumps(body).replace('"M"', json.dumps(EVIL)).replace('"sex"', json.dumps(EVIL))
+    members = dict.fromkeys(("id", "dataset", "created_at", "derived_from"), EVIL)
+    return Fields(json.loads(text) | members | {"request": EVIL_REQUEST, "receipt": EVIL_RECEIPT})
+
+
+COUNTS = CountsRequest(["sex", [Axis("age", bins=4), "sex"]], mu=0.3)
+EVIL_COUNTS = evil_counts(answer_body(COUNTS.members, cohort(), np.random.default_rng(1)))
+
+
 ORDINARY: dict[str, Shown] = {
     "dataset": Dataset.read(Fields(DATASET)),
     "budget": budget(),
@@ -126,6 +156,10 @@ ORDINARY: dict[str, Shown] = {
     "job at once": Job.at_once(Release.from_text(RELEASE_TEXT), "key"),
     "verified": Release.from_text(RELEASE_TEXT).verify(FIRST.public_key),
     "inconsistent": Release.from_text(RELEASE_TEXT.replace("900.0", "900.5")).verify(),
+    "counts": counts_release(COUNTS),
+    "table of counts": counts_release(COUNTS).tables[1],
+    "total of counts": counts_release(COUNTS).tables[1].margin(),
+    "quote of counts": CountsQuote.read(Fields(quote_body(COUNTS.members))),
     "unverifiable": Release.from_arrays([[4.0]], constant=False).verify(),
 }
 HOSTILE: dict[str, Shown] = {
@@ -148,6 +182,9 @@ HOSTILE: dict[str, Shown] = {
         offers=[{"release": EVIL, "difference": EVIL}],
     ),
     "release": evil_release(),
+    "counts": CountsRelease.from_text(json.dumps(EVIL_COUNTS.members), EVIL),
+    "table of counts": CountsRelease.from_text(json.dumps(EVIL_COUNTS.members)).tables[0],
+    "quote of counts": CountsQuote.read(evil_counts(quote_body(COUNTS.members))),
     "receipt": Receipt(EVIL_RECEIPT),
     "reservation": reservation(
         **dict.fromkeys(("id", "dataset", "population", "state", "created_at", "expires_at", "project"), EVIL)
@@ -303,8 +340,8 @@ def test_epsilon_too_large_to_be_stated_is_infinite() -> None:
     assert cells(budget(limit=amount(4_000, 3.0) | {"epsilon": None}), "limit")[1] == "∞"
 
 
-def test_quote_states_its_price_and_when_an_answer_shows() -> None:
-    assert cells(quote(), "price") == ["11.00% of the budget (ε = 1 at δ = 1e-06, µ = 0.2367)"]
+def test_quote_states_its_cost_and_when_an_answer_shows() -> None:
+    assert cells(quote(), "cost") == ["11.00% of the budget (ε = 1 at δ = 1e-06, µ = 0.2367)"]
     assert cells(quote(), "answer shows") == ["after 3.25 s, whatever the rows are"]
     assert cells(quote(duration_s=300.0), "answer shows") == ["after 300 s (5.0 min), whatever the rows are"]
     assert cells(quote(), "affordable") == ["yes"]
@@ -324,7 +361,7 @@ def test_quote_states_its_price_and_when_an_answer_shows() -> None:
     ],
 )
 def test_cost_is_stated_in_the_notions_that_it_has(changes: dict[str, Any], said: str) -> None:
-    assert said in cells(quote(cost=COST | changes), "price")[0]
+    assert said in cells(quote(cost=COST | changes), "cost")[0]
 
 
 def test_quote_says_what_is_free() -> None:
@@ -353,8 +390,8 @@ def test_release_states_answer_terms_and_receipt() -> None:
 
 
 def test_receipt_states_its_amounts_as_shares_of_the_limit() -> None:
-    facts = {"limit": "224000000000", "posted": "112000000000", "units": "56000000000"}
-    receipt = Release.from_text(with_receipt(release_body(), **facts)).receipt
+    payload = {"limit": "224000000000", "posted": "112000000000", "units": "56000000000"}
+    receipt = Release.from_text(with_receipt(release_body(), **payload)).receipt
     assert receipt is not None
     assert cells(receipt, "amount") == ["25.00% (56,000,000,000 units)"]
     assert cells(receipt, "spent after it") == ["50.00% (112,000,000,000 units)"]
@@ -449,6 +486,24 @@ def test_a_column_without_a_word_takes_no_place(monkeypatch: pytest.MonkeyPatch)
 def test_a_part_says_what_it_is_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert "part of  kappa ~ age, sex of flchain" in str(Release.from_text(RELEASE_TEXT).select(["sex"]))
+
+
+def test_counts_are_shown_with_intervals_and_their_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    release = counts_release(COUNTS)
+    (low, high), _ = release.tables[0].interval()
+    assert cells(release, "F") == [f"{release.tables[0].values[0]:,.0f}", f"{low:,.0f} to {high:,.0f}"]
+    assert "Release counts of sex, age × sex of flchain" in words(release).replace(" ,", ",")
+    assert re.search(r"^all +[34],\d{3}", str(release), re.MULTILINE)
+    assert re.search(r"^age \(years\) +sex +count +95% interval$", str(release), re.MULTILINE)
+
+
+def test_a_quote_of_counts_states_the_largest_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    quote = COUNTS.arrange_quote(CountsQuote.read(Fields(quote_body(COUNTS.members))))
+    error = f"every one of the 10 cells is within ±{quote.largest_error():.4g} of its exact count."
+    assert str(quote).endswith(f"With probability 95% {error}")
+    assert repr(quote).startswith("<Quote for 'flchain': counts of sex, age × sex")
 
 
 def test_reprs_are_short() -> None:

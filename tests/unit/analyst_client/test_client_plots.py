@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from client_examples import release_of_rows
+from counts_examples import release_of
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -22,9 +23,11 @@ from analyst_client import (
     AdaSSP,
     Amount,
     Assumptions,
+    Axis,
     BayesianRegression,
     Budget,
     Column,
+    CountsRequest,
     CuratorClient,
     EmpiricalBayes,
     EstimationError,
@@ -38,6 +41,7 @@ from analyst_client.kinds.gram.examples import QUOTE
 from analyst_client.plots import (
     budget_bar,
     coefficient_forest,
+    histogram,
     noisy_spectrum,
     posterior_density,
     privacy_accuracy_curve,
@@ -600,3 +604,30 @@ def test_a_bayesian_fit_is_drawn_with_the_priors_that_it_had() -> None:
     assert by_fit.get_xlabel() == by_hand.get_xlabel()
     for mine, other in zip(by_fit.lines, by_hand.lines, strict=True):
         np.testing.assert_allclose(mine.get_xydata(), other.get_xydata())
+
+
+def test_counts_are_bars_with_the_intervals_of_their_table(ax: Axes) -> None:
+    (counts,) = release_of(CountsRequest([[Axis("age", bins=4), "sex"]], mu=0.05)).tables
+    assert counts.plot(ax, level=0.8) is ax
+    bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
+    assert [bar.get_height() for bar in bars] == pytest.approx(counts.values.T.ravel().tolist())
+    drawn = [np.sort(path.vertices[:, 1]) for lines in ax.collections for path in lines.get_paths()]
+    assert np.array(drawn) == pytest.approx(counts.interval(0.8).transpose(1, 0, 2).reshape(-1, 2))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["sex F", "sex M"]
+    assert ax.get_xlabel() == "age (years)"
+    assert "80% intervals" in ax.get_ylabel()
+
+
+def test_many_cells_are_named_where_there_is_room(ax: Axes) -> None:
+    (counts,) = release_of(CountsRequest([Axis("kappa", bins=60, missing=True)], mu=0.3)).tables
+    names = [label.get_text() for label in histogram(counts, ax).get_xticklabels()]
+    assert names[0] == "[0, 0.1)"
+    assert names[-1] == counts.axes[0].labels[-1] == "(missing)"  # a bar like others, and no bin
+    assert 2 <= len(names) <= 12
+
+
+def test_counts_of_three_columns_are_not_drawn(ax: Axes) -> None:
+    (counts,) = release_of(CountsRequest([["sex", "dead", Axis("age", bins=4)]], mu=0.3)).tables
+    for wrong in (counts, counts.margin()):
+        with pytest.raises(ValueError, match="take a margin"):
+            histogram(wrong, ax)

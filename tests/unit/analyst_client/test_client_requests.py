@@ -215,8 +215,8 @@ def test_a_guess_of_the_number_of_rows_is_sent_in_place_of_a_row_map() -> None:
     [
         ({"delta": None}, "state delta beside epsilon"),
         ({"epsilon": None, "mu": 0.1}, "delta goes with epsilon"),
-        ({"epsilon": None, "delta": None}, "state one price"),
-        ({"mu": 0.1}, "state one price"),
+        ({"epsilon": None, "delta": None}, "state one cost"),
+        ({"mu": 0.1}, "state one cost"),
         ({"targets": ["kappa"]}, "target or targets"),
         ({"rows": "box", "norm": 1.0}, "norm goes with"),
         ({"rows": "box", "expected_rows": 100}, "expected_rows chooses"),

@@ -22,8 +22,8 @@ PRICE: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
 
 def reserved(ledger: Ledger | None = None, answer: str | None = None, **changes: Any) -> httpx.Response:
-    facts = {"units": "56000000000", "expires_at": "2026-02-01T00:00:00Z"}
-    receipt = (ledger or Ledger()).post(kind="reserve", reservation=ID, **facts)
+    payload = {"units": "56000000000", "expires_at": "2026-02-01T00:00:00Z"}
+    receipt = (ledger or Ledger()).post(kind="reserve", reservation=ID, **payload)
     members: dict[str, Any] = {
         "id": ID,
         "dataset": "flchain",
@@ -80,8 +80,8 @@ def test_amount_is_stated_in_any_notion(price: dict[str, float]) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epsilon": None, "delta": None}, "state one price"),
-        ({"mu": 0.1}, "state one price"),
+        ({"epsilon": None, "delta": None}, "state one cost"),
+        ({"mu": 0.1}, "state one cost"),
         ({"epsilon": None, "mu": 0.1}, "delta goes with epsilon"),
         ({"expires_in_s": 60.5}, "whole number"),
         ({"expires_in_s": True}, "whole number"),
@@ -184,7 +184,7 @@ def test_release_and_quote_name_who_pays(named: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "facts",
+    "payload",
     [
         {"kind": "charge"},
         {"reservation": "res_000000000000000000000000"},
@@ -192,7 +192,7 @@ def test_release_and_quote_name_who_pays(named: dict[str, str]) -> None:
         {"expires_at": "2027-02-01T00:00:00Z"},
     ],
 )
-def test_receipt_of_something_else_is_not_that_of_a_reservation(facts: dict[str, Any]) -> None:
+def test_receipt_of_something_else_is_not_that_of_a_reservation(payload: dict[str, Any]) -> None:
     right = {"kind": "reserve", "reservation": ID, "units": "56000000000", "expires_at": "2026-02-01T00:00:00Z"}
     with pytest.raises(ReceiptInvalidError, match="states another"):
-        reserve(Curator(reserved(receipt=Ledger().post(**right | facts))).client())
+        reserve(Curator(reserved(receipt=Ledger().post(**right | payload))).client())

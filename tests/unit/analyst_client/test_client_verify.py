@@ -77,17 +77,17 @@ def test_release_derived_from_another_is_verified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("payload", "reason"),
     [
         ({"kind": "derive", "source": "rel_9", "units": "0"}, "source: the body states 'rel_0', the receipt 'rel_9'"),
         ({"kind": "derive", "units": "0"}, "source"),
         ({"kind": "derive", "source": "rel_0", "units": "7"}, "cost"),
-        ({"kind": "reserve", "source": "rel_0", "units": "0"}, "pays for no release"),
-        ({"kind": "limit", "source": "rel_0", "units": "0"}, "pays for no release"),
+        ({"kind": "reserve", "source": "rel_0", "units": "0"}, "is the charge of no release"),
+        ({"kind": "limit", "source": "rel_0", "units": "0"}, "is the charge of no release"),
     ],
 )
-def test_entry_that_does_not_pay_for_what_was_derived_is_inconsistent(facts: dict[str, Any], reason: str) -> None:
-    outcome = verify_text(with_receipt(DERIVED, **facts))
+def test_entry_that_does_not_pay_for_what_was_derived_is_inconsistent(payload: dict[str, Any], reason: str) -> None:
+    outcome = verify_text(with_receipt(DERIVED, **payload))
     assert outcome.verdict == "inconsistent"
     assert any(reason in said for said in outcome.reasons)
 
@@ -197,7 +197,7 @@ def test_changed_text_is_inconsistent(old: str, new: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "facts",
+    "payload",
     [
         {"sequence": 0},
         {"epoch": 0},
@@ -213,9 +213,9 @@ def test_changed_text_is_inconsistent(old: str, new: str, reason: str) -> None:
     ],
     ids=str,
 )
-def test_signed_entry_without_a_checkpoint_is_inconsistent(facts: dict[str, Any]) -> None:
+def test_signed_entry_without_a_checkpoint_is_inconsistent(payload: dict[str, Any]) -> None:
     entry = {name: RECEIPT[name] for name in RECEIPT if name not in {"entry_hash", "signature"}}
-    outcome = verify_text(compact(signed(entry | facts)), KEYS)
+    outcome = verify_text(compact(signed(entry | payload)), KEYS)
     assert outcome.verdict == "inconsistent"
     assert "no entry with a checkpoint" in outcome.reasons[0]
 

@@ -1,4 +1,7 @@
-"""The audit's own arithmetic, and that each mutant names cells and tests that exist."""
+"""The arithmetic of the audit; mutants name cells and tests that exist, and texts that stand in the source once."""
+
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,11 +51,18 @@ def test_neighbours_move_the_answer() -> None:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_mutant_names_what_exists(mutant: Mutant) -> None:
+def test_a_mutant_names_what_exists(mutant: Mutant, tmp_path: Path) -> None:
     assert mutant.cells or mutant.tests
     assert set(mutant.cells) <= {SHARING, *CELLS}
-    assert all((ROOT / name).is_file() for name in mutant.tests)
-    assert mutant.path in audited_files()
+    for name in mutant.tests:
+        file, _, test = name.partition("::")
+        assert f"def {test}" in (ROOT / file).read_text(encoding="utf-8")
+    files = {mutant.path, *(path for _, _, *other in mutant.replacements for path in other)}
+    assert files <= {*audited_files()}
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    patch(mutant, tmp_path)  # raises where a text does not stand in the source once
 
 
 def test_a_text_that_is_not_there_once_is_told(tmp_path) -> None:

@@ -18,6 +18,8 @@ from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources import csv as reader
 from curator_service.datasets.sources.csv import IngestError
+from curator_service.kinds.gram import kernel
+from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kit.problems import Unavailable
 from curator_service.privacy.design import code_rows, make_design
 from curator_service.privacy.lattice import UNIT
@@ -471,7 +473,7 @@ def test_a_wide_pass_takes_more_batches_and_gives_the_same_gram(world: World, mo
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
     columns = tuple(c for c in dataset.manifest.by_name.values())
     design = make_design(columns, (), intercept=True)
-    whole = world.curator.datasets.storage.compute_gram(dataset.id, dataset.manifest, design, Ball.of_norm(1.0))
+    whole = world.curator.datasets.storage.sum_rows(dataset.id, dataset.manifest, GramKernel(design, Ball.of_norm(1.0)))
     monkeypatch.setattr(engine, "_BATCH_ENTRIES", len(design.terms) + 1)
     coded: list[int] = []
 
@@ -479,8 +481,10 @@ def test_a_wide_pass_takes_more_batches_and_gives_the_same_gram(world: World, mo
         coded.append(count)
         return code_rows(stored, design, count)
 
-    monkeypatch.setattr(engine, "code_rows", count_rows)
-    sliced = world.curator.datasets.storage.compute_gram(dataset.id, dataset.manifest, design, Ball.of_norm(1.0))
+    monkeypatch.setattr(kernel, "code_rows", count_rows)
+    sliced = world.curator.datasets.storage.sum_rows(
+        dataset.id, dataset.manifest, GramKernel(design, Ball.of_norm(1.0))
+    )
     assert set(coded) == {1}
     assert sum(coded) == dataset.manifest.row_capacity  # whatever the number of rows
     assert (sliced == whole).all()
@@ -498,14 +502,13 @@ def test_a_pass_works_through_the_declared_capacity_whatever_the_number_of_rows(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "_BATCH_ENTRIES", 200)
-    compute, seen = engine.compute_gram, []
+    add, seen = GramKernel.sum, []
 
-    def record(blocks: Any, width: int) -> Any:
-        blocks = list(blocks)
-        seen.append([block.shape for block in blocks])
-        return compute(blocks, width)
+    def record(of: GramKernel, rows: Any) -> Any:
+        seen.append(rows.shape)
+        return add(of, rows)
 
-    monkeypatch.setattr(engine, "compute_gram", record)
+    monkeypatch.setattr(GramKernel, "sum", record)
     for count in (1, 49, 50, 51, 199):
         text = manifest_text(f"some{count}", row_capacity=200)
         (world.folder / "m.toml").write_text(text, encoding="utf-8")
@@ -515,9 +518,9 @@ def test_a_pass_works_through_the_declared_capacity_whatever_the_number_of_rows(
         )
         seen.clear()
         design = make_design((dataset.manifest.by_name["age"],), (dataset.manifest.by_name["kappa"],), intercept=True)
-        statistics = world.curator.datasets.compute_statistics(dataset, design, Ball.of_norm(1.2))
-        assert seen == [[(66, 3), (66, 3), (66, 3), (2, 3)]]
-        assert 0 < statistics.xtx[0, 0] <= count * UNIT**2
+        sums = world.curator.datasets.sum_rows(dataset, GramKernel(design, Ball.of_norm(1.2)))
+        assert seen == [(66, 3), (66, 3), (66, 3), (2, 3)]
+        assert 0 < sums.values[0, 0] <= count * UNIT**2
 
 
 def test_rows_are_cut_into_public_sizes_and_filled_up_with_rows_that_do_not_count() -> None:

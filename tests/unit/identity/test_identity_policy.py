@@ -22,7 +22,7 @@ def test_analysts_reach_granted_objects_alone() -> None:
 
 
 @pytest.mark.parametrize("role", [Role.ADMIN, Role.AUDITOR])
-@pytest.mark.parametrize("action", [Action.BUY_RELEASE, Action.RESERVE])
+@pytest.mark.parametrize("action", [Action.REQUEST_RELEASE, Action.RESERVE])
 def test_only_analysts_buy_and_reserve(role: Role, action: Action) -> None:
     assert allowed_objects(role, action) is None
 

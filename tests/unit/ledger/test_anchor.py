@@ -112,6 +112,47 @@ def test_a_torn_last_line_is_left_out_and_then_overwritten(tmp_path: Path, torn:
     assert [json.loads(line)["sequence"] for line in anchor.path.read_text().splitlines()] == [3, 4]
 
 
+@pytest.mark.parametrize("torn", [b"{", b'{"entry_hash":"00', b"x" * 9000], ids=["1", "some", "pages"])
+def test_what_somebody_has_begun_to_read_stays_as_it_was(tmp_path: Path, torn: bytes) -> None:
+    """Reading takes no lock: a line written over a torn one would be read as the end of it."""
+    anchor = Anchor(tmp_path)
+    anchor.move(signed(3))
+    with anchor.path.open("ab") as file:
+        file.write(torn)
+    with anchor.path.open("rb") as reader:
+        begun = reader.read(-1)
+        anchor.move(signed(4))
+        assert reader.read() == b""
+        reader.seek(0)
+        assert reader.read() == begun
+    assert highest(tmp_path) == {"town": (1, 4)}
+    assert {path.name for path in tmp_path.iterdir()} == {"checkpoints", ".lock"}
+
+
+def test_a_half_written_line_stays_as_it_was_for_whoever_has_begun_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anchor = Anchor(tmp_path)
+    anchor.move(signed(3))
+    begun, honest = list[bytes](), PWRITE
+
+    def is_read_meanwhile(descriptor: int, data: bytes, place: int) -> int:
+        written = honest(descriptor, data[: len(data) // 2], place)
+        begun.append(reader.read())
+        return written
+
+    with anchor.path.open("rb") as reader:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", is_read_meanwhile)
+            with pytest.raises(AnchorError):
+                anchor.move(signed(4))
+        anchor.move(signed(5))
+        assert begun[0]
+        assert not begun[0].endswith(b"\n")
+        assert reader.read() == b""
+    assert highest(tmp_path) == {"town": (1, 5)}
+
+
 def test_a_file_of_one_torn_line_holds_nothing(tmp_path: Path) -> None:
     anchor = Anchor(tmp_path)
     anchor.path.write_bytes(b'{"entry_hash":')
@@ -161,9 +202,9 @@ def test_what_could_not_be_written_is_told_and_not_believed(
         b"7",
         b"{}",
         b'{"sequence":1}',
-        json.dumps(signed(9).facts | {"sequence": "9"}).encode(),
-        json.dumps(signed(9).facts | {"posted": 9}).encode(),
-        json.dumps({k: v for k, v in signed(9).facts.items() if k != "signature"}).encode(),
+        json.dumps(signed(9).payload | {"sequence": "9"}).encode(),
+        json.dumps(signed(9).payload | {"posted": 9}).encode(),
+        json.dumps({k: v for k, v in signed(9).payload.items() if k != "signature"}).encode(),
         b"\xff\xfe",
     ],
 )

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from curator_service.ledger.chain.entries import (
     FORMAT,
     GENESIS,
-    UNSIGNED_FORMAT,
     Checkpoint,
     Receipt,
     StoredEntry,
@@ -39,41 +38,41 @@ def opening(limit: int) -> dict[str, Any]:
     return {**TERMS, "kind": "open", "units": str(limit)}
 
 
-def charge(units: int, **facts: str) -> dict[str, Any]:
-    return {"kind": "charge", "units": str(units), "actor": HOLDER, **facts}
+def charge(units: int, **payload: str) -> dict[str, Any]:
+    return {"kind": "charge", "units": str(units), "actor": HOLDER, **payload}
 
 
-def reserve(units: int, reservation: str, **facts: str) -> dict[str, Any]:
-    return {"kind": "reserve", "units": str(units), "actor": HOLDER, "reservation": reservation, **facts}
+def reserve(units: int, reservation: str, **payload: str) -> dict[str, Any]:
+    return {"kind": "reserve", "units": str(units), "actor": HOLDER, "reservation": reservation, **payload}
 
 
-def void(units: int, reservation: str, **facts: str) -> dict[str, Any]:
+def void(units: int, reservation: str, **payload: str) -> dict[str, Any]:
     return {
         "kind": "void",
         "units": str(units),
         "actor": "curator",
         "holder": HOLDER,
         "reservation": reservation,
-        **facts,
+        **payload,
     }
 
 
 def make_chain(entries: Sequence[dict[str, Any]], **stated: str) -> list[StoredEntry]:
     """Write entries as the curator would: each states the account after it, and is signed."""
     chain, previous, account = [], GENESIS, {"limit": 0, "posted": 0, "pending": 0}
-    for sequence, facts in enumerate(entries, start=1):
-        units, is_drawn = int(facts["units"]), "from" in facts or "to" in facts
-        match facts["kind"]:
-            case "open" | "limit" if "scope" not in facts:
+    for sequence, payload in enumerate(entries, start=1):
+        units, is_drawn = int(payload["units"]), "from" in payload or "to" in payload
+        match payload["kind"]:
+            case "open" | "limit" if "scope" not in payload:
                 account["limit"] = units
             case "charge":
                 account["posted"] += units
-                account["pending"] -= units if "reservation" in facts else 0
+                account["pending"] -= units if "reservation" in payload else 0
             case "reserve":
                 account["pending"] += 0 if is_drawn else units
             case "void":
                 account["pending"] -= 0 if is_drawn else units
-        payload = canonical(
+        payload_text = canonical(
             {
                 "format": FORMAT,
                 "population": "town",
@@ -83,12 +82,12 @@ def make_chain(entries: Sequence[dict[str, Any]], **stated: str) -> list[StoredE
                 "key_id": "key_0",
                 **{name: str(amount) for name, amount in account.items()},
                 **(stated if sequence == len(entries) else {}),
-                **facts,
+                **payload,
             }
         )
-        previous = entry_hash(payload)
+        previous = entry_hash(payload_text)
         checkpoint = Checkpoint("town", sequence, previous, 1, **account, key_id="key_0")
-        chain.append(StoredEntry(sequence, payload, previous, sign(checkpoint)))
+        chain.append(StoredEntry(sequence, payload_text, previous, sign(checkpoint)))
     return chain
 
 
@@ -118,7 +117,7 @@ def test_a_sound_chain_verifies_and_implies_its_account(entries: list[dict[str, 
     chain = make_chain(entries)
     found = verify(chain)
     assert (found.bad_sequence, found.entries) == (None, len(chain))
-    stated, state = json.loads(chain[-1].payload), found.state
+    stated, state = json.loads(chain[-1].payload_text), found.state
     assert (stated["limit"], stated["posted"], stated["pending"]) == (
         str(state.limit),
         str(state.posted),
@@ -133,7 +132,7 @@ def test_a_sound_chain_verifies_and_implies_its_account(entries: list[dict[str, 
 def test_one_changed_character_is_found_at_its_entry(entries: list[dict[str, Any]], data: st.DataObject) -> None:
     chain = make_chain(entries)
     index = data.draw(st.integers(0, len(chain) - 1))
-    member = data.draw(st.sampled_from(["payload", "signature"]))
+    member = data.draw(st.sampled_from(["payload_text", "signature"]))
     text = getattr(chain[index], member)
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.characters(codec="ascii").filter(lambda c: c != text[place]))
@@ -171,9 +170,9 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     "more is given back than was held": [reserve(5, "job_a"), void(6, "job_a")],
     "less is given back than was held": [reserve(5, "job_a"), void(4, "job_a")],
     "a reservation is opened twice": [reserve(5, "job_a"), reserve(5, "job_a")],
-    "more is drawn from a study than it holds": [reserve(5, "res_a"), charge(6, reservation="res_a")],
-    "a job draws on a study that is not there": [reserve(5, "job_a", **{"from": "res_a"})],
-    "a job gives back to a study that is not there": [reserve(5, "job_a"), void(5, "job_a", to="res_a")],
+    "more is drawn from a reservation than it holds": [reserve(5, "res_a"), charge(6, reservation="res_a")],
+    "a job draws on a reservation that is not there": [reserve(5, "job_a", **{"from": "res_a"})],
+    "a job gives back to a reservation that is not there": [reserve(5, "job_a"), void(5, "job_a", to="res_a")],
     "a second account is opened": [opening(10**6)],
     "nothing is charged": [charge(0)],
     "nothing is reserved": [reserve(0, "job_a")],
@@ -213,46 +212,46 @@ def test_the_last_signature_alone_covers_every_entry_before() -> None:
     assert verify([*rewritten[:-1], chain[-1]], every_signature=False).bad_sequence == 3
 
 
-def test_entries_without_signatures_hold_where_a_signed_one_follows_them() -> None:
-    """The ledger of the first schema goes on: its entries are as before, and the first signed one covers them."""
-    old, previous = [], GENESIS
-    for sequence, facts in enumerate([opening(100), charge(5)], start=1):
-        old.append({"format": UNSIGNED_FORMAT, "population": "town", "sequence": sequence, **facts})
-        old[-1]["previous_hash"] = previous
-        previous = entry_hash(canonical(old[-1]), UNSIGNED_FORMAT)
-    legacy = [
-        StoredEntry(i, canonical(facts), entry_hash(canonical(facts), UNSIGNED_FORMAT), "")
-        for i, facts in enumerate(old, start=1)
-    ]
-    assert verify(legacy).reason == "the last entry is not signed"
+@pytest.mark.parametrize("version", [1, 3, "2", None])
+def test_an_entry_of_another_format_is_refused_though_it_is_signed(version: object) -> None:
+    chain = make_chain([opening(100), {**charge(5), "format": version}, charge(6)])
+    found = verify(chain)
+    assert found.bad_sequence == 2
+    assert "format" in found.reason
+
+
+@pytest.mark.parametrize("every_signature", [False, True])
+def test_an_unsigned_beginning_is_refused_though_a_signed_entry_follows_its_hash(every_signature: bool) -> None:
+    """An entry is believed in one way: the format without signatures was never released."""
+    stated = {"format": 1, "population": "town", "sequence": 1, "previous_hash": GENESIS, **opening(100)}
+    text = canonical(stated)
+    digest = hashlib.sha256(b"curator-ledger-entry:1\n" + text.encode()).hexdigest()
     signed = {
-        "format": FORMAT, "kind": "key", "units": "0", "population": "town", "sequence": 3, "previous_hash": previous,
-        "epoch": 1, "key_id": "key_0", "limit": "100", "posted": "5", "pending": "0", "actor": "curator",
+        "format": FORMAT, "kind": "key", "units": "0", "population": "town", "sequence": 2, "previous_hash": digest,
+        "epoch": 1, "key_id": "key_0", "limit": "100", "posted": "0", "pending": "0", "actor": "curator",
     }  # fmt: skip
-    payload = canonical(signed)
-    checkpoint = Checkpoint("town", 3, entry_hash(payload), 1, 100, 5, 0, "key_0")
-    chain = [*legacy, StoredEntry(3, payload, entry_hash(payload), sign(checkpoint))]
-    assert verify(chain).ok
-    assert (
-        verify([legacy[0], replace(legacy[1], payload=legacy[1].payload.replace('"5"', '"4"')), chain[2]]).entries == 2
-    )
-    assert verify([legacy[0], replace(legacy[1], signature="x"), chain[2]]).bad_sequence == 2
+    payload_text = canonical(signed)
+    checkpoint = Checkpoint("town", 2, entry_hash(payload_text), 1, 100, 0, 0, "key_0")
+    chain = [StoredEntry(1, text, digest, ""), StoredEntry(2, payload_text, entry_hash(payload_text), sign(checkpoint))]
+    found = verify(chain, every_signature=every_signature)
+    assert found.bad_sequence == 1
+    assert "format" in found.reason
 
 
 def test_a_receipt_reads_back_as_the_checkpoint_that_was_signed() -> None:
     entry = make_chain([opening(100), charge(5)])[-1]
-    signed = Receipt(entry.payload, entry.entry_hash, entry.signature).signed
+    signed = Receipt(entry.payload_text, entry.entry_hash, entry.signature).signed
     assert (signed.checkpoint.posted, signed.checkpoint.limit, signed.checkpoint.sequence) == (5, 100, 2)
     assert is_signed(signed.checkpoint, signed.signature)
-    assert json.loads(Receipt(entry.payload, entry.entry_hash, entry.signature).text) == {
-        **json.loads(entry.payload),
+    assert json.loads(Receipt(entry.payload_text, entry.entry_hash, entry.signature).text) == {
+        **json.loads(entry.payload_text),
         "entry_hash": entry.entry_hash,
         "signature": entry.signature,
     }
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=9)), max_size=5))
-def test_canonical_text_reads_back_and_does_not_depend_on_order(facts: dict[str, int | str]) -> None:
-    text = canonical(facts)
-    assert json.loads(text) == facts
-    assert canonical(dict(reversed(list(facts.items())))) == text
+def test_canonical_text_reads_back_and_does_not_depend_on_order(payload: dict[str, int | str]) -> None:
+    text = canonical(payload)
+    assert json.loads(text) == payload
+    assert canonical(dict(reversed(list(payload.items())))) == text

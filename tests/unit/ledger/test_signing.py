@@ -29,9 +29,9 @@ from curator_service.ledger.chain.signing import KeyRing, SigningError, check_ke
 NOON = "2026-03-01T12:00:00Z"
 
 
-def canonical_json(facts: dict[str, Any]) -> bytes:
+def canonical_json(payload: dict[str, Any]) -> bytes:
     """Return RFC 8785 for strings and integers, written down once more."""
-    return json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 class Curators:
@@ -111,7 +111,7 @@ def test_private_keys_are_the_owners_alone_and_never_shown(curators: Curators) -
 def test_anybody_verifies_a_signature_with_the_public_key_and_the_words_of_the_wire(curators: Curators) -> None:
     signer = curators.ring().signer(NOON)
     checkpoint = a_checkpoint(signer.key_id)
-    facts = {
+    payload = {
         "entry_hash": "ab" * 32,
         "epoch": 1,
         "key_id": signer.key_id,
@@ -123,9 +123,9 @@ def test_anybody_verifies_a_signature_with_the_public_key_and_the_words_of_the_w
     }
     signature = base64.b64decode(signer.sign(checkpoint))
     public = Ed25519PublicKey.from_public_bytes(base64.b64decode(signer.public_keys[signer.key_id]))
-    public.verify(signature, b"curator-checkpoint:1\n" + canonical_json(facts))
+    public.verify(signature, b"curator-checkpoint:1\n" + canonical_json(payload))
     with pytest.raises(InvalidSignature):
-        public.verify(signature, b"curator-key:1\n" + canonical_json(facts))
+        public.verify(signature, b"curator-key:1\n" + canonical_json(payload))
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_each_key_is_endorsed_by_the_one_before_and_old_signatures_hold(on_both:
     assert check_keys(keys) == ""
     for before, key in pairwise(keys):
         assert key.previous == before.key_id
-        facts = {
+        payload = {
             "created_at": key.created_at,
             "key_id": key.key_id,
             "previous": before.key_id,
             "public_key": key.public_key,
         }
         public = Ed25519PublicKey.from_public_bytes(base64.b64decode(before.public_key))
-        public.verify(base64.b64decode(key.endorsement), b"curator-key:1\n" + canonical_json(facts))
+        public.verify(base64.b64decode(key.endorsement), b"curator-key:1\n" + canonical_json(payload))
     last = on_both.ring().signer(NOON)
     assert last.key_id == made[-1].key_id == ring.signer(NOON).key_id
     assert last.holds(old, signature)

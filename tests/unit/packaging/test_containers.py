@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from curator_service.api.connections import STOP_S
-from curator_service.api.readiness import ANSWER_S
+from curator_service.readiness import ANSWER_S
 from curator_service.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -64,6 +64,36 @@ def test_no_modules_import_each_other_in_a_circle(package: str) -> None:
     assert not circle, " → ".join(circle)
 
 
+def by_folder(graph: Graph) -> Graph:
+    """Return which folders of a package, and which of the modules beside them, import which others."""
+
+    def folder(module: str) -> str:
+        return ".".join(module.split(".")[:2])
+
+    folders = {folder(module) for module in graph}
+    return {
+        one: frozenset(folder(name) for module, names in graph.items() if folder(module) == one for name in names)
+        - {one}
+        for one in sorted(folders)
+    }
+
+
+def test_no_folders_of_the_server_import_each_other_in_a_circle() -> None:
+    folders = by_folder(read_imports(ROOT / "curator_service"))
+    assert len(folders) >= 12
+    circle = find_circle(folders)
+    assert not circle, " → ".join(circle)
+
+
+def test_a_circle_of_folders_is_found() -> None:
+    graph = {
+        "pond.a.one": frozenset({"pond.b.two"}),
+        "pond.b.two": frozenset(),
+        "pond.b.three": frozenset({"pond.a.four"}),
+    }
+    assert find_circle(by_folder(graph | {"pond.a.four": frozenset()})) == ["pond.a", "pond.b", "pond.a"]
+
+
 def test_a_circle_is_found_wherever_an_import_stands(tmp_path: Path) -> None:
     package = tmp_path / "pond"
     (package / "deep").mkdir(parents=True)

@@ -16,17 +16,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from grams import SufficientStatistics, split_gram
 from scipy.spatial.distance import cdist
 
-from curator_service.kinds.gram.kernel import SufficientStatistics, compute_gram, compute_lambda_min, split_gram
+from curator_service.kinds.gram.kernel import compute_lambda_min
 from curator_service.kinds.gram.plan import GramPlan, default_shares, plan_gram
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, IntArray, StoredArray
-from curator_service.privacy.parts import GaussianPart, LaplacePart, Statistic
+from curator_service.privacy.parts import GaussianPart, LaplacePart
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.sums import compute_gram
 
 FloatArray = npt.NDArray[np.float64]
 XTX, XTY, YTY, LAMBDA_MIN = Statistic

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from curator_service.kinds.gram.sensitivity import joint_cost
+from curator_service.kinds.gram.sensitivity import GramJointBound, joint_cost
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import ACCOUNTANTS, GDP, PURE, ZCDP, Accountant, Price
 from curator_service.privacy.conversions import (
     EPSILON_MAX,
@@ -19,7 +20,7 @@ from curator_service.privacy.conversions import (
     mu_squared_of_pure,
     units_of_epsilon_delta,
 )
-from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.parts import GaussianPart, LaplacePart, Part
 
 MICRO = Fraction(1, UNITS_PER_ONE)
 CURVED = [GDP, ZCDP]
@@ -124,14 +125,14 @@ GRAM_PARTS = (
 def test_the_joint_bound_is_charged_where_it_is_given(accountant: Accountant) -> None:
     xtx, xty, yty, lambda_min = (cost_of(accountant, part) for part in GRAM_PARTS)
     joint = joint_cost(xtx, xty, yty, Fraction(9, 8)) + lambda_min
-    assert accountant.cost(GRAM_PARTS, Fraction(9, 8)) == math.ceil(joint / MICRO)
-    assert accountant.cost(GRAM_PARTS, Fraction(9, 8)) < accountant.cost(GRAM_PARTS)
+    assert accountant.cost(GRAM_PARTS, GramJointBound(Fraction(9, 8))) == math.ceil(joint / MICRO)
+    assert accountant.cost(GRAM_PARTS, GramJointBound(Fraction(9, 8))) < accountant.cost(GRAM_PARTS)
 
 
 @every_curved
 @pytest.mark.parametrize("parts", [GRAM_PARTS[1:], GRAM_PARTS[:1], GRAM_PARTS[::3]], ids=["no xtx", "xtx", "no xty"])
 def test_the_joint_bound_saves_nothing_without_both_of_its_parts(accountant: Accountant, parts: Sequence[Part]) -> None:
-    assert accountant.cost(parts, Fraction(1)) == accountant.cost(parts)
+    assert accountant.cost(parts, GramJointBound(Fraction(1))) == accountant.cost(parts)
 
 
 # --- budgets ----------------------------------------------------------------------------------------------------------

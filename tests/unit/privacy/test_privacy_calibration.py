@@ -8,18 +8,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from curator_service.kinds.gram.sensitivity import nieminen_sensitivity
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, PURE, ZCDP, Accountant
 from curator_service.privacy.calibration import (
     CALIBRATIONS,
     Calibration,
     PlanError,
-    nieminen_sensitivity,
     scale_for,
     sigma_for,
     sigma_of_formula,
 )
 from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.parts import GaussianPart, Statistic
+from curator_service.privacy.parts import GaussianPart
 from curator_service.privacy.samplers import SCALE_MAX, SCALE_MIN
 
 QUICK = settings(deadline=None)

@@ -15,25 +15,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grams import SufficientStatistics, perturb, split_gram
 from hypothesis import given
 from hypothesis import strategies as st
 from support import World, ZeroNoise, body, open_world
 
 from curator_service import privacy
-from curator_service.kinds.gram import kernel as statistics_module
-from curator_service.kinds.gram.kernel import EXACT_BLOCK_ROWS, SufficientStatistics, compute_gram, split_gram
+from curator_service.kinds.gram import kernel
 from curator_service.kinds.gram.plan import GramPlan, default_shares, plan_gram
 from curator_service.kinds.gram.sensitivity import xtx_box_l2_squared, xtx_norm_l2_squared, xty_l2_squared
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy import mechanism as mechanisms
+from curator_service.privacy import sums as sums_module
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, center_and_scale, to_request_lattice, to_stored
-from curator_service.privacy.mechanism import NoisyStatistics, draw_noise, perturb
-from curator_service.privacy.parts import Statistic
+from curator_service.privacy.mechanism import ExactSums, NoisyStatistics, draw_noise
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import Distribution
+from curator_service.privacy.sums import EXACT_BLOCK_ROWS, compute_gram
 from curator_service.releases import publisher
 
 Q_SQUARED = UNIT**2
@@ -58,7 +60,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/row_maps/integers", "norms_squared"): ("np.einsum", "exact: every partial sum is below 2^52"),
     ("privacy/row_maps/integers", "scale"): ("/ np.float64 np.trunc", "exact floor, proved"),
     ("privacy/row_maps/integers", "isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
-    ("kinds/gram/kernel", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
+    ("privacy/sums", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
     ("kinds/gram/kernel", "compute_lambda_min"): (
         "/ float np.eye np.float64 np.linalg.LinAlgError np.linalg.eigvalsh",
         "a first guess, which the factorisation decides",
@@ -71,9 +73,9 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/parts", "LaplacePart.epsilon"): ("/", _EXACT),
     ("kinds/gram/sensitivity", "joint_cost"): ("/", _EXACT),
     ("kinds/gram/plan", "default_shares"): ("/", _EXACT),
-    ("kinds/gram/plan", "_analytic_parts"): ("/", _EXACT),
     ("kinds/gram/plan", "_formula_parts"): ("/ float", "exact: Fraction; floats in a message alone"),
-    ("kinds/gram/plan", "_laplace_parts"): ("/ float", "a guess, which the exact cost decides"),
+    ("privacy/allocation", "_gaussian_parts"): ("/", _EXACT),
+    ("privacy/allocation", "laplace_parts"): ("/ float", "a guess, which the exact cost decides"),
     ("privacy/calibration", "sigma_of_formula"): ("/", _EXACT),
     ("privacy/calibration", "scale_for"): ("/", _EXACT),
     ("privacy/calibration", "_log_up"): ("/ mpmath.MPContext", "50 digits, rounded up"),
@@ -103,8 +105,9 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
 MODULES: dict[str, Callable[[str], bool]] = {
     **dict.fromkeys(
         [
-            *(f"kinds/gram/{name}" for name in ("kernel", "plan", "sensitivity")),
-            *(f"privacy/{name}" for name in ("calibration", "design", "lattice", "mechanism", "parts", "samplers")),
+            *(f"kinds/gram/{name}" for name in ("kernel", "plan", "sensitivity", "statistics")),
+            *(f"privacy/{name}" for name in ("allocation", "calibration", "design", "lattice", "mechanism")),
+            *(f"privacy/{name}" for name in ("parts", "samplers", "sums")),
             *(f"privacy/row_maps/{name}" for name in ("ball", "box", "integers", "unit")),
         ],
         lambda _function: True,
@@ -117,7 +120,7 @@ MODULES: dict[str, Callable[[str], bool]] = {
 }
 
 _INTEGER_ONLY = {
-    "math": {"isqrt", "ceil", "floor", "isfinite"},
+    "math": {"isqrt", "ceil", "floor", "isfinite", "prod"},
     "np": {"int32", "int64", "uint64", "bool_", "arange", "repeat", "frombuffer", "flatnonzero", "diagonal", "errstate"}
     | {"where", "concatenate", "triu_indices"},
 }
@@ -323,12 +326,12 @@ class Sealed(np.ndarray):  # type: ignore[type-arg]
 def test_noise_is_added_in_integers_and_nothing_looks_at_a_sum_or_at_a_draw(
     monkeypatch: pytest.MonkeyPatch, row_map: RowMap, mechanism: Mechanism
 ) -> None:
-    monkeypatch.setattr(mechanisms, "compute_lambda_min", lambda *_: 5)  # it looks, and ends at a public time
+    monkeypatch.setattr(kernel, "compute_lambda_min", lambda *_: 5)  # it looks, and ends at a public time
     plan, noise, plain = make_plan(row_map, mechanism), KnownNoise(), make_statistics()
     gram = np.block([[plain.xtx, plain.xty], [plain.xty.T, np.diag(plain.yty)]]).view(Sealed)
-    sealed = split_gram(gram, 4)
+    sums = kernel.flatten(gram, 4, plan.outputs, plan.lambda_min_tolerance).view(Sealed)
     draws = draw_noise(plan, noise).view(Sealed)
-    noisy = perturb(sealed, plan, draws)
+    noisy = mechanisms.perturb(ExactSums(sums), plan, draws)
     expected = perturb(plain, plan, np.array(noise.given, dtype=np.int64))
     assert noisy == expected
     assert all(type(value) is int for values in noisy.values.values() for value in values)
@@ -449,8 +452,10 @@ def test_from_the_stored_sums_to_the_noisy_values_nothing_looks_at_a_sum(
     )
     api, curator = rich_world.api(noise=ZeroNoise()), rich_world.apps[-1].state.curator
     plain = api.post("/v1/datasets/cohort/releases", json=asked, key="sums-plain").json()
-    grams = curator.datasets.storage._grams
-    grams |= {dataset: (positions, gram.view(Sealed)) for dataset, (positions, gram) in grams.items()}
+    held = curator.datasets.storage._grams._held
+    assert held
+    for dataset, ((positions, gram), size) in held.items():
+        held[dataset] = (positions, gram.view(Sealed)), size
     monkeypatch.setattr(publisher, "draw_noise", lambda plan, noise: draw_noise(plan, noise).view(Sealed))
     sealed = api.post("/v1/datasets/cohort/releases", json=asked, key="sums-sealed").json()
     assert sealed["statistics"] == plain["statistics"]
@@ -594,7 +599,7 @@ def gram_in_python(pattern: np.ndarray[Any, np.dtype[np.int64]], repeats: int) -
 def test_the_gram_of_a_worst_block_of_the_most_rows_is_exact(
     step: int, order: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics_module, "_BLOCK_ROWS", step)
+    monkeypatch.setattr(sums_module, "_BLOCK_ROWS", step)
     pattern = worst_pattern(6)
     repeats, rest = divmod(EXACT_BLOCK_ROWS, len(pattern))
     block = np.vstack([np.tile(pattern, (repeats, 1)), pattern[:rest]]).astype(np.float64, order=order)

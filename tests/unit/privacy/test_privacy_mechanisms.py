@@ -7,21 +7,23 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from grams import SufficientStatistics, perturb, split_gram
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from curator_service.kinds.gram.kernel import SufficientStatistics, compute_gram, compute_lambda_min, split_gram
+from curator_service.kinds.gram.kernel import compute_lambda_min
 from curator_service.kinds.gram.plan import GramPlan, default_shares, plan_gram
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, make_design
 from curator_service.privacy.lattice import UNIT, IntArray
-from curator_service.privacy.mechanism import STEP_DENOMINATOR, add_noise, draw_noise, noise_sd, perturb
-from curator_service.privacy.parts import Statistic
+from curator_service.privacy.mechanism import STEP_DENOMINATOR, add_noise, draw_noise, noise_sd
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import SCALE_MAX, SUM_MAX, Distribution, SystemNoise
+from curator_service.privacy.sums import compute_gram
 
 GAUSSIAN, LAPLACE = Distribution.DISCRETE_GAUSSIAN, Distribution.DISCRETE_LAPLACE
 BALL, BOX = Ball.of_norm(1.2), Box()

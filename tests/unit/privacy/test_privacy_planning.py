@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 
 from curator_service.kinds.gram import plan as planning
 from curator_service.kinds.gram.plan import GramPlan, default_shares, plan_gram
-from curator_service.kinds.gram.sensitivity import joint_cost
+from curator_service.kinds.gram.sensitivity import GramJointBound, joint_cost, nieminen_sensitivity
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import ACCOUNTANTS, GDP, PURE, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.calibration import Calibration, Mechanism, PlanError, nieminen_sensitivity
+from curator_service.privacy.calibration import Calibration, Mechanism, PlanError
 from curator_service.privacy.conversions import exact, mu_squared_of_pure
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, make_design
 from curator_service.privacy.lattice import UNIT
-from curator_service.privacy.parts import GaussianPart, LaplacePart, Part, Statistic
+from curator_service.privacy.parts import GaussianPart, LaplacePart, Part
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import SCALE_MIN
 
@@ -214,7 +215,7 @@ def test_a_request_is_planned_within_its_price_or_refused_by_a_rule(request: Req
     assert expected is None
     assert 0 < made.cost <= request.accountant.units_of(request.price)
     assert made.cost == math.ceil(cost_of_plan(request.accountant, made, request.adjacency) / MICRO)
-    assert made.cost == request.accountant.cost(made.parts, made.joint_constant)
+    assert made.cost == request.accountant.cost(made.parts, made.joint)
     assert [part.statistic for part in made.parts] == [s for s in Statistic if s in request.shares]
 
 
@@ -239,7 +240,7 @@ def test_no_gaussian_scale_could_be_one_smaller(
     accountant: Accountant,
 ) -> None:
     made = plan(units, row_map, adjacency, shares, design(targets=targets), accountant)
-    if made.joint_constant is not None and {XTX, XTY} <= set(shares):
+    if made.joint is not None and {XTX, XTY} <= set(shares):
         return  # shares are then of the joint bound: see the tests of it
     for part in made.parts:
         assert isinstance(part, GaussianPart)
@@ -600,15 +601,15 @@ def test_where_noise_is_so_fine_that_a_little_less_does_not_help_the_sum_decides
 
 
 def test_there_is_no_joint_bound_for_rows_that_are_added_or_for_laplace_noise() -> None:
-    assert plan(10**10).joint_constant is None
-    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, mechanism=Mechanism.LAPLACE).joint_constant is None
-    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, shares={XTY: Fraction(1)}).joint_constant is None
+    assert plan(10**10).joint is None
+    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, mechanism=Mechanism.LAPLACE).joint is None
+    assert plan(10**10, adjacency=Adjacency.REPLACE_ONE, shares={XTY: Fraction(1)}).joint is None
 
 
 def test_the_curvature_of_a_box_grows_with_wide_groups_and_that_of_a_norm_does_not() -> None:
     replaced = Adjacency.REPLACE_ONE
-    assert plan(10**10, Box(), replaced).joint_constant == Fraction(4**2 + 1, 4**2)
-    assert all(plan(10**10, row_map, replaced).joint_constant == 1 for row_map in MAPS[1:])
+    assert plan(10**10, Box(), replaced).joint == GramJointBound(Fraction(4**2 + 1, 4**2))
+    assert all(plan(10**10, row_map, replaced).joint == GramJointBound(Fraction(1)) for row_map in MAPS[1:])
 
 
 # --- published calibrations -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from curator_service.app import create_app
+from curator_service.kinds.registry import KINDS
 from curator_service.privacy import selftest
 from curator_service.privacy.samplers import SystemNoise
 from curator_service.privacy.selftest import SelfTestError, run_self_test
@@ -38,7 +39,7 @@ BROKEN: list[tuple[str, str, Callable[..., Any], str]] = [
 
 def test_this_machine_holds_what_the_proofs_assume() -> None:
     with threadpool_limits(1, user_api="blas"):
-        run_self_test()
+        run_self_test(KINDS.self_tests)
 
 
 @pytest.mark.parametrize(("where", "name", "wrong", "message"), BROKEN)
@@ -47,7 +48,7 @@ def test_a_broken_assumption_is_named(
 ) -> None:
     monkeypatch.setattr(selftest if where == "selftest" else SystemNoise, name, wrong)
     with threadpool_limits(1, user_api="blas"), pytest.raises(SelfTestError, match=message):
-        run_self_test()
+        run_self_test(KINDS.self_tests)
 
 
 def test_a_product_in_reduced_precision_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,13 +39,14 @@ from neighbours import (
 
 from curator_service.kinds.gram import plan as planning
 from curator_service.kinds.gram import sensitivity
-from curator_service.kinds.gram.kernel import ROW_CAPACITY_MAX
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.conversions import root_up
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, center_and_scale, to_stored
-from curator_service.privacy.parts import GaussianPart, Statistic
+from curator_service.privacy.parts import GaussianPart
 from curator_service.privacy.row_maps import Box, Unit
+from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
 ALL = "xtx xty yty lambda_min"
 MOST = "xtx xty yty"

@@ -32,11 +32,11 @@ from neighbours import (
 from curator_service.kinds.gram import plan as planning
 from curator_service.kinds.gram import sensitivity
 from curator_service.kinds.gram.plan import GramPlan, default_shares
-from curator_service.privacy import accountant
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, PURE, VARIANCE_LOSS, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Calibration, Mechanism
-from curator_service.privacy.parts import GaussianPart, Statistic
+from curator_service.privacy.parts import GaussianPart
 
 MICRO = Fraction(1, 10**12)
 STARTS, STEPS = 96, 80
@@ -126,7 +126,7 @@ def test_the_joint_bound_is_reached_to_one_percent(case: Case) -> None:
     for split in CASES[case]:
         moved, cost, plan = attacked(case, split, REPLACE_ONE)
         assert moved >= Fraction(99, 100) * cost * MICRO, split
-        assert plan.joint_constant is not None
+        assert plan.joint is not None
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -136,7 +136,7 @@ def test_an_added_person_costs_what_the_release_is_charged(case: Case) -> None:
         assert moved <= cost * MICRO, split
         # The worst row of one statistic is the worst of all: the sum is reached, so no joint bound could hold here.
         assert case == Case("nn", 0.7) or moved >= Fraction(99, 100) * cost * MICRO, split
-        assert plan.joint_constant is None
+        assert plan.joint is None
 
 
 def test_the_joint_bound_saves_a_quarter_of_the_price() -> None:
@@ -178,7 +178,7 @@ def test_no_neighbour_costs_more_than_is_charged_under_a_published_calibration(
 def test_no_neighbour_moves_a_laplace_release_further_than_epsilon(case: Case, adjacency: Adjacency) -> None:
     moved, cost, plan = attack(case, adjacency, PURE, mechanism=LAPLACE)
     assert moved <= cost * MICRO
-    assert plan.joint_constant is None
+    assert plan.joint is None
 
 
 SUMS = [Case("nnn"), Case("nnnnnn", intercept=False), Case("4", intercept=False), Case("nn", 0.9, intercept=False)]
@@ -263,7 +263,6 @@ def test_the_search_detects_a_wrong_joint_bound(
     monkeypatch: pytest.MonkeyPatch, what: str, wrong: JointCost, case: Case, split: str
 ) -> None:
     monkeypatch.setattr(sensitivity, "joint_cost", wrong)
-    monkeypatch.setattr(accountant, "joint_cost", wrong)
     moved, cost, _ = attack(case, REPLACE_ONE, shares=SHARES[split])
     assert moved > cost * MICRO, what
 
@@ -271,7 +270,7 @@ def test_the_search_detects_a_wrong_joint_bound(
 @pytest.mark.usefixtures("uncached_plans")
 @pytest.mark.parametrize("case", [PAIR, Case("nnn"), Case("4", intercept=False), Case("n", "unit")], ids=str)
 def test_the_search_detects_a_joint_bound_where_rows_are_added(monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    monkeypatch.setattr(planning._SensitivityInputs, "joint_constant", lambda _self: Fraction(1))
+    monkeypatch.setattr(planning._SensitivityInputs, "joint", lambda *_: sensitivity.GramJointBound(Fraction(1)))
     moved, cost, _ = attack(case, ADD_REMOVE, shares=SHARES["default"])
     assert moved > cost * MICRO
 
@@ -293,7 +292,7 @@ def test_the_search_detects_rows_per_person_that_are_not_paid(
 def test_the_search_detects_a_target_that_is_not_charged(mechanism: Mechanism, adjacency: Adjacency) -> None:
     moved, _, plan = attack(Case("nnn", 1.6, targets=2), adjacency, ZCDP, mechanism=mechanism)
     one_target_each = [replace(part, copies=1) for part in plan.parts]
-    assert moved > ZCDP.cost(one_target_each, plan.joint_constant) * MICRO
+    assert moved > ZCDP.cost(one_target_each, plan.joint) * MICRO
 
 
 @BOTH
@@ -303,7 +302,8 @@ def test_the_search_detects_scales_of_xtx_that_are_swapped(adjacency: Adjacency)
     (part,) = plan.parts
     on, off = part.scales
     assert isinstance(part, GaussianPart)
-    swapped = replace(plan, parts=(replace(part, sigma=off, sigma_offdiagonal=on),))
+    parts = (replace(part, sigma=off, sigma_offdiagonal=on),)
+    swapped = replace(plan, allocation=replace(plan.allocation, parts=parts))
     witness = worst_release(case, adjacency, release_goal(case, swapped))
     assert released_cost(case, swapped, GDP, witness) > plan.cost * MICRO
     assert GDP.cost(swapped.parts) > plan.cost  # and the account sees it

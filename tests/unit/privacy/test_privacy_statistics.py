@@ -4,22 +4,17 @@ import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
+from grams import split_gram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curator_service.kinds.gram import kernel as statistics
 from curator_service.kinds.gram import sensitivity
-from curator_service.kinds.gram.kernel import (
-    EXACT_BLOCK_ROWS,
-    ROW_CAPACITY_MAX,
-    SufficientStatistics,
-    compute_gram,
-    compute_lambda_min,
-    lambda_min_float_error,
-    split_gram,
-)
+from curator_service.kinds.gram.kernel import compute_lambda_min, lambda_min_float_error
+from curator_service.privacy import sums
 from curator_service.privacy.lattice import UNIT, IntArray
+from curator_service.privacy.mechanism import ExactSums
 from curator_service.privacy.samplers import SCALE_MAX
+from curator_service.privacy.sums import EXACT_BLOCK_ROWS, ROW_CAPACITY_MAX, compute_gram
 
 
 def gram_in_python(rows: IntArray) -> list[list[int]]:
@@ -48,19 +43,19 @@ def test_the_gram_equals_python_integers_for_any_order_and_cut(
 
 @pytest.mark.parametrize("block_rows", [1, 2, 7, 64, 99, 100, 101])
 def test_the_cut_into_blocks_does_not_change_the_gram(monkeypatch: pytest.MonkeyPatch, block_rows: int) -> None:
-    monkeypatch.setattr(statistics, "_BLOCK_ROWS", block_rows)
+    monkeypatch.setattr(sums, "_BLOCK_ROWS", block_rows)
     rows = extreme_rows(100, 4)
     assert compute_gram([rows], 4).tolist() == gram_in_python(rows)
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_the_gram_is_exact_across_the_block_boundary(extra: int) -> None:
-    rows = extreme_rows(statistics._BLOCK_ROWS + extra, 2)
+    rows = extreme_rows(sums._BLOCK_ROWS + extra, 2)
     assert compute_gram([rows], 2).tolist() == gram_in_python(rows)
 
 
 def test_a_block_never_exceeds_what_float64_adds_exactly() -> None:
-    assert statistics._BLOCK_ROWS <= EXACT_BLOCK_ROWS == 524_296
+    assert sums._BLOCK_ROWS <= EXACT_BLOCK_ROWS == 524_296
     assert EXACT_BLOCK_ROWS * UNIT**2 <= 2**53
 
 
@@ -82,15 +77,12 @@ def test_the_gram_is_cut_into_its_parts() -> None:
 
 
 def test_the_representation_shows_no_number() -> None:
-    rows = np.full((3, 4), 98765, dtype=np.int64)
-    shown = repr(split_gram(compute_gram([rows], 4), 3))
-    assert shown == "SufficientStatistics(<3 terms, 1 targets>)"
-    assert f"{split_gram(compute_gram([rows], 4), 3)}" == shown
+    exact = ExactSums(np.full(3, 98765, dtype=np.int64))
+    assert repr(exact) == f"{exact}" == "ExactSums(<3 entries>)"
 
 
-def test_exact_statistics_carry_no_other_fields() -> None:
-    parts = SufficientStatistics(np.eye(1, dtype=np.int64), np.eye(1, dtype=np.int64), np.ones(1, dtype=np.int64))
-    assert not hasattr(parts, "__dict__")
+def test_exact_sums_carry_no_other_fields() -> None:
+    assert not hasattr(ExactSums(np.zeros(1, dtype=np.int64)), "__dict__")
 
 
 def smallest_eigenvalue(xtx: list[list[int]]) -> mpmath.mpf:

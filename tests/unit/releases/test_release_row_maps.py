@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
+from curator_service.kinds.gram.kind import Gram
 from curator_service.kinds.gram.plan import default_shares, plan_gram
+from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, PURE, ZCDP, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
-from curator_service.privacy.parts import Statistic
 from curator_service.privacy.row_maps import Ball
-from curator_service.releases.preparation import stated_noise
 
 Y = Column("y", ColumnType.NUMERIC, lower=0.0, upper=1.0)
 
@@ -58,7 +58,7 @@ def noise_of(
         mechanism=mechanism,
         rows_per_person=rows_per_person,
     )
-    return stated_noise(plan.parts)
+    return Gram().state_noise(plan.parts)
 
 
 def place(design: Design, noise: dict[str, float], expected_rows: int | None, row_capacity: int = 10**9) -> int:

@@ -1,4 +1,4 @@
-"""Studies: an amount that an analyst holds for a stated time, and draws releases from."""
+"""Reservations: an amount that an analyst holds for a stated time, and draws releases from."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -17,7 +17,7 @@ from scenes import (
     box,
     checkpoint_of,
     kinds,
-    open_holds,
+    open_reservations,
     register_private,
     seen,
 )
@@ -31,7 +31,7 @@ BUDGET_STEPS = 64
 
 
 @pytest.fixture
-def study_world(tmp_path: Path, database_url: str | None) -> Iterator[World]:
+def reservation_world(tmp_path: Path, database_url: str | None) -> Iterator[World]:
     """Return a world with a budget of 64 steps, once on each database."""
     with open_world(tmp_path, url=database_url, limit=Price(rho=BUDGET_STEPS / 4096), noise=Interrupted()) as world:
         yield world
@@ -44,20 +44,20 @@ def embedded(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def reserve(api: Api, steps: int, key: str = "study", **more: Any) -> dict[str, Any]:
+def reserve(api: Api, steps: int, key: str = "reserves", **more: Any) -> dict[str, Any]:
     answer = api.post(RESERVATIONS, json=asked(steps, **more), key=key)
     assert answer.status_code == 201, answer.text
-    study: dict[str, Any] = answer.json()
-    return study
+    reservation: dict[str, Any] = answer.json()
+    return reservation
 
 
 def asked(steps: int, **more: Any) -> dict[str, Any]:
     return {"price": {"rho": steps / 4096}, "expires_in_s": 3600, **more}
 
 
-def amounts(study: dict[str, Any]) -> tuple[int, ...]:
+def amounts(reservation: dict[str, Any]) -> tuple[int, ...]:
     """Return what was reserved, what of it is drawn, and what remains, in units."""
-    return tuple(int(study[name]["units"]) for name in ("reserved", "drawn", "remaining"))
+    return tuple(int(reservation[name]["units"]) for name in ("reserved", "drawn", "remaining"))
 
 
 def account(world: World) -> tuple[int, int]:
@@ -65,38 +65,38 @@ def account(world: World) -> tuple[int, int]:
     return found.posted, found.pending
 
 
-def address(study: dict[str, Any]) -> str:
-    return f"/v1/reservations/{study['id']}"
+def address(reservation: dict[str, Any]) -> str:
+    return f"/v1/reservations/{reservation['id']}"
 
 
-def test_a_study_is_held_drawn_from_and_closed(study_world: World) -> None:
-    world = study_world
+def test_a_reservation_is_held_drawn_from_and_closed(reservation_world: World) -> None:
+    world = reservation_world
     api = world.api()
-    study = reserve(api, 20, project="kidney")
-    assert {name: study[name] for name in ("dataset", "population", "state", "project")} == {
+    reservation = reserve(api, 20, project="kidney")
+    assert {name: reservation[name] for name in ("dataset", "population", "state", "project")} == {
         "dataset": "cohort",
         "population": "town",
         "state": "open",
         "project": "kidney",
     }
-    assert (study["created_at"], study["expires_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
-    receipt = study["receipt"]
-    assert (receipt["kind"], receipt["reservation"], receipt["units"]) == ("reserve", study["id"], str(20 * STEP))
-    assert amounts(study) == (20 * STEP, 0, 20 * STEP)
+    assert (reservation["created_at"], reservation["expires_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    receipt = reservation["receipt"]
+    assert (receipt["kind"], receipt["reservation"], receipt["units"]) == ("reserve", reservation["id"], str(20 * STEP))
+    assert amounts(reservation) == (20 * STEP, 0, 20 * STEP)
     assert account(world) == (0, 20 * STEP)
     bought = [
-        api.post(RELEASES, json=request(price={"mu": 0.05}, reservation=study["id"]), key=key)
+        api.post(RELEASES, json=request(price={"mu": 0.05}, reservation=reservation["id"]), key=key)
         for key, request in (("box", box), ("ball", body))
     ]
     costs = [int(answer.json()["cost"]["units"]) for answer in bought]
     for answer in bought:
         assert (answer.status_code, answer.json()["receipt"]["project"]) == (201, "kidney")
-    assert bought[0].json()["receipt"]["reservation"] == study["id"]
+    assert bought[0].json()["receipt"]["reservation"] == reservation["id"]
     assert bought[1].json()["receipt"]["reservation"].startswith("job_")
     left = 20 * STEP - sum(costs)
-    assert amounts(api.get(address(study)).json()) == (20 * STEP, sum(costs), left)
+    assert amounts(api.get(address(reservation)).json()) == (20 * STEP, sum(costs), left)
     assert account(world) == (sum(costs), left)
-    closed = api.request("DELETE", address(study))
+    closed = api.request("DELETE", address(reservation))
     assert (closed.status_code, closed.json()["state"], closed.json()["receipt"]) == (200, "closed", receipt)
     assert amounts(closed.json()) == (20 * STEP, sum(costs), 0)
     assert account(world) == (sum(costs), 0)
@@ -104,8 +104,8 @@ def test_a_study_is_held_drawn_from_and_closed(study_world: World) -> None:
     assert_sound(world)
 
 
-def test_a_key_gives_the_same_bytes_after_everything_that_happens_to_the_study(study_world: World) -> None:
-    world = study_world
+def test_a_key_gives_the_same_bytes_after_everything_that_happens_to_the_reservation(reservation_world: World) -> None:
+    world = reservation_world
     api = world.api()
     first = api.post(RESERVATIONS, json=asked(5), key="k")
     released = api.post(RELEASES, json=box(reservation=first.json()["id"], price={"mu": 0.02}), key="r")
@@ -128,29 +128,29 @@ def test_a_key_gives_the_same_bytes_after_everything_that_happens_to_the_study(s
     assert world.api("ben").post(RESERVATIONS, json=asked(5), key="k").json()["id"] != first.json()["id"]
 
 
-def test_a_study_pays_no_more_than_it_holds(study_world: World) -> None:
-    """What the account has beside it does not count, and the refusal says what the study has."""
-    world = study_world
+def test_a_reservation_pays_no_more_than_it_holds(reservation_world: World) -> None:
+    """What the account has beside it does not count, and the refusal says what the reservation has."""
+    world = reservation_world
     api = world.api()
-    study = reserve(api, 6)
+    reservation = reserve(api, 6)
     before = world.entries()
     for request in (box, body):
-        dear = request(price={"rho": 7 / 4096}, reservation=study["id"], fresh=True)
+        dear = request(price={"rho": 7 / 4096}, reservation=reservation["id"], fresh=True)
         refused = problem(api.post(RELEASES, json=dear, key="k"), "budget-exceeded", 409)
         assert int(refused["remaining"]["units"]) == 6 * STEP
-        assert study["id"] in refused["detail"]
+        assert reservation["id"] in refused["detail"]
     assert world.entries() == before
     largest = {"rho": refused["largest"]["rho"]}
-    bought = api.post(RELEASES, json=box(price=largest, reservation=study["id"]), key="k")
+    bought = api.post(RELEASES, json=box(price=largest, reservation=reservation["id"]), key="k")
     assert bought.status_code == 201
     left = 6 * STEP - int(bought.json()["cost"]["units"])
     assert 0 <= left < STEP // 100
-    refused = api.post(RELEASES, json=box(reservation=study["id"], fresh=True), key="k2")
+    refused = api.post(RELEASES, json=box(reservation=reservation["id"], fresh=True), key="k2")
     assert int(problem(refused, "budget-exceeded", 409)["remaining"]["units"]) == left
     assert_sound(world)
 
 
-def test_what_a_study_holds_is_kept_from_everybody_else(embedded: World) -> None:
+def test_what_a_reservation_holds_is_kept_from_everybody_else(embedded: World) -> None:
     world = embedded
     reserve(world.api(), 60)
     for who in ("ada", "ben"):
@@ -165,9 +165,9 @@ def test_what_a_study_holds_is_kept_from_everybody_else(embedded: World) -> None
 
 
 @pytest.mark.parametrize("price", [{"mu": 9e-7}, {"rho": 1e-13}, {"mu": 1e-300}], ids=str)
-def test_an_amount_below_the_smallest_unit_is_no_study(study_world: World, price: dict[str, float]) -> None:
+def test_an_amount_below_the_smallest_unit_is_no_reservation(reservation_world: World, price: dict[str, float]) -> None:
     """An entry of nothing would break the chain for good."""
-    world = study_world
+    world = reservation_world
     before = world.entries()
     asked_for = {"price": price, "expires_in_s": 60}
     problem(world.api().post(RESERVATIONS, json=asked_for, key="k"), "request-invalid", 422)
@@ -176,104 +176,104 @@ def test_an_amount_below_the_smallest_unit_is_no_study(study_world: World, price
     assert_sound(world)
 
 
-def test_a_study_of_somebody_else_is_not_there(study_world: World) -> None:
-    world = study_world
-    study = reserve(world.api(), 20)
+def test_a_reservation_of_somebody_else_is_not_there(reservation_world: World) -> None:
+    world = reservation_world
+    reservation = reserve(world.api(), 20)
     ben, unknown = world.api("ben"), "res_000000000000000000000000"
-    for name in (study["id"], unknown, "res_0", "job_000000000000000000000000", "%00"):
+    for name in (reservation["id"], unknown, "res_0", "job_000000000000000000000000", "%00"):
         problem(ben.get(f"/v1/reservations/{name}"), "reservation-not-found", 404)
         problem(ben.request("DELETE", f"/v1/reservations/{name}"), "reservation-not-found", 404)
-    for name, request in product((study["id"], unknown), (box, body)):
+    for name, request in product((reservation["id"], unknown), (box, body)):
         problem(ben.post(RELEASES, json=request(reservation=name), key="k"), "reservation-not-found", 404)
-    details = [ben.get(f"/v1/reservations/{name}").json()["detail"] for name in (study["id"], unknown)]
+    details = [ben.get(f"/v1/reservations/{name}").json()["detail"] for name in (reservation["id"], unknown)]
     assert details[0] == details[1]
-    problem(world.api("audra").get(address(study)), "permission-denied", 403)
+    problem(world.api("audra").get(address(reservation)), "permission-denied", 403)
     assert account(world) == (0, 20 * STEP)
 
 
-def test_an_admin_sees_and_ends_anybodys_study_so_that_nobody_hoards(study_world: World) -> None:
-    world = study_world
-    study, admin = reserve(world.api(), 20), world.api("root")
-    assert admin.get(address(study)).json()["state"] == "open"
+def test_an_admin_sees_and_ends_anybodys_reservation_so_that_nobody_hoards(reservation_world: World) -> None:
+    world = reservation_world
+    reservation, admin = reserve(world.api(), 20), world.api("root")
+    assert admin.get(address(reservation)).json()["state"] == "open"
     problem(admin.post(RESERVATIONS, json=asked(1), key="k"), "permission-denied", 403)
-    problem(admin.post(RELEASES, json=box(reservation=study["id"]), key="k"), "permission-denied", 403)
-    assert admin.request("DELETE", address(study)).json()["state"] == "closed"
-    problem(world.api().request("DELETE", address(study)), "reservation-ended", 409)
+    problem(admin.post(RELEASES, json=box(reservation=reservation["id"]), key="k"), "permission-denied", 403)
+    assert admin.request("DELETE", address(reservation)).json()["state"] == "closed"
+    problem(world.api().request("DELETE", address(reservation)), "reservation-ended", 409)
     assert account(world) == (0, 0)
     assert world.entries()[-1]["actor"] != world.entries()[-1]["holder"]
     assert_sound(world)
 
 
-def test_a_study_pays_for_every_dataset_of_its_people_and_for_no_others(embedded: World) -> None:
+def test_a_reservation_pays_for_every_dataset_of_its_people_and_for_no_others(embedded: World) -> None:
     world = embedded
     twin = world.register("twin", "town", make_rows(30, seed=11))
     hidden = next(d.id for d in world.curator.datasets.list_all() if d.name == "hidden")
     for dataset in (twin, hidden):
         world.curator.identity.add_grant("ada", dataset)
-    study, api = reserve(world.api(), 20), world.api()
-    assert api.post("/v1/datasets/twin/releases", json=box(reservation=study["id"]), key="k1").status_code == 201
-    other = api.post("/v1/datasets/hidden/releases", json=box(reservation=study["id"]), key="k2")
+    reservation, api = reserve(world.api(), 20), world.api()
+    assert api.post("/v1/datasets/twin/releases", json=box(reservation=reservation["id"]), key="k1").status_code == 201
+    other = api.post("/v1/datasets/hidden/releases", json=box(reservation=reservation["id"]), key="k2")
     problem(other, "reservation-not-found", 404)
     assert account(world)[0] > 0
     assert world.account("valley").posted == 0
 
 
-def test_a_study_is_of_one_project(embedded: World) -> None:
+def test_a_reservation_is_of_one_project(embedded: World) -> None:
     api = embedded.api()
-    study = reserve(api, 20, project="kidney")
-    wrong = api.post(RELEASES, json=box(reservation=study["id"], project="liver"), key="k")
+    reservation = reserve(api, 20, project="kidney")
+    wrong = api.post(RELEASES, json=box(reservation=reservation["id"], project="liver"), key="k")
     problem(wrong, "reservation-not-found", 404)
-    right = api.post(RELEASES, json=box(reservation=study["id"], project="kidney"), key="k")
+    right = api.post(RELEASES, json=box(reservation=reservation["id"], project="kidney"), key="k")
     assert right.json()["receipt"]["project"] == "kidney"
 
 
-def test_a_study_whose_time_is_over_pays_nothing_even_before_it_is_closed(study_world: World) -> None:
-    world = study_world
+def test_a_reservation_whose_time_is_over_pays_nothing_even_before_it_is_closed(reservation_world: World) -> None:
+    world = reservation_world
     api = world.api()
-    study = reserve(api, 20)
+    reservation = reserve(api, 20)
     world.clock.advance(seconds=3599)
-    assert api.post(RELEASES, json=box(reservation=study["id"]), key="k0").status_code == 201
+    assert api.post(RELEASES, json=box(reservation=reservation["id"]), key="k0").status_code == 201
     world.clock.advance(seconds=1)
     for request in (box, body):
-        late = api.post(RELEASES, json=request(reservation=study["id"], fresh=True), key="k")
+        late = api.post(RELEASES, json=request(reservation=reservation["id"], fresh=True), key="k")
         problem(late, "reservation-ended", 409)
-    assert world.curator.job_runner.sweep() == [study["id"]]
+    assert world.curator.job_runner.sweep() == [reservation["id"]]
     assert world.curator.job_runner.sweep() == []
-    assert api.get(address(study)).json()["state"] == "expired"
+    assert api.get(address(reservation)).json()["state"] == "expired"
     assert account(world)[1] == 0
-    problem(api.request("DELETE", address(study)), "reservation-ended", 409)
-    problem(api.post(RELEASES, json=box(reservation=study["id"], fresh=True), key="k"), "reservation-ended", 409)
+    problem(api.request("DELETE", address(reservation)), "reservation-ended", 409)
+    problem(api.post(RELEASES, json=box(reservation=reservation["id"], fresh=True), key="k"), "reservation-ended", 409)
     assert world.entries()[-1]["outcome"] == "expired"
     assert_sound(world)
 
 
-def test_a_closed_study_serves_what_is_stored(embedded: World) -> None:
+def test_a_closed_reservation_serves_what_is_stored(embedded: World) -> None:
     """An answer that costs nothing needs nobody to pay."""
     api = embedded.api()
-    study = reserve(api, 20)
-    first = api.post(RELEASES, json=box(reservation=study["id"]), key="k1")
-    api.request("DELETE", address(study))
-    problem(api.request("DELETE", address(study)), "reservation-ended", 409)
-    stored = api.post(RELEASES, json=box(reservation=study["id"]), key="k2")
+    reservation = reserve(api, 20)
+    first = api.post(RELEASES, json=box(reservation=reservation["id"]), key="k1")
+    api.request("DELETE", address(reservation))
+    problem(api.request("DELETE", address(reservation)), "reservation-ended", 409)
+    stored = api.post(RELEASES, json=box(reservation=reservation["id"]), key="k2")
     assert (stored.status_code, stored.content) == (200, first.content)
 
 
-def test_a_study_that_is_closed_in_the_instant_of_a_charge_pays_nothing(study_world: World) -> None:
+def test_a_reservation_that_is_closed_in_the_instant_of_a_charge_pays_nothing(reservation_world: World) -> None:
     """The request looked while it was open; the database decides."""
-    world = study_world
+    world = reservation_world
     api = world.api()
-    study = reserve(api, 20)
+    reservation = reserve(api, 20)
     service = api.app.state.curator.releases
     check, closed = service._check_headroom, []
 
     def close_after_the_look(*place: Any, **how: Any) -> None:
         check(*place, **how)
         if not closed:
-            closed.append(world.api().request("DELETE", address(study)).status_code)
+            closed.append(world.api().request("DELETE", address(reservation)).status_code)
 
     service._check_headroom = close_after_the_look
     for request in (box, body):
-        refused = api.post(RELEASES, json=request(reservation=study["id"]), key="k")
+        refused = api.post(RELEASES, json=request(reservation=reservation["id"]), key="k")
         problem(refused, "reservation-ended", 409)
     assert closed == [200]
     assert (account(world), kinds(world)) == ((0, 0), ["reserve", "void"])
@@ -281,47 +281,47 @@ def test_a_study_that_is_closed_in_the_instant_of_a_charge_pays_nothing(study_wo
 
 
 @pytest.mark.parametrize("ends", ["closed", "expired"])
-def test_a_job_of_a_study_that_ends_meanwhile_keeps_what_it_holds(
+def test_a_job_of_a_reservation_that_ends_meanwhile_keeps_what_it_holds(
     tmp_path: Path, database_url: str | None, ends: str
 ) -> None:
     gate = Gate()
     with open_world(tmp_path, url=database_url, noise=gate) as world:
         api = world.api()
-        study = reserve(api, 20)
+        reservation = reserve(api, 20)
         jobs = [
-            api.post(RELEASES, json=body(reservation=study["id"], fresh=True), key=f"k{i}", headers=ASYNC).json()
+            api.post(RELEASES, json=body(reservation=reservation["id"], fresh=True), key=f"k{i}", headers=ASYNC).json()
             for i in range(2)
         ]
-        held = open_holds(world)
+        held = open_reservations(world)
         gate.await_entry()
         if ends == "closed":
-            assert api.request("DELETE", address(study)).status_code == 200
+            assert api.request("DELETE", address(reservation)).status_code == 200
         else:
             world.clock.advance(hours=2)
-            assert world.curator.job_runner.sweep() == [study["id"]]
+            assert world.curator.job_runner.sweep() == [reservation["id"]]
         cost = held[jobs[0]["id"]]
         assert account(world) == (0, 2 * cost)
-        assert api.get(address(study)).json()["state"] == ends
-        assert amounts(api.get(address(study)).json()) == (20 * STEP, 2 * cost, 0)
+        assert api.get(address(reservation)).json()["state"] == ends
+        assert amounts(api.get(address(reservation)).json()) == (20 * STEP, 2 * cost, 0)
         assert api.request("DELETE", f"/v1/jobs/{jobs[1]['id']}").status_code == 200
-        assert account(world) == (0, cost)  # the account has it, for the study is over
+        assert account(world) == (0, cost)  # the account has it, for the reservation is over
         gate.opened.set()
         assert await_job(api, jobs[0]["id"])["state"] == "done"
         assert account(world) == (cost, 0)
         assert_sound(world)
 
 
-def test_a_job_that_is_given_up_gives_back_to_its_study(study_world: World) -> None:
-    world = study_world
+def test_a_job_that_is_given_up_gives_back_to_its_reservation(reservation_world: World) -> None:
+    world = reservation_world
     api = world.api()
-    study = reserve(api, 20)
+    reservation = reserve(api, 20)
     world.noise.breaks = "a row"
-    assert api.post(RELEASES, json=body(reservation=study["id"]), key="k").status_code == 500
-    assert amounts(api.get(address(study)).json()) == (20 * STEP, 0, 20 * STEP)
+    assert api.post(RELEASES, json=body(reservation=reservation["id"]), key="k").status_code == 500
+    assert amounts(api.get(address(reservation)).json()) == (20 * STEP, 0, 20 * STEP)
     assert account(world) == (0, 20 * STEP)
-    assert world.entries()[-1]["to"] == study["id"]
+    assert world.entries()[-1]["to"] == reservation["id"]
     world.noise.breaks = ""
-    assert api.post(RELEASES, json=body(reservation=study["id"]), key="k").status_code == 201
+    assert api.post(RELEASES, json=body(reservation=reservation["id"]), key="k").status_code == 201
     assert_sound(world)
 
 
@@ -334,12 +334,12 @@ def limit(world: World, steps: int, scope: str = "", label: str = "", *, who: st
 
 
 @pytest.mark.parametrize(("scope", "label"), [("analyst", "ada"), ("project", "kidney")])
-def test_a_part_binds_studies_jobs_and_releases_alike(study_world: World, scope: str, label: str) -> None:
-    world = study_world
+def test_a_part_binds_reservations_jobs_and_releases_alike(reservation_world: World, scope: str, label: str) -> None:
+    world = reservation_world
     api = world.api()
     assert limit(world, 10, scope, label).status_code == 200
     project = {"project": "kidney"}
-    study = reserve(api, 6, **project)
+    reservation = reserve(api, 6, **project)
     refused = problem(api.post(RESERVATIONS, json=asked(5, **project), key="s2"), "budget-exceeded", 409)
     assert int(refused["remaining"]["units"]) == 4 * STEP
     for request in (box, body):
@@ -347,18 +347,18 @@ def test_a_part_binds_studies_jobs_and_releases_alike(study_world: World, scope:
         refused = problem(api.post(RELEASES, json=dear, key="k"), "budget-exceeded", 409)
         assert int(refused["remaining"]["units"]) == 4 * STEP
     assert api.post(RELEASES, json=box(price={"rho": 3 / 4096}, **project), key="k").status_code == 201
-    # What the study holds was counted when it was reserved: nothing is asked again.
-    drawn = box(price={"rho": 5 / 4096}, reservation=study["id"])
+    # What is reserved was counted when it was reserved: nothing is asked again.
+    drawn = box(price={"rho": 5 / 4096}, reservation=reservation["id"])
     assert api.post(RELEASES, json=drawn, key="k2").status_code == 201
     free = world.api("ben").post(RELEASES, json=box(price={"rho": 9 / 4096}), key="k")
     assert free.status_code == 201  # neither his nor of the project
     assert_sound(world)
 
 
-def test_a_part_never_falls_below_what_is_spent_and_held_and_rises_with_two_admins(study_world: World) -> None:
-    world = study_world
+def test_a_part_never_falls_below_what_is_spent_and_held_and_rises_with_two_admins(reservation_world: World) -> None:
+    world = reservation_world
     world.add_token("rita", Role.ADMIN)
-    study = reserve(world.api(), 20, project="kidney")
+    reservation = reserve(world.api(), 20, project="kidney")
     for scope, label in (("", ""), ("analyst", "ada"), ("project", "kidney")):
         problem(limit(world, 19, scope, label), "limit-conflict", 409)
         assert limit(world, 20, scope, label).status_code == 200
@@ -375,7 +375,7 @@ def test_a_part_never_falls_below_what_is_spent_and_held_and_rises_with_two_admi
         p.id for p in world.curator.identity.list_principals() if p.role is Role.ADMIN
     }
     assert reserve(world.api(), 10, "s2", project="kidney")["state"] == "open"
-    assert world.api().request("DELETE", address(study)).status_code == 200
+    assert world.api().request("DELETE", address(reservation)).status_code == 200
     assert_sound(world)
 
 
@@ -430,15 +430,15 @@ def test_an_approval_is_of_the_limit_that_was_seen(embedded: World) -> None:
     assert_sound(world)
 
 
-def test_a_receipt_of_a_study_is_a_checkpoint(embedded: World) -> None:
-    study = reserve(embedded.api(), 5)
-    headers = seen(checkpoint_of(study["receipt"]))
+def test_a_receipt_of_a_reservation_is_a_checkpoint(embedded: World) -> None:
+    reservation = reserve(embedded.api(), 5)
+    headers = seen(checkpoint_of(reservation["receipt"]))
     assert embedded.api().post(RELEASES, json=box(), key="k", headers=headers).status_code == 201
 
 
-def test_studies_of_a_private_dataset_are_like_any_other(embedded: World) -> None:
+def test_reservations_of_a_private_dataset_are_like_any_other(embedded: World) -> None:
     private = register_private(embedded, "ada")
     api = embedded.api()
-    study = api.post(f"{private}/reservations", json=asked(20), key="s").json()
-    bought = api.post(f"{private}/releases", json=box(reservation=study["id"]), key="k")
-    assert (study["dataset"], bought.status_code) == ("private", 201)
+    reservation = api.post(f"{private}/reservations", json=asked(20), key="s").json()
+    bought = api.post(f"{private}/releases", json=box(reservation=reservation["id"]), key="k")
+    assert (reservation["dataset"], bought.status_code) == ("private", 201)

@@ -1,0 +1,64 @@
+"""A kind of release: how its answers, quotes and saved files are read, and what its requests are."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.quotes import AnyQuote
+from analyst_client.schema.wire import Fields
+
+Answered_co = TypeVar("Answered_co", bound=Answer, covariant=True)
+Quoted_co = TypeVar("Quoted_co", bound=AnyQuote, covariant=True)
+
+
+@runtime_checkable
+class Request(Protocol[Answered_co, Quoted_co]):
+    """A request of some kind, checked when it was made: whoever sends it needs to know no more of the kind."""
+
+    @property
+    def kind(self) -> str:
+        """Name of the kind."""
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Members of the body: the options that were set, and nothing else."""
+
+    def to_json(self) -> bytes:
+        """Return the body of the request."""
+
+    def arrange(self, answer: Answer) -> Answered_co:
+        """Return an answer in the order that was asked; raise `ServiceError` when it is of something else."""
+
+    def arrange_quote(self, quote: AnyQuote) -> Quoted_co:
+        """Return a quote in the order that was asked; raise `ServiceError` when it is of something else."""
+
+
+class Kind(ABC):
+    """A kind of release, by its name on the wire.
+
+    Attributes
+    ----------
+    name : str
+        Member ``kind`` of its requests and answers.
+    saved_names : tuple of str
+        The same of files that this client cuts out of answers; no curator answers so.
+    """
+
+    name: str
+    saved_names: tuple[str, ...] = ()
+
+    @abstractmethod
+    def read_answer(self, text: str, answered: str | None = None) -> Answer:
+        """Read the text of an answer, with the header ``Curator-Answer`` where there was one."""
+
+    @abstractmethod
+    def read_quote(self, fields: Fields) -> AnyQuote:
+        """Read a quote."""
+
+    def read_saved(self, text: str) -> Answer:
+        """Read the text of a saved file."""
+        return self.read_answer(text)
+
+    def find_whole(self, body: Fields) -> str | None:
+        """Return the text of the answer that a saved file was cut out of; None for an answer itself."""
+        return None

@@ -1,0 +1,121 @@
+"""The request of noisy tables."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from analyst_client.error_base import ServiceError
+from analyst_client.kinds.counts import KIND
+from analyst_client.kinds.counts.axes import Axis
+from analyst_client.kinds.counts.quote import CountsQuote
+from analyst_client.kinds.counts.release import CountsRelease
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.quotes import AnyQuote
+from analyst_client.schema.requests import as_json, price
+
+TableAsked: TypeAlias = str | Axis | Sequence[str | Axis]
+AXES_MAX = 3
+
+
+@dataclass(frozen=True)
+class CountsRequest:
+    """A request of noisy counts: one or more tables, each of one to three columns, at one cost.
+
+    Parameters
+    ----------
+    tables : sequence
+        A table is the name of a column, an `Axis`, or a sequence of these: ``["sex", "age"]`` are two tables,
+        ``[["sex", "age"]]`` is one of two axes. A numeric column needs an `Axis`, with edges or bins.
+    epsilon, delta, mu, rho : float, optional
+        The cost of all tables together: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon`
+        alone.
+    mechanism : str, optional
+        ``"gaussian"``, the default, or ``"laplace"``.
+    shares : sequence of float, optional
+        Parts of the cost, one for each table, which sum to 1. Default equal ones.
+    fresh : bool
+        Draw new noise, and be charged again, even if the same request was answered before.
+    project : str, optional
+        Label under which the charge is counted.
+    reservation : str, optional
+        Id of the reservation that is charged.
+
+    Raises
+    ------
+    ValueError
+        When the arguments contradict each other, or one makes no sense.
+
+    Examples
+    --------
+    >>> request = CountsRequest(["sex", ["sex", Axis("age", edges=[50, 60, 70, 101])]], epsilon=1.0, delta=1e-6)
+    >>> request.members["tables"][1]["axes"]
+    [{'column': 'sex'}, {'column': 'age', 'edges': [50.0, 60.0, 70.0, 101.0]}]
+    """
+
+    tables: Sequence[TableAsked]
+    _: KW_ONLY
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+    rho: float | None = None
+    mechanism: str | None = None
+    shares: Sequence[float] | None = None
+    fresh: bool = False
+    project: str | None = None
+    reservation: str | None = None
+
+    kind = KIND
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be sent."""
+        self.to_json()
+
+    @cached_property
+    def axes(self) -> tuple[tuple[Axis, ...], ...]:
+        """Axes of each table. Sequences are read once."""
+        if isinstance(self.tables, str | Axis):
+            raise ValueError(f"tables is a list: one table is CountsRequest([{self.tables!r}], …)")  # noqa: TRY004 -- one kind of error for arguments
+        asked = []
+        for table in self.tables:
+            parts = [table] if isinstance(table, str | Axis) else list(table)
+            axes = tuple(part if isinstance(part, Axis) else Axis(part) for part in parts)
+            if not 1 <= len(axes) <= AXES_MAX or len({axis.column for axis in axes}) < len(axes):
+                raise ValueError(f"a table has one to {AXES_MAX} axes, each of another column")
+            asked.append(axes)
+        if not asked:
+            raise ValueError("at least one table is needed")
+        if len({frozenset(axes) for axes in asked}) < len(asked):
+            raise ValueError("two tables have the same axes: it would be charged twice")
+        return tuple(asked)
+
+    @cached_property
+    def members(self) -> dict[str, Any]:
+        """Members of the body: the options that were set, and nothing else."""
+        tables = [{"axes": [axis.members for axis in axes]} for axes in self.axes]
+        body: dict[str, Any] = {"kind": KIND, "tables": tables}
+        pure = self.mechanism not in {None, "gaussian"}
+        body["price"] = price(self.epsilon, self.delta, self.mu, self.rho, pure=pure)
+        if self.shares is not None:
+            body["shares"] = [float(share) for share in self.shares]
+            if len(body["shares"]) != len(tables):
+                raise ValueError(f"shares has one number for each table: {len(tables)}, not {len(body['shares'])}")
+        names = ("mechanism", "project", "reservation")
+        body |= {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return body | ({"fresh": True} if self.fresh else {})
+
+    def to_json(self) -> bytes:
+        """Return the body of the request."""
+        return as_json(self.members)
+
+    def arrange(self, answer: Answer) -> CountsRelease:
+        """Return a release with tables and axes as they were asked; raise `ServiceError` when it has others."""
+        if not isinstance(answer, CountsRelease):
+            raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
+        return answer.arranged_as(self.axes)
+
+    def arrange_quote(self, quote: AnyQuote) -> CountsQuote:
+        """Return a quote with tables and axes as they were asked; raise `ServiceError` when it has others."""
+        if not isinstance(quote, CountsQuote):
+            raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {KIND!r} was asked")
+        return quote.arranged_as(self.axes)

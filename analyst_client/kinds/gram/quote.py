@@ -1,0 +1,155 @@
+"""Quotes of noisy sufficient statistics: their terms, and the noise of each statistic."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from analyst_client.display.model import Block, Inline, Table, aligned, join, quiet, table, untrusted
+from analyst_client.schema.columns import Column, Term, write_words
+from analyst_client.schema.quotes import AnyQuote, read_quote
+from analyst_client.schema.wire import Fields
+
+STATISTICS = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviation of the noise of each released statistic, in scaled units; None for those not asked.
+
+    Attributes
+    ----------
+    xtx_diagonal, xtx_offdiagonal, xty, yty, lambda_min : float or None
+        Of one entry.
+    distribution : str
+        Law of the noise, as the curator names it: ``"discrete_gaussian"`` or ``"discrete_laplace"``.
+    """
+
+    xtx_diagonal: float | None = None
+    xtx_offdiagonal: float | None = None
+    xty: float | None = None
+    yty: float | None = None
+    lambda_min: float | None = None
+    distribution: str = "unstated"
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Noise":
+        """Read from an answer."""
+        sd = fields.object("sd")
+        deviations = {name: sd.optional(name, sd.number) for name in STATISTICS}
+        if any(value is not None and value < 0.0 for value in deviations.values()):
+            raise fields.fault("sd", "free of negative numbers")
+        return cls(distribution=fields.text("distribution"), **deviations)
+
+    @property
+    def sd(self) -> dict[str, float]:
+        """Standard deviations of the statistics that were asked, by name."""
+        stated = {name: getattr(self, name) for name in STATISTICS}
+        return {name: sd for name, sd in stated.items() if sd is not None}
+
+
+@dataclass(frozen=True, repr=False)
+class Quote(AnyQuote):
+    """Cost and noise of a request of sufficient statistics. Free: no row was read.
+
+    Attributes
+    ----------
+    features : tuple of Column
+        Raw columns.
+    terms, targets : tuple of Term
+    noise : Noise
+        Standard deviation of the noise of each statistic.
+    dataset, kind : str
+    cost : Cost
+        The charge, if it is asked for.
+    request : dict
+        The request with every default filled in.
+    affordable : bool
+        Whether the budget would suffice now.
+    pass_over_rows : bool
+        Whether an answer reads every row.
+    duration_s : float
+        After so many seconds an answer shows, whatever the rows are; 0 for an answer at once.
+    answer_bytes, answer_bytes_left : int
+        Size of a new answer, and space that is left for your answers of this population.
+    stored_release : str or None
+        A stored release of the same request: asking for it costs nothing.
+    derivable_from : str or None
+        A stored release of which the request is a part, with no more noise than asked: it is answered from that one,
+        and costs nothing.
+    offers : tuple of Offer
+        Stored releases that hold something near the request. The request itself is not answered from them.
+    """
+
+    noise: Noise
+    features: tuple[Column, ...]
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...]
+
+    @property
+    def laplace_parts(self) -> tuple[float, ...]:
+        """Parts of ε of each statistic, those of the targets one by one."""
+        shares = self.request.get("shares") or {"": 1.0}
+        whole, targets = sum(shares.values()), max(len(self.targets), 1)
+        copies = {name: targets if name in {"xty", "yty"} else 1 for name in shares}
+        return tuple(share / whole / copies[name] for name, share in shares.items() for _ in range(copies[name]))
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Quote":
+        """Read from an answer."""
+        return cls(
+            **read_quote(fields, Noise.read(fields.object("noise"))),
+            features=fields.each("features", Column.read),
+            terms=fields.each("terms", Term.read),
+            targets=fields.each("targets", Term.read),
+        )
+
+    def arranged_as(self, request: Mapping[str, Any]) -> "Quote":
+        """Return this quote with its columns in the order of a request; one of other columns is left as it is."""
+        features = {column.name: column for column in self.features}
+        targets = {term.name: term for term in self.targets}
+        if set(features) != set(request["features"]) or set(targets) != set(request.get("targets", [])):
+            return self
+        return replace(
+            self,
+            features=tuple(features[name] for name in request["features"]),
+            terms=tuple(self.terms[i] for i in order_terms(self.terms, request["features"])),
+            targets=tuple(targets[name] for name in request.get("targets", [])),
+        )
+
+    def _asked(self) -> str:
+        targets = ", ".join(target.name for target in self.targets) or "no target"
+        return f"{targets} ~ {', '.join(column.name for column in self.features)}"
+
+    def _caption(self) -> Inline:
+        return write_formula(self.dataset, [column.name for column in self.features], self.targets)
+
+    def _noise_view(self) -> tuple[Block, ...]:
+        return (list_noise(self.noise, len(self.terms), len(self.targets)),)
+
+
+def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
+    """Return the places of terms in the order of their columns; those of one column stay together as they are."""
+    rank = {name: i for i, name in enumerate(features, 1)}
+    return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column or "", 0))
+
+
+def write_formula(dataset: str, features: Sequence[str], targets: Sequence[Term]) -> Inline:
+    """Write a request as a formula."""
+    explained = [write_words([term.name for term in targets]), " ~ "] if targets else []
+    return join(*explained, write_words(features), quiet(" of "), untrusted(dataset))
+
+
+def list_noise(noise: Noise, terms: int, targets: int) -> Table:
+    """Return the table of the noise of each statistic."""
+    named = {
+        "XᵀX, diagonal": (noise.xtx_diagonal, terms),
+        "XᵀX, off-diagonal": (noise.xtx_offdiagonal, terms * (terms - 1) // 2),
+        "Xᵀy": (noise.xty, terms * targets),
+        "yᵀy": (noise.yty, targets),
+        "λ_min": (noise.lambda_min, 1),
+    }
+    stated = [(name, count, sd) for name, (sd, count) in named.items() if sd is not None]
+    deviations = aligned([sd for _, _, sd in stated])
+    rows = [(name, f"{count:,}", sd) for (name, count, _), sd in zip(stated, deviations, strict=True)]
+    caption = join("Noise ", quiet("(", untrusted(noise.distribution), ", in scaled units)"))
+    return table(caption, ("statistic", "entries", "standard deviation"), rows, numeric=(1, 2))

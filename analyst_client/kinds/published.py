@@ -1,0 +1,184 @@
+"""A published answer of any kind: its exact text, where it comes from, and how it is saved and checked."""
+
+import os
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Inline, code
+from analyst_client.errors import ReceiptInvalidError, ServiceError
+from analyst_client.ledger.files import replace_file
+from analyst_client.ledger.verification import Verification, read_trusted_keys, verify_answer
+from analyst_client.schema.amounts import Cost
+from analyst_client.schema.receipts import Receipt
+from analyst_client.schema.wire import Fields
+
+ANSWERS = {
+    "new": "new, charged now",
+    "replayed": "the one that this idempotency key had before, free",
+    "stored": "stored before, free",
+    "derived": "cut out of a stored release, free",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class PublishedAnswer(Displayable):
+    """Everything of an answer beside its statistics, whatever its kind; two are equal when their texts are.
+
+    Attributes
+    ----------
+    text : str
+        The exact text of the answer, which `save` writes and `verify` checks.
+    id, dataset, created_at : str
+    request : dict
+        The request with every default filled in.
+    cost : Cost or None
+    receipt : Receipt or None
+        The ledger entry of the charge.
+    answer : str or None
+        Way of the answer: ``"new"``, ``"replayed"``, ``"stored"`` or ``"derived"``.
+    derived_from : str or None
+    """
+
+    text: str
+    id: str
+    dataset: str
+    created_at: str | None
+    request: dict[str, Any]
+    cost: Cost | None
+    receipt: Receipt | None
+    answer: str | None = None
+    derived_from: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the exact texts."""
+        return self.text == other.text if isinstance(other, PublishedAnswer) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash the exact text."""
+        return hash(self.text)
+
+    @property
+    def _signed_text(self) -> str:
+        """Return the text that a receipt is about."""
+        return self.text
+
+    @classmethod
+    def from_text(cls, text: str, answer: str | None = None) -> Self:
+        """Read the text of an answer.
+
+        Parameters
+        ----------
+        text : str
+            Body of a release.
+        answer : str, optional
+            The header ``Curator-Answer``.
+
+        Returns
+        -------
+        Self
+            The release, without a look at its receipt.
+        """
+        raise NotImplementedError
+
+    def verify(self, *keys: "str | os.PathLike[str]") -> Verification:
+        """Check this release against the ledger entry that it carries; see `analyst_client.verify`.
+
+        Parameters
+        ----------
+        *keys : str or path-like
+            The curator's public keys, as `curator-verify --key` takes them. Without any the signature is not checked.
+
+        Returns
+        -------
+        Verification
+            True in a condition exactly when nothing was found to be wrong.
+        """
+        return verify_answer(self._signed_text, read_trusted_keys(keys) if keys else None)
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Write the exact text to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced if it exists.
+        """
+        replace_file(Path(path), self.text.encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> Self:
+        """Read a saved release, and hold it against the digest in its receipt.
+
+        Raises
+        ------
+        OSError
+            When the file cannot be read.
+        ReceiptInvalidError
+            When it is not what the curator signed: it was damaged, or changed.
+        ServiceError
+            When it holds no release.
+
+        Warns
+        -----
+        UserWarning
+            When its receipt is of a format that this version cannot check.
+        """
+        content = Path(path).read_bytes()
+        text = content.decode("utf-8", errors="replace")
+        try:
+            release = cls.from_text(content.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise ServiceError(
+                f"{path} holds no whole release: it is not text in UTF-8.{recovery_hint(text)}"
+            ) from None
+        except (ServiceError, ValueError) as error:
+            said = str(error).removeprefix("malformed answer: ") if content.strip() else "it is empty"
+            raise ServiceError(f"{path} holds no whole release: {said}.{recovery_hint(text)}") from None
+        outcome = release.verify()
+        if release.receipt is None and release.cost is None:  # made here of arrays: nobody signed it
+            return release
+        if outcome.verdict == "inconsistent" or release.receipt is None:
+            reasons = "; ".join(outcome.reasons)
+            message = f"{path} is damaged, or was changed: {reasons}.{recovery_hint(text)}"
+            raise ReceiptInvalidError(message, reasons=outcome.reasons)
+        if not outcome:
+            warnings.warn(f"{path} was not checked: {'; '.join(outcome.reasons)}", stacklevel=2)
+        return release
+
+
+def read_published(body: Fields, text: str, answer: str | None) -> dict[str, Any]:
+    """Read what an answer of any kind has, by the names of `PublishedAnswer`."""
+    return {
+        "text": text,
+        "id": body.text("id"),
+        "dataset": body.text("dataset"),
+        "created_at": body.optional("created_at", body.text),
+        "request": body.object("request").members,
+        "cost": Cost.read(body.object("cost")) if body.has("cost") else None,
+        "receipt": Receipt(body.object("receipt").members) if body.has("receipt") else None,
+        "answer": answer,
+        "derived_from": body.optional("derived_from", body.text),
+    }
+
+
+def list_published(release: PublishedAnswer) -> list[tuple[Inline, Inline]]:
+    """Return where an answer comes from."""
+    stated: list[tuple[Inline, Inline]] = [("id", code(release.id))]
+    if release.created_at is not None:
+        stated.append(("made at", release.created_at))
+    if release.answer is not None:
+        stated.append(("answer", ANSWERS.get(release.answer, release.answer)))
+    if release.derived_from is not None:
+        stated.append(("derived from", code(release.derived_from)))
+    return stated
+
+
+def recovery_hint(text: str) -> str:
+    """Say how to get a damaged file's release again, whose id may still be read."""
+    found = re.search(r'"id\\?":\\?"(rel_[0-9A-Za-z_]{1,64})\\?"', text)
+    release_id = repr(found[1]) if found else "…, the id that client.releases(…) lists"
+    return f" client.fetch_release({release_id}) gives the whole again, for nothing"

@@ -1,0 +1,38 @@
+"""What an engine runs: every kind of release is a sum over rows of bounded integer contributions."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from curator_service.privacy.design import Term
+from curator_service.privacy.lattice import IntArray, RowArray, StoredArray
+
+
+class RowKernel(Protocol):
+    """What one row contributes, and how contributions are added. It knows no engine and no source.
+
+    What a row becomes depends on that row and public numbers alone, and is the same in every batch; a row of zeros
+    contributes nothing, and no entry of a contribution is above q² in size. `sum` is exact, so sums are equal in any
+    order and under any cut into batches.
+    """
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The stored columns that rows are made of."""
+
+    @property
+    def width(self) -> int:
+        """Numbers that a row becomes."""
+
+    @property
+    def products(self) -> int:
+        """Elementary operations with which the contribution of one row is added; the public duration follows."""
+
+    @property
+    def cached_terms(self) -> tuple[Term, ...] | None:
+        """Terms whose Gram is the sum, where snapshots keep it: then no row is read. From declarations alone."""
+
+    def map(self, stored: Mapping[str, StoredArray], count: int) -> RowArray:
+        """Return what rows become: float64, shape (count, width), a new array."""
+
+    def sum(self, rows: RowArray) -> IntArray:
+        """Return the sum of the contributions of mapped rows: int64, of one shape for any rows."""

@@ -1,0 +1,77 @@
+"""What is answered of datasets: their declarations."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from curator_service.kit.wire import STRICT
+from curator_service.ledger.response_models import AccountantName
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.calibration import Mechanism
+from curator_service.privacy.design import MissingRule
+
+
+class _Column(BaseModel):
+    model_config = STRICT
+
+    name: str
+    unit: str | None
+    missing: MissingRule
+
+
+class NumericColumn(_Column):
+    """A column of numbers, with its public bounds in its unit."""
+
+    type: Literal["numeric"]
+    lower: float
+    upper: float
+
+
+class LevelsColumn(_Column):
+    """A category with its levels, or a boolean with its two, the false one first."""
+
+    type: Literal["categorical", "boolean"]
+    levels: list[str]
+
+
+class DeclaredNumericColumn(NumericColumn):
+    """A column of numbers, as a dataset declares it."""
+
+    description: str
+
+
+class DeclaredLevelsColumn(LevelsColumn):
+    """A category or a boolean, as a dataset declares it."""
+
+    description: str
+
+
+ColumnModel = Annotated[NumericColumn | LevelsColumn, Field(discriminator="type")]
+_DeclaredColumn = Annotated[DeclaredNumericColumn | DeclaredLevelsColumn, Field(discriminator="type")]
+
+
+class DatasetAnswer(BaseModel):
+    """What is public of a dataset."""
+
+    model_config = STRICT
+
+    name: str
+    description: str
+    population: str
+    adjacency: Adjacency
+    accountant: AccountantName
+    row_capacity: int
+    rows_per_person: int
+    rows: Annotated[int | None, Field(description="Rows, or persons; null where their number is private")]
+    columns: list[_DeclaredColumn]
+    kinds: list[str]
+    row_maps: list[str]
+    mechanisms: list[Mechanism]
+
+
+class DatasetsAnswer(BaseModel):
+    """The datasets that the caller may see."""
+
+    model_config = STRICT
+
+    datasets: list[DatasetAnswer]

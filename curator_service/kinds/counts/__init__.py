@@ -1,0 +1,1 @@
+"""The kind counts: joint histograms over declared columns."""

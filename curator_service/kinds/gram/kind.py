@@ -1,0 +1,214 @@
+"""The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from curator_service.datasets.repository import Dataset
+from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
+from curator_service.kinds.gram.kernel import GramKernel, flatten, is_lambda_min_right, needs_pass
+from curator_service.kinds.gram.library import GramLibrary
+from curator_service.kinds.gram.listing import GramListing
+from curator_service.kinds.gram.plan import GramPlan, derive_bounds, plan_gram
+from curator_service.kinds.gram.response_models import GRAM
+from curator_service.kinds.gram.schema import EXAMPLE, KIND, GramRequest
+from curator_service.kinds.gram.sensitivity import GramJointBound
+from curator_service.kinds.gram.statistics import Statistic
+from curator_service.kit.problems import RequestInvalid
+from curator_service.privacy.accountant import JointBound, Price
+from curator_service.privacy.allocation import Bound
+from curator_service.privacy.design import Column, ColumnType, Design, make_design
+from curator_service.privacy.lattice import IntArray
+from curator_service.privacy.mechanism import noise_sd
+from curator_service.privacy.parts import Part
+from curator_service.privacy.row_maps import BallRows, RowMap, make_row_map
+
+TERMS_MAX = 1000
+PASS_WORK_MAX = 1_000_000_000_000
+"""Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
+LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
+
+
+class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
+    """Noisy XᵀX, Xᵀy, yᵀy and λ_min of mapped rows."""
+
+    name = KIND
+    request_model = GramRequest
+    models = GRAM
+    listing = GramListing
+    asked: ClassVar = (
+        "kind",
+        "features",
+        "targets",
+        "intercept",
+        "rows",
+        "statistics",
+        "mechanism",
+        "calibration",
+        "shares",
+    )
+    declared: ClassVar = ("features", "terms", "targets")
+    example: ClassVar = EXAMPLE
+    library = GramLibrary()
+    self_tests: ClassVar = (
+        (is_lambda_min_right, "the smallest eigenvalue of a worst-case matrix is outside of its proved bounds"),
+    )
+
+    def plan(self, dataset: Dataset, request: GramRequest) -> Planned[GramPlan]:
+        """Check a request against declarations, fill in its defaults, and plan it."""
+        features, targets, design = _design(dataset, request)
+        rows = _rows(dataset, request, design)
+        row_map = make_row_map(rows)
+        capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
+        if needs_pass(design, row_map) and capacity * width**2 > PASS_WORK_MAX:
+            raise RequestInvalid.at(
+                "/rows",
+                "the declared row capacity is too large for a pass over rows with so many terms; ask for fewer terms, "
+                "or for the box map and columns that are not declared with missing = omit",
+            )
+        shares = request.shares_of_price
+        plan = _plan(dataset, request, design, row_map, request.price.price)
+        stated = {
+            "kind": request.kind,
+            "features": list(request.features),
+            "targets": list(request.targets),
+            "intercept": request.intercept,
+            "rows": rows,
+            "statistics": [s.value for s in shares],
+            "mechanism": request.mechanism,
+            "calibration": request.calibration,
+            "price": request.state_price(),
+            # As the caller stated them, so that a request that is read off an answer and sent again is the same one.
+            "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
+        }
+        canonical = stated | {
+            "features": [column.name for column in features],
+            "targets": [column.name for column in targets],
+            "price": request.own_price(dataset.accountant),
+        }
+        others = default_row_maps(design) if request.rows is None else ()
+        return Planned(stated, canonical, plan, tuple({"rows": other} for other in others if other != rows))
+
+    def plan_at(self, dataset: Dataset, request: GramRequest, plan: GramPlan, price: Price) -> GramPlan:
+        """Plan the same request at another price."""
+        return _plan(dataset, request, plan.design, plan.row_map, price)
+
+    def bounds(self, dataset: Dataset, request: GramRequest) -> tuple[tuple[Bound, ...], GramJointBound | None]:
+        """Derive the sensitivities that a charge must state, from declarations alone."""
+        *_, design = _design(dataset, request)
+        return derive_bounds(
+            design,
+            make_row_map(_rows(dataset, request, design)),
+            dataset.adjacency,
+            row_capacity=dataset.manifest.row_capacity,
+            statistics=request.chosen_statistics,
+            mechanism=request.mechanism,
+            rows_per_person=dataset.manifest.rows_per_person,
+        )
+
+    def kernel(self, plan: GramPlan) -> GramKernel:
+        """Return Σ z zᵀ of terms and targets."""
+        return GramKernel(plan.design, plan.row_map)
+
+    def exact(self, plan: GramPlan, sums: IntArray) -> IntArray:
+        """Cut the Gram into what leaves, and compute λ_min where it is asked."""
+        return flatten(sums, len(plan.design.terms), plan.outputs, plan.lambda_min_tolerance)
+
+    def exact_s(self, plan: GramPlan) -> float:
+        """Return a time for λ_min: how many factorisations it takes depends on rows."""
+        if not any(part.statistic == Statistic.LAMBDA_MIN for part in plan.parts):
+            return 0.0
+        return LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
+
+    def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
+        """Return standard deviations by statistic; XᵀX has one on its diagonal and one off it."""
+        return _state_noise(parts)
+
+    def state_joint(self, joint: JointBound | None) -> dict[str, str]:
+        """Return the constant of the joint bound."""
+        return {"curvature": str(joint.constant)} if isinstance(joint, GramJointBound) else {}
+
+    def read_joint(self, entry: Mapping[str, Any]) -> GramJointBound | None:
+        """Read the constant of the joint bound."""
+        return GramJointBound(Fraction(entry["curvature"])) if "curvature" in entry else None
+
+
+def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Column, ...], tuple[Column, ...], Design]:
+    features = tuple(_column(dataset, name, f"/features/{i}") for i, name in enumerate(request.features))
+    targets = tuple(_column(dataset, name, f"/targets/{i}") for i, name in enumerate(request.targets))
+    for i, target in enumerate(targets):
+        if target.type is ColumnType.CATEGORICAL:
+            raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
+    features, targets = (_in_order(dataset, columns) for columns in (features, targets))
+    design = make_design(features, targets, intercept=request.intercept)
+    if len(design.terms) > TERMS_MAX:
+        raise RequestInvalid.at(
+            "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
+        )
+    return features, targets, design
+
+
+def _column(dataset: Dataset, name: str, pointer: str) -> Column:
+    column = dataset.manifest.by_name.get(name)
+    if column is None:
+        declared = ", ".join(c.name for c in dataset.manifest.columns)
+        raise RequestInvalid.at(pointer, f"the dataset declares no column {name!r}; it has {declared}")
+    return column
+
+
+def _in_order(dataset: Dataset, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    """Return columns in the order in which the manifest declares them."""
+    place = {name: i for i, name in enumerate(dataset.manifest.by_name)}
+    return tuple(sorted(columns, key=lambda column: place[column.name]))
+
+
+def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, Any]:
+    """Return the row map as the canonical request states it, with defaults filled in."""
+    small = default_row_maps(design)[0]
+    if request.rows is None:
+        plan = _plan(dataset, request, design, make_row_map(small), request.price.price)
+        return choose_row_map(
+            design,
+            _state_noise(plan.parts),
+            expected_rows=request.expected_rows,
+            row_capacity=dataset.manifest.row_capacity,
+        )
+    if not isinstance(request.rows, BallRows):
+        return {"map": request.rows.map}
+    if request.rows.norm is None:
+        return small
+    widest = math.sqrt(design.group_count)
+    if request.rows.norm > widest:
+        raise RequestInvalid.at(
+            "/rows/norm", f"no row of these features is longer than {widest:.6g}: ask for less, or for the box map"
+        )
+    return {"map": "ball", "norm": request.rows.norm}
+
+
+def _state_noise(parts: tuple[Part, ...]) -> dict[str, float]:
+    """Return standard deviations in scaled units under the names that quotes and answers use."""
+    sd: dict[str, float] = {}
+    for part in parts:
+        diagonal, offdiagonal = (noise_sd(part.distribution, scale) for scale in part.scales)
+        if part.statistic == Statistic.XTX:
+            sd |= {"xtx_diagonal": diagonal, "xtx_offdiagonal": offdiagonal}
+        else:
+            sd[part.statistic] = diagonal
+    return sd
+
+
+def _plan(dataset: Dataset, request: GramRequest, design: Design, row_map: RowMap, price: Price) -> GramPlan:
+    return plan_gram(
+        design,
+        row_map,
+        dataset.adjacency,
+        row_capacity=dataset.manifest.row_capacity,
+        price=price,
+        shares=request.shares_of_price,
+        accountant=dataset.accountant,
+        mechanism=request.mechanism,
+        calibration=request.calibration,
+        rows_per_person=dataset.manifest.rows_per_person,
+    )

@@ -1,0 +1,156 @@
+"""Requests, quotes and answers of the kind ``gram``, as they are sent."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from curator_service.datasets.response_models import ColumnModel
+from curator_service.kinds.gram.statistics import Statistic
+from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
+from curator_service.kit.wire import STRICT, left_out
+from curator_service.ledger.schemas import PriceModel
+from curator_service.privacy.calibration import Calibration, Mechanism
+from curator_service.privacy.row_maps import RowsModel
+from curator_service.privacy.samplers import Distribution
+
+
+class GramShares(BaseModel):
+    """How the price is split over the statistics that were asked for."""
+
+    model_config = STRICT
+
+    xtx: float = left_out()
+    xty: float = left_out()
+    yty: float = left_out()
+    lambda_min: float = left_out()
+
+
+class CanonicalGramRequest(BaseModel):
+    """A canonical request: every default is filled in. Sent again, it is the same request."""
+
+    model_config = STRICT
+
+    kind: Literal["gram"]
+    features: list[str]
+    targets: list[str]
+    intercept: bool
+    rows: RowsModel
+    statistics: list[Statistic]
+    mechanism: Mechanism
+    calibration: Calibration
+    price: PriceModel
+    shares: GramShares
+    fresh: bool
+
+
+class ConstantTerm(BaseModel):
+    """The constant."""
+
+    model_config = STRICT
+
+    kind: Literal["constant"]
+    name: str
+
+
+class NumericTerm(BaseModel):
+    """A number, in scaled units: it was clipped to its bounds, `center` was taken off, and `scale` divides."""
+
+    model_config = STRICT
+
+    kind: Literal["numeric"]
+    name: str
+    column: str
+    center: float
+    scale: float
+    unit: str | None
+
+
+class BooleanTerm(BaseModel):
+    """A boolean, 0 or 1."""
+
+    model_config = STRICT
+
+    kind: Literal["boolean"]
+    name: str
+    column: str
+
+
+class LevelTerm(BaseModel):
+    """A level of a category, 0 or 1."""
+
+    model_config = STRICT
+
+    kind: Literal["level"]
+    name: str
+    column: str
+    level: str
+
+
+class MissingTerm(BaseModel):
+    """Whether a value is missing, 0 or 1."""
+
+    model_config = STRICT
+
+    kind: Literal["missing"]
+    name: str
+    column: str
+
+
+TermModel = Annotated[ConstantTerm | NumericTerm | BooleanTerm | LevelTerm | MissingTerm, Field(discriminator="kind")]
+TargetModel = Annotated[NumericTerm | BooleanTerm, Field(discriminator="kind")]
+
+
+class GramStatistics(BaseModel):
+    """The statistics that were asked for."""
+
+    model_config = STRICT
+
+    xtx: StatisticModel = left_out()
+    xty: StatisticModel = left_out()
+    yty: StatisticModel = left_out()
+    lambda_min: StatisticModel = left_out()
+
+
+class GramDeviations(BaseModel):
+    """Standard deviations, in scaled units, of the statistics that were asked for."""
+
+    model_config = STRICT
+
+    xtx_diagonal: float = left_out()
+    xtx_offdiagonal: float = left_out()
+    xty: float = left_out()
+    yty: float = left_out()
+    lambda_min: float = left_out()
+
+
+class GramNoise(BaseModel):
+    """The law of the noise, and how large it is."""
+
+    model_config = STRICT
+
+    distribution: Distribution
+    sd: GramDeviations
+
+
+class _GramMembers(BaseModel):
+    """What quotes and answers of the kind state."""
+
+    kind: Literal["gram"]
+    request: CanonicalGramRequest
+    features: list[ColumnModel]
+    terms: list[TermModel]
+    targets: list[TargetModel]
+    noise: GramNoise
+
+
+class GramQuote(_GramMembers, QuoteMembers):
+    """Price and noise of a request for XᵀX, Xᵀy, yᵀy and λ_min, and what is stored already."""
+
+
+class GramAnswer(_GramMembers, AnswerMembers):
+    """A release of XᵀX, Xᵀy, yᵀy and λ_min, with noise."""
+
+    statistics: GramStatistics
+
+
+GRAM = KindModels(request=CanonicalGramRequest, quote=GramQuote, answer=GramAnswer)

@@ -1,0 +1,66 @@
+"""The kinds of release that a curator knows. A new one is a folder, and a line here."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from curator_service.kinds.base import NAME_MAX, ReleaseKind
+from curator_service.kinds.counts.kind import Counts
+from curator_service.kinds.gram.kind import Gram
+from curator_service.privacy.selftest import Check
+
+AnyKind: TypeAlias = ReleaseKind[Any, Any, Any]
+
+
+class KindRegistry:
+    """Kinds by their names.
+
+    Parameters
+    ----------
+    *kinds : ReleaseKind
+        The first is the kind of requests that name none, and of entries from before entries named it.
+
+    Raises
+    ------
+    ValueError
+        If two have one name, or a name is too long for the catalogue.
+    """
+
+    def __init__(self, *kinds: AnyKind) -> None:
+        self.first = kinds[0]
+        self._kinds = {kind.name: kind for kind in kinds}
+        if len(self._kinds) != len(kinds) or any(len(name) > NAME_MAX for name in self._kinds):
+            raise ValueError(f"kinds have different names, of at most {NAME_MAX} characters")
+
+    def __getitem__(self, name: str) -> AnyKind:
+        """Return a kind by its name. Raise `KeyError` where it is not known."""
+        return self._kinds[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Tell whether there is a kind of this name."""
+        return name in self._kinds
+
+    def __iter__(self) -> Iterator[AnyKind]:
+        """Yield the kinds, the first one first."""
+        return iter(self._kinds.values())
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return list(self._kinds)
+
+    @property
+    def self_tests(self) -> list[Check]:
+        """What kinds assume of a machine."""
+        return [check for kind in self for check in kind.self_tests]
+
+    def of_entry(self, entry: Mapping[str, Any]) -> AnyKind:
+        """Return the kind of the release that an entry is about. Raise `KeyError` where it is not known."""
+        return self[entry.get("release_kind", self.first.name)]
+
+    def name_in_entry(self, kind: AnyKind) -> dict[str, str]:
+        """Return the members of an entry that name a kind."""
+        return {} if kind is self.first else {"release_kind": kind.name}
+
+
+KINDS = KindRegistry(Gram(), Counts())
+"""The kinds of this package."""

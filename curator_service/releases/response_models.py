@@ -1,0 +1,110 @@
+"""What is answered of releases, quotes, jobs and reservations: those of every kind are told apart by `kind`."""
+
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from curator_service.kinds.registry import KINDS
+from curator_service.kinds.request import RESERVATION_PATTERN
+from curator_service.kinds.response_models import CostModel, ReleaseId
+from curator_service.kit.problem_models import ProblemModel
+from curator_service.kit.wire import STRICT, Digits, Moment
+from curator_service.ledger.response_models import AmountModel, ReserveEntry
+
+_JobId = Annotated[str, Field(pattern=r"^job_[0-9a-f]{24}$")]
+
+
+class ByKind:
+    """A union of models that `kind` tells apart; of one kind it is that model, for generators of clients.
+
+    Parameters
+    ----------
+    *models : type
+        Each has the member `kind`, of one value.
+    """
+
+    def __init__(self, *models: type[BaseModel]) -> None:
+        self._models = {get_args(model.model_fields["kind"].annotation)[0]: model for model in models}
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Return the union as pydantic reads it."""
+        choices = {kind: handler.generate_schema(model) for kind, model in self._models.items()}
+        if len(choices) == 1:
+            return choices.popitem()[1]
+        return core_schema.tagged_union_schema(choices, discriminator="kind")
+
+
+ReleaseAnswer = Annotated[Any, ByKind(*(kind.models.answer for kind in KINDS))]
+QuoteAnswer = Annotated[Any, ByKind(*(kind.models.quote for kind in KINDS))]
+CanonicalRequest = Annotated[Any, ByKind(*(kind.models.request for kind in KINDS))]
+
+
+class ReleaseSummary(BaseModel):
+    """A release without its statistics."""
+
+    model_config = STRICT
+
+    id: ReleaseId
+    dataset: str
+    kind: str
+    created_at: Moment
+    request: CanonicalRequest
+    cost: CostModel
+
+
+class ReleasesAnswer(BaseModel):
+    """A page of releases."""
+
+    model_config = STRICT
+
+    releases: list[ReleaseSummary]
+    next: Annotated[Digits | None, Field(description="The value of `after` for the next page")]
+
+
+class JobAnswer(BaseModel):
+    """How a job stands."""
+
+    model_config = STRICT
+
+    id: _JobId
+    dataset: str
+    state: Literal["running", "done", "voided", "cancelled"]
+    progress: Annotated[float, Field(description="The share of its public time that has passed; it tells no rows")]
+    created_at: Moment
+    release: ReleaseId | None
+    reason: str | None
+    request: CanonicalRequest
+
+
+class ReservationAnswer(BaseModel):
+    """An amount that is held for a study."""
+
+    model_config = STRICT
+
+    id: Annotated[str, Field(pattern=RESERVATION_PATTERN)]
+    dataset: str
+    population: str
+    state: Literal["open", "closed", "expired"]
+    reserved: AmountModel
+    drawn: AmountModel
+    remaining: AmountModel
+    created_at: Moment
+    expires_at: Moment
+    project: str | None
+    receipt: ReserveEntry
+
+
+class ReleaseInProgressProblem(ProblemModel):
+    """The answer is being worked on."""
+
+    type: Literal["/problems/release-in-progress"]
+    job: _JobId
+
+
+class AnswerSpaceExceededProblem(ProblemModel):
+    """As much was stored for the caller as may be."""
+
+    type: Literal["/problems/answer-space-exceeded"]
+    answer_bytes: int
+    answer_bytes_left: int

@@ -1,0 +1,257 @@
+"""What a real application answers on every route, and what this and an earlier version were recorded to answer."""
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from patience import scaled
+from support import ROWS, CountingNoise, World, body, csv_text, manifest_text, open_world
+
+from curator_service.datasets.service import OtherPeople, RegistrationError
+from curator_service.identity.policy import Role
+from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
+from curator_service.ledger.trust.recovery import reconcile
+from curator_service.privacy.samplers import Distribution
+
+TESTS = Path(__file__).parents[1]
+COHORT = "/v1/datasets/cohort"
+RELEASES = f"{COHORT}/releases"
+_BOX = {"rows": {"map": "box"}}
+_PASS = body(features=["creatinine", "stage"], targets=["lambda"], rows={"map": "ball"}, price={"mu": 0.02})
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An answer: what it answers, and its body."""
+
+    method: str
+    path: str
+    status: int
+    media_type: str
+    body: str
+
+    @property
+    def content(self) -> Any:
+        return json.loads(self.body)
+
+    def operation(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return what a document says of the operation that gave this answer."""
+        return next(
+            item[self.method]
+            for template, item in document["paths"].items()
+            if self.method in item and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), self.path)
+        )
+
+    def schema(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema that a document states for this answer."""
+        responses = self.operation(document)["responses"]
+        response = responses.get(str(self.status)) or responses[f"{self.status // 100}XX"]
+        schema: dict[str, Any] = response["content"][self.media_type]["schema"]
+        return schema
+
+
+class HeldNoise(CountingNoise):
+    """Noise that is not drawn while it is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+
+    def sample(self, distribution: Distribution, scales: Sequence[int]) -> list[int]:
+        assert self.goes_on.wait(scaled(20))
+        return super().sample(distribution, scales)
+
+
+class _Recorder:
+    """Sends requests to one application, and keeps what it answers."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.api = world, world.api()
+        self.answers: list[Recorded] = []
+
+    def send(self, who: str | None, method: str, path: str, content: Any = None, **options: Any) -> httpx.Response:
+        """Send a request, with a new key where it has none."""
+        token = None if who is None else self.world.tokens[who]
+        key = options.pop("key", f"key-{len(self.answers)}")
+        sent = {} if content is None else {"json": content}
+        answer = self.api.request(method.upper(), path, token=token, key=key, **sent, **options)
+        media_type = answer.headers.get("content-type", "")
+        path = path.partition("?")[0]
+        self.answers.append(Recorded(method, path, answer.status_code, media_type, answer.text))
+        return answer
+
+
+def record_life(folder: Path) -> list[Recorded]:
+    """Live a curator's life on every route; return what was answered, in its order."""
+    with open_world(folder / "life", noise=HeldNoise()) as world:
+        life = _Recorder(world)
+        for name in ("rita", "root"):
+            world.add_token(name, Role.ADMIN)
+        _read_declarations(life)
+        _buy(life)
+        _buy_without_space(life)
+        _wait_for_jobs(life)
+        _hold(life)
+        _set_limits(life)
+        _register_the_same_people(life)
+        world.curator.keys.rotate("2026-03-02T00:00:00Z")
+        for who, path in (("audra", "/v1/ledger/town"), ("audra", "/v1/ledger/valley"), ("ada", "/v1/keys")):
+            life.send(who, "get", path)
+        _seal_and_reconcile(life)
+    return life.answers
+
+
+def _read_declarations(life: _Recorder) -> None:
+    for path in ("/healthz", "/readyz"):
+        life.send(None, "get", path)
+    for path in ("/v1/datasets", COHORT, f"{COHORT}/budget", "/v1/keys", "/v1/datasets/hidden", "/v1/ledger/town"):
+        life.send("ada", "get", path)
+    for path in ("/v1/ledger/town/checkpoint", "/v1/admin/seal"):
+        life.send("audra", "get", path)
+
+
+def _buy(life: _Recorder) -> None:
+    """Quote and buy what has every kind of term, and what is answered from it."""
+    features = ["age", "sex", "smoker", "height", "region"]
+    asked = body(features=features, statistics=["xtx", "xty", "yty", "lambda_min"], **_BOX)
+    post = partial(life.send, "ada", "post")
+    post(f"{COHORT}/quotes", asked)
+    bought = post(RELEASES, asked, key="bought")
+    for again in (
+        asked,
+        body(features=features, **_BOX),
+        body(features=["age", "smoker"], price={"mu": 0.01}, project="kidney", **_BOX),
+    ):
+        post(f"{COHORT}/quotes", again)
+        post(RELEASES, again)
+    post(f"{COHORT}/quotes", body(features=features, price={"mu": 0.06}, **_BOX))
+    post(RELEASES, body(mechanism="laplace", price={"epsilon": 0.05}, project="kidney", **_BOX))
+    post(RELEASES, body(price={"mu": 30.0}))
+    post(RELEASES, body(mechanism="laplace", price={"epsilon": 30.0}))
+    post(f"{COHORT}/quotes", body(features=["hair"]))
+    table = [{"column": "age", "bins": 2}, {"column": "region", "missing": True}]
+    counts = {"kind": "counts", "tables": [{"axes": table}], "price": {"mu": 0.02}}
+    for asked in (counts, counts | {"tables": [{"axes": table[1:]}], "price": {"mu": 0.01}}):
+        post(f"{COHORT}/quotes", asked)
+        post(RELEASES, asked)
+    for page in ("", "?limit=1"):
+        life.send("ada", "get", f"{RELEASES}{page}")
+    path = bought.headers["location"]
+    etag = life.send("ada", "get", path).headers["etag"]
+    life.send("ada", "get", path, headers={"If-None-Match": etag})
+
+
+def _buy_without_space(life: _Recorder) -> None:
+    publisher = life.api.app.state.curator.releases.publisher
+    most, publisher.answer_bytes_max = publisher.answer_bytes_max, 5000
+    life.send("ada", "post", RELEASES, body(features=["ward"]))
+    publisher.answer_bytes_max = most
+
+
+def _wait_for_jobs(life: _Recorder) -> None:
+    """Let a job be cancelled while it works, one paid from a reservation too, and another be done."""
+    send = partial(life.send, "ada", "post", RELEASES, headers={"Prefer": "respond-async"})
+    life.world.noise.goes_on.clear()
+    reservation = _reserve(life)
+    cancelled, done = (send(_PASS | {"price": {"mu": mu}}).headers["location"] for mu in (0.02, 0.03))
+    send(_PASS)
+    life.send("ada", "get", cancelled)
+    for _ in range(2):
+        life.send("ada", "delete", cancelled)
+    life.send("ada", "delete", send(_PASS | {"fresh": True, "reservation": reservation}).headers["location"])
+    life.world.noise.goes_on.set()
+    end = time.monotonic() + scaled(20)
+    while life.send("ada", "get", done).json()["state"] == "running":
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def _reserve(life: _Recorder) -> str:
+    reservation = {"price": {"mu": 0.06}, "expires_in_s": 3600, "project": "kidney"}
+    reservation_id: str = life.send("ada", "post", f"{COHORT}/reservations", reservation).json()["id"]
+    return reservation_id
+
+
+def _hold(life: _Recorder) -> None:
+    reservation_id = _reserve(life)
+    life.send("ada", "post", RELEASES, body(features=["weight"], fresh=True, reservation=reservation_id))
+    for method in ("get", "delete"):
+        life.send("ada", method, f"/v1/reservations/{reservation_id}")
+    life.send("ada", "post", RELEASES, body(features=["weight"], fresh=True, reservation=reservation_id))
+
+
+def _set_limits(life: _Recorder) -> None:
+    limits, proposals = "/v1/admin/populations/town/limits", "/v1/admin/proposals"
+    whole: dict[str, str] = {}
+    for mu, whose in ((0.23, whole), (0.2, {"scope": "project", "label": "kidney"}), (0.01, whole)):
+        life.send("root", "post", limits, {"limit": {"mu": mu}, "reason": "a share", **whose})
+    for verdict in ("approve", "reject"):
+        raised = {"limit": {"mu": 0.235 if verdict == "approve" else 3.0}, "reason": "a second study"}
+        proposal = life.send("root", "post", limits, raised).json()["id"]
+        for who in ("root", "rita"):
+            life.send(who, "post", f"{proposals}/{proposal}/{verdict}")
+    life.send("root", "get", proposals)
+
+
+def _register_the_same_people(life: _Recorder) -> None:
+    """Register rows that are like another population's: refused, until two admins say that they are of others."""
+    world = life.world
+    manifest, rows = world.folder / "twins.toml", world.folder / "twins.csv"
+    manifest.write_text(manifest_text("twins", "valley"), encoding="utf-8")
+    rows.write_text(csv_text(ROWS[1:]), encoding="utf-8")
+    for name in ("", "root"):
+        admin = world.curator.identity.authenticate(f"Bearer {world.tokens[name]}") if name else None
+        other_people = None if admin is None else OtherPeople(admin, "their twins")
+        with pytest.raises(RegistrationError):
+            world.curator.datasets.register(manifest, rows, actor="operator:test", other_people=other_people)
+    for proposal in life.send("root", "get", "/v1/admin/proposals").json()["proposals"]:
+        if proposal["scope"] == "rows":
+            life.send("rita", "post", f"/v1/admin/proposals/{proposal['id']}/approve")
+
+
+def _seal_and_reconcile(life: _Recorder) -> None:
+    ledger = life.world.curator.ledger
+    ledger.guard.seal("a reason")
+    life.send(None, "get", "/readyz")
+    life.send("audra", "get", "/v1/admin/seal")
+    life.send("ada", "post", RELEASES, body(features=["ward"], fresh=True))
+    lost = Checkpoint("town", 1000, "0" * 64, 1, 10**11, 10**11, 0, life.world.curator.keys.list_keys()[-1].key_id)
+    signed = SignedCheckpoint(lost, life.world.curator.keys.signer(lost.entry_hash).sign(lost))
+    reconcile(ledger, [signed], actor="operator:test", anchor_lost=True)
+    life.send("audra", "get", "/v1/ledger/town?after=3&limit=1000")
+
+
+_GOLDEN_PATHS = {
+    "quote": ("post", "quotes"),
+    "release": ("post", "releases"),
+    "what it declares": ("get", ""),
+    "what is left": ("get", "budget"),
+}
+
+
+def read_golden() -> Iterator[Recorded]:
+    """Yield what this version is held to answer: every accountant, adjacency, mechanism and formula."""
+    told = json.loads((TESTS / "golden" / "releases.json").read_text(encoding="utf-8"))["told"]
+    for name, step in told.items():
+        dataset, _, what = name.partition(": ")
+        for word, (method, place) in _GOLDEN_PATHS.items():
+            if what.startswith(word):
+                problem = "problem+" if step["status"] >= 400 else ""
+                path = f"/v1/datasets/{dataset}/{place}".rstrip("/")
+                yield Recorded(method, path, step["status"], f"application/{problem}json", step["body"])
+
+
+def read_earlier() -> Iterator[Recorded]:
+    """Yield what the first version with a signed ledger stored: it is served as it is."""
+    told = json.loads((TESTS / "upgrades" / "signed_schema" / "told.json").read_text(encoding="utf-8"))["told"]
+    for step in told.values():
+        yield Recorded("post", step["path"], int(step["status"]), "application/json", step["answer"])
