@@ -27,8 +27,9 @@ from curator_service.datasets.batches import MARK, Batch
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.numpy import sum_rows, sum_terms
 from curator_service.datasets.manifest import Manifest
+from curator_service.datasets.persons import Persons
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
-from curator_service.datasets.sources.csv import IngestError, Persons, Progress, iterate_rows
+from curator_service.datasets.sources.csv import IngestError, Progress, iterate_rows
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.files import sync
 from curator_service.privacy.design import Term, cached_design
@@ -363,7 +364,10 @@ def _write_snapshot(
     gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
     schema = pa.schema([pa.field(name, pa.int32()) for name in names])
     with pq.ParquetWriter(staging / _ROWS, schema, compression="zstd") as writer:
-        for stored, count in iterate_rows(manifest, source, persons, sketcher, progress):
+        for batch in iterate_rows(manifest, source, sketcher, progress):
+            stored, count = batch.stored, batch.count
+            if batch.subjects is not None:
+                stored[MARK] = persons.mark(batch.subjects)
             row_count += count
             if row_count > manifest.row_capacity:
                 raise IngestError(

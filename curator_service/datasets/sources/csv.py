@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from curator_service.datasets.batches import MARK, Batch
+from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.sketch import Sketcher, Values, code_levels, code_numbers, code_words
 from curator_service.kit.files import open_regular
@@ -32,39 +32,7 @@ class IngestError(ValueError):
     """The file breaks the manifest; the message names file, line and column, for the admin, and shows no value."""
 
 
-class Persons:
-    """Who had how many rows so far, within one registration.
-
-    Which of a person's rows count is decided by their order in the file alone, whatever other persons' rows are there.
-
-    Parameters
-    ----------
-    rows_max : int
-        Most rows of one person that count: the first ones.
-    """
-
-    def __init__(self, rows_max: int) -> None:
-        self._rows_max = rows_max
-        self._seen: dict[str, int] = {}
-
-    @property
-    def count(self) -> int:
-        """How many persons there are."""
-        return len(self._seen)
-
-    def mark(self, subjects: Sequence[str]) -> StoredArray:
-        """Return 1 for each row that counts, 0 for one beyond its person's share."""
-        marks = np.zeros(len(subjects), dtype=np.int32)
-        for i, subject in enumerate(subjects):
-            before = self._seen.get(subject, 0)
-            self._seen[subject] = before + 1
-            marks[i] = before < self._rows_max
-        return marks
-
-
-def iterate_rows(
-    manifest: Manifest, source: Path, persons: Persons, sketcher: Sketcher, progress: Progress
-) -> Iterator[Batch]:
+def iterate_rows(manifest: Manifest, source: Path, sketcher: Sketcher, progress: Progress) -> Iterator[SourceBatch]:
     """Yield the rows of a file in order, as stored integers.
 
     Parameters
@@ -72,8 +40,6 @@ def iterate_rows(
     manifest : Manifest
     source : Path
         UTF-8, with a header that names at least the declared columns; others are not read.
-    persons : Persons
-        Marks the rows that count, where the manifest declares a subject.
     sketcher : Sketcher
         Sees raw values, before the lattice.
     progress : callable
@@ -87,15 +53,14 @@ def iterate_rows(
     columns = [declaration.column for declaration in manifest.columns]
     names = [*([] if manifest.subject is None else [manifest.subject]), *(column.name for column in columns)]
 
-    def parse(rows: list[list[str]], lines: list[int]) -> Batch:
+    def parse(rows: list[list[str]], lines: list[int]) -> SourceBatch:
         stored, values = _parse_columns(columns, names, rows, lines, source)
         if manifest.subject is None:
             sketcher.add(values)
-        else:
-            subjects = _parse_subjects(manifest.subject, names, rows, lines, source)
-            stored[MARK] = persons.mark(subjects)
-            sketcher.add(values, code_words(subjects))
-        return stored, len(rows)
+            return SourceBatch(stored, None, len(rows))
+        subjects = _parse_subjects(manifest.subject, names, rows, lines, source)
+        sketcher.add(values, code_words(subjects))
+        return SourceBatch(stored, subjects, len(rows))
 
     try:
         with _open_source(source) as binary:

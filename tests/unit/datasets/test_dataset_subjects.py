@@ -9,9 +9,10 @@ import pytest
 from support import World, ZeroNoise, body, open_world
 
 from curator_service.datasets.manifest import ManifestError
+from curator_service.datasets.persons import Persons
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources import csv as source
-from curator_service.datasets.sources.csv import IngestError, Persons
+from curator_service.datasets.sources.csv import IngestError
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 
