@@ -15,10 +15,12 @@ from curator_service.approvals import repository as proposals
 from curator_service.approvals.repository import OPEN, ROWS, Proposal
 from curator_service.datasets import repository
 from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.former import convert, is_former
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
+from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.snapshot import About, RowsUnreadable, Snapshot, Storage
+from curator_service.datasets.snapshot import About, Snapshot, Storage
 from curator_service.datasets.sources.csv import Progress
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
@@ -233,7 +235,7 @@ class DatasetService:
         self, ledger: Ledger, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str
     ) -> tuple[Dataset, Receipt]:
         moment = timestamp(self.now())
-        about = About(snapshot.persons, snapshot.rows, snapshot.lattice_digest, secrets.token_hex(32))
+        about = About(snapshot.persons, (snapshot.part,), secrets.token_hex(32))
         connection = ledger.connection
         payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "snapshot": about.commitment}
         payload |= {"dataset_id": dataset_id, "actor": actor, "time": moment}
@@ -285,8 +287,9 @@ class DatasetService:
             unkeyed = {name: json.loads(text) for name, text in repository.list_unkeyed(connection).items()}
             sketched = {sketch.dataset_id for sketch in repository.list_sketches(connection) if sketch.sealed}
         for dataset in known:
+            self._convert(dataset, unkeyed.get(dataset.id, {}))
             if dataset.id in unkeyed or dataset.id not in sketched:
-                self._take_over_one(dataset, unkeyed.get(dataset.id, {}))
+                self._take_over_one(dataset)
         digests = {digest: left["population"] for digest, left in unkeyed.items() if "population" in left}
         if digests:
             with self.database.begin() as connection:
@@ -296,17 +299,23 @@ class DatasetService:
         if unkeyed:
             self.database.forget_deleted()
 
-    def _take_over_one(self, dataset: Dataset, left: dict[str, Any]) -> None:
+    def _convert(self, dataset: Dataset, noted: dict[str, Any]) -> None:
+        """Write rows of an earlier version as this one has them; what was noted of them may be in the database."""
+        folder = self.storage.root / dataset.id
+        if not is_former(folder):
+            return
+        with self.storage.alone(), suppress(RowsUnreadable):  # told as a fault, and tried again at the next start
+            if is_former(folder) and convert(folder, dataset.manifest, noted if noted.get("nonce") else None):
+                log.info("dataset %s: its rows are stored as this version stores them", dataset.name)
+
+    def _take_over_one(self, dataset: Dataset) -> None:
         try:
-            snapshot = self.storage.read_snapshot(dataset.id, dataset.manifest, self.likeness.sketcher())
+            sketch = self.storage.sketch(dataset.id, dataset.manifest, self.likeness.sketcher())
+            digests = [part.values_digest for part in self.storage.about(dataset.id).parts]
         except RowsUnreadable:
             return  # it is told as a fault, and tried again at the next start
-        if left.get("nonce"):  # empty where this schema was left and reached again: then it is beside the rows
-            about = About(left["persons"], snapshot.rows, left["lattice_digest"], left["nonce"])
-            self.storage.keep_about(dataset.id, about)
         with self.database.begin() as connection:
-            digests = [snapshot.values_digest]
-            self.likeness.record(connection, dataset.id, dataset.population, digests, snapshot.sketch)
+            self.likeness.record(connection, dataset.id, dataset.population, digests, sketch)
             repository.forget_unkeyed(connection, [dataset.id])
 
     def list_faults(self) -> list[str]:

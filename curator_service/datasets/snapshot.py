@@ -1,9 +1,8 @@
 """Snapshots: the stored lattice of each dataset, on disk.
 
-A dataset is a folder with ``rows.parquet`` (int32 per column, null where a value is missing; where the manifest
-declares a subject also a mark, 1 for a row that counts), ``gram.npy`` (the exact box Gram of the terms declared
-without ``omit``) and ``snapshot.json`` (counts, the digest of the lattice, and the nonce of the commitment to it). It
-is written once, under a temporary name, and renamed when it is whole. A mark shows that it is not registered yet;
+A dataset is a folder with parts (int32 per column and a mark of which rows count, and the exact box Gram of the terms
+declared without ``omit``) and ``snapshot.json``, which lists them: counts, digests, and the nonce of their commitment.
+It is written once, under a temporary name, and renamed when it is whole. A mark shows that it is not registered yet;
 whoever writes one holds a shared lock, so that what a killed process left is told from what is being written.
 """
 
@@ -11,43 +10,42 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from curator_service.datasets.batches import MARK, Batch
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.numpy import sum_rows, sum_terms
 from curator_service.datasets.manifest import Manifest
+from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.sources.csv import IngestError, Progress, iterate_rows
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.files import sync
 from curator_service.privacy.design import Term, cached_design
-from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
+from curator_service.privacy.lattice import IntArray
 
+FORMAT = 2
+"""Of what is beside the rows; 1 had no such number, and rows in Parquet."""
 _READ_ROWS = 2**15
-"""Rows that are read at once, whatever is asked: a caller must not choose where one more row begins a batch."""
-
-_ROWS, _GRAM, _ABOUT, _UNREGISTERED, _LOCK = "rows.parquet", "gram.npy", "snapshot.json", "unregistered", ".lock"
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, pa.ArrowException)
+ABOUT = "snapshot.json"
+"""What is kept beside the rows."""
+_UNREGISTERED, _LOCK = "unregistered", ".lock"
+_UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError)
 """What reading raises where a file is gone, or is not what was written."""
 _GRAMS_BYTES = 2**28
 """Of cached Grams that are kept in memory: a thousand terms take 8 MB."""
 _CachedGram = tuple[dict[Term, int], IntArray]
-
-
-class RowsUnreadable(Exception):
-    """The stored rows of a dataset are gone, or are not what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +54,50 @@ class About:
 
     Attributes
     ----------
-    persons, rows : int
-        Subjects, where the manifest declares one, and rows.
-    lattice_digest : str
-        SHA-256 of all that is stored, marks included.
+    persons : int
+        Subjects, where the manifest declares one; else rows.
+    parts : tuple of Part
     nonce : str
         Of the commitment. It hides: without it a digest of rows would let anyone test guesses of the last one.
     """
 
     persons: int
-    rows: int
-    lattice_digest: str = field(repr=False)
+    parts: tuple[Part, ...]
     nonce: str = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all parts."""
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def lattice_digest(self) -> str:
+        """SHA-256 of all that is stored, marks included."""
+        digests = [part.lattice_digest for part in self.parts]
+        return digests[0] if len(digests) == 1 else join_digests(digests)
 
     @property
     def commitment(self) -> str:
         """What the ledger's entry holds of the snapshot."""
         return hashlib.sha256(bytes.fromhex(self.nonce + self.lattice_digest)).hexdigest()
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `describe` wrote.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+        """
+        parts = tuple(map(Part.read, content["parts"]))
+        if content["format"] != FORMAT or not parts:
+            raise ValueError("no snapshot of this format")
+        return cls(int(content["persons"]), parts, str(content["nonce"]))
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        parts = [part.describe() for part in self.parts]
+        return {"format": FORMAT, "persons": self.persons, "parts": parts, "nonce": self.nonce}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +106,29 @@ class Snapshot:
 
     Attributes
     ----------
-    persons, rows : int
-        Subjects, where the manifest declares one, and rows.
-    source_digest, values_digest, lattice_digest : str
-        SHA-256 of the file's bytes, where there is one, of the stored values, and of all that is stored.
+    persons : int
+        Subjects, where the manifest declares one; else rows.
+    part : Part
+        What the rows are.
+    source_digest : str
+        SHA-256 of the file's bytes, where there is one.
     sketch : Sketch
-    gram : ndarray of int64
-        The exact box Gram of the terms declared without ``omit``.
     """
 
     persons: int
-    rows: int
+    part: Part
     source_digest: str
-    values_digest: str
-    lattice_digest: str
     sketch: Sketch = field(repr=False)
-    gram: IntArray = field(repr=False)
+
+    @property
+    def lattice_digest(self) -> str:
+        """SHA-256 of all that is stored."""
+        return self.part.lattice_digest
+
+    @property
+    def values_digest(self) -> str:
+        """SHA-256 of the values, whatever their names and order."""
+        return self.part.values_digest
 
 
 class Storage:
@@ -160,9 +192,16 @@ class Storage:
 
     def publish(self, dataset_id: str, about: About) -> None:
         """Give a whole snapshot its name, durably."""
-        _write_about(self._staging(dataset_id), about)
+        write_about(self._staging(dataset_id), about)
         self._staging(dataset_id).rename(self.root / dataset_id)
         sync(self.root)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until nobody writes, and keep everybody from writing."""
+        with self._open_lock() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def confirm(self, dataset_id: str) -> None:
         """Say that a dataset is registered: nothing removes its rows from now on."""
@@ -219,67 +258,68 @@ class Storage:
         """
         if dataset_id not in self._about:
             try:
-                content = json.loads((self.root / dataset_id / _ABOUT).read_bytes())
-                self._about[dataset_id] = About(**content)
-            except (*_UNREADABLE, TypeError):
+                self._about[dataset_id] = About.read(json.loads((self.root / dataset_id / ABOUT).read_bytes()))
+            except _UNREADABLE:
                 raise RowsUnreadable from None
         return self._about[dataset_id]
 
-    def keep_about(self, dataset_id: str, about: About) -> None:
-        """Write what an earlier version kept in the database."""
-        _write_about(self.root / dataset_id, about)
-
     def has_files(self, dataset_id: str) -> bool:
         """Tell whether what a release needs of a dataset is there."""
-        folder = os.path.join(self.root, dataset_id)
-        return all(os.path.isfile(os.path.join(folder, name)) for name in (_ROWS, _GRAM))
+        try:
+            return all(part.has_files(self.root / dataset_id) for part in self.about(dataset_id).parts)
+        except RowsUnreadable:
+            return False
 
     def find_fault(self, dataset_id: str, commitment: str) -> str:
         """Return why the rows cannot be those that were registered, or nothing; a look at files, not at rows."""
         folder = self.root / dataset_id
         self._about.pop(dataset_id, None)
-        if not self.has_files(dataset_id):
+        if not folder.is_dir():
             return "rows are gone"
         try:
             about = self.about(dataset_id)
-            np.load(folder / _GRAM, mmap_mode="r", allow_pickle=False)
-            with pq.ParquetFile(folder / _ROWS) as file:
-                same = (file.metadata.num_rows, about.commitment) == (about.rows, commitment)
-        except (*_UNREADABLE, RowsUnreadable):
+            if not all(part.rows_path(folder).exists() and part.gram_path(folder).exists() for part in about.parts):
+                return "rows are gone"
+            for part in about.parts:
+                part.read_gram(folder)
+        except (OSError, RowsUnreadable):
             return "rows cannot be read"
-        return "" if same else "rows are not those that were registered"
+        if not self.has_files(dataset_id):
+            return "rows cannot be read"
+        return "" if about.commitment == commitment else "rows are not those that were registered"
 
-    def read_snapshot(self, dataset_id: str, manifest: Manifest, sketcher: Sketcher | None) -> Snapshot:
-        """Read back what was written, all of it. A sketch, if one is asked, is of the lattice, not of raw values.
+    def rows(self, dataset_id: str, manifest: Manifest) -> StoredRows:
+        """Return where the rows are, and how many a pass works through.
+
+        Raises
+        ------
+        RowsUnreadable
+        """
+        return StoredRows(self.root / dataset_id, self.about(dataset_id).parts, manifest.row_capacity)
+
+    def sketch(self, dataset_id: str, manifest: Manifest, sketcher: Sketcher) -> Sketch:
+        """Sketch what was written: of the lattice, not of raw values.
 
         Raises
         ------
         RowsUnreadable
         """
         columns = [declaration.column for declaration in manifest.columns]
-        names = _stored_names(manifest)
-        design = cached_design(manifest.cacheable)
-        digests, count = _Digests(len(columns), names), 0
-        gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
-        for stored, rows in _read_batches(self.root / dataset_id / _ROWS, names):
-            count += rows
-            digests.update(stored)
-            if sketcher is not None:
+        rows = self.rows(dataset_id, manifest)
+        for part in rows.parts:
+            for stored, _count in _tiles_of(rows.folder, part):
                 sketcher.add(code_rows_stored(columns, stored))
-            gram += sum_terms(stored, design, rows)
-        sketch = Sketch(()) if sketcher is None else sketcher.finish()
-        return Snapshot(count, count, "", digests.values, digests.lattice, sketch, gram)
+        return sketcher.finish()
 
     def holds(self, dataset_id: str, manifest: Manifest, commitment: str) -> bool:
         """Tell whether rows and sums are, number by number, those that were registered."""
         if self.find_fault(dataset_id, commitment):
             return False
+        folder = self.root / dataset_id
         try:
-            found = self.read_snapshot(dataset_id, manifest, None)
-            gram = np.load(self.root / dataset_id / _GRAM, allow_pickle=False)
-        except (*_UNREADABLE, RowsUnreadable):
+            return all(is_whole(folder, part, manifest) for part in self.about(dataset_id).parts)
+        except RowsUnreadable:
             return False
-        return found.lattice_digest == self.about(dataset_id).lattice_digest and np.array_equal(found.gram, gram)
 
     def sum_rows(self, dataset_id: str, manifest: Manifest, kernel: RowKernel) -> IntArray:
         """Sum what rows contribute, exactly: a block of the cached Gram, or a pass over rows.
@@ -293,115 +333,111 @@ class Storage:
         ------
         RowsUnreadable
         """
-        if kernel.cached_terms is not None:
-            positions, gram = self._grams.get(
-                dataset_id, lambda: self._load_gram(dataset_id, manifest), lambda held: held[1].nbytes
-            )
-            index = [positions[term] for term in kernel.cached_terms]
-            block: IntArray = gram[index][:, index]
-            return block
-        names = kernel.columns if manifest.subject is None else (*kernel.columns, MARK)
-        batches = _read_batches(self.root / dataset_id / _ROWS, names)
-        return sum_rows(batches, names, kernel, manifest.row_capacity)
+        if kernel.cached_terms is None:
+            return sum_rows(self.rows(dataset_id, manifest), kernel)
+        positions, gram = self._grams.get(
+            dataset_id, lambda: self._load_gram(dataset_id, manifest), lambda held: held[1].nbytes
+        )
+        index = [positions[term] for term in kernel.cached_terms]
+        block: IntArray = gram[index][:, index]
+        return block
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
-        try:
-            gram = np.load(self.root / dataset_id / _GRAM, allow_pickle=False)
-        except _UNREADABLE:
-            raise RowsUnreadable from None
+        folder = self.root / dataset_id
+        gram = reduce(add, (part.read_gram(folder) for part in self.about(dataset_id).parts))
         return {term: i for i, term in enumerate(terms)}, gram
 
 
-def _stored_names(manifest: Manifest) -> list[str]:
-    return [declaration.name for declaration in manifest.columns] + ([] if manifest.subject is None else [MARK])
+def new_part_id() -> str:
+    """Return an id that no part had."""
+    return f"part_{secrets.token_hex(6)}"
 
 
-class _Digests:
-    """One digest per stored column, so that they do not depend on where chunks are cut.
-
-    The same rows under another rule of which count, or with columns in another order or under other names, are still
-    the same rows: one digest leaves out the marks, the names and the order.
-    """
-
-    def __init__(self, columns: int, names: Sequence[str]) -> None:
-        self._columns = columns
-        self._of = {name: hashlib.sha256() for name in names}
-
-    def update(self, stored: Mapping[str, StoredArray]) -> None:
-        """Take in a chunk of rows."""
-        for name, digest in self._of.items():
-            digest.update(stored[name].tobytes())
-
-    @property
-    def values(self) -> str:
-        """SHA-256 of the values."""
-        return hashlib.sha256(
-            b"".join(sorted(d.digest() for d in list(self._of.values())[: self._columns]))
-        ).hexdigest()
-
-    @property
-    def lattice(self) -> str:
-        """SHA-256 of all that is stored."""
-        return hashlib.sha256(b"".join(d.digest() for d in self._of.values())).hexdigest()
-
-
-def _write_about(folder: Path, about: About) -> None:
-    part = folder / f".{_ABOUT}"
-    part.write_text(json.dumps(asdict(about), indent=2) + "\n", encoding="utf-8")
+def write_about(folder: Path, about: About) -> None:
+    """Write what is kept beside the rows, in one step."""
+    part = folder / f".{ABOUT}"
+    part.write_text(json.dumps(about.describe(), indent=2) + "\n", encoding="utf-8")
     part.chmod(0o600)
     sync(part)
-    part.rename(folder / _ABOUT)
+    part.rename(folder / ABOUT)
     sync(folder)
+
+
+def write_part(folder: Path, manifest: Manifest, batches: Iterator[Batch]) -> tuple[Part, IntArray]:
+    """Write rows and their Gram as a new part, durably.
+
+    Raises
+    ------
+    ValueError
+        If the rows are more than the manifest's capacity.
+    """
+    design = cached_design(manifest.cacheable)
+    gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
+    names = [declaration.name for declaration in manifest.columns]
+    has_marks = manifest.subject is not None
+    writer = PartWriter(folder, new_part_id(), names, manifest.row_capacity, has_marks=has_marks)
+    with closing(writer):
+        for stored, count in batches:
+            writer.add(stored, count)
+            gram += sum_terms(stored, design, count)
+        part = writer.finish()
+    np.save(part.gram_path(folder), gram, allow_pickle=False)
+    part.gram_path(folder).chmod(0o600)
+    sync(part.gram_path(folder))
+    sync(folder)
+    return part, gram
+
+
+def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
+    """Tell whether the files of a part are what its description says, number by number.
+
+    Raises
+    ------
+    RowsUnreadable
+    """
+    design = cached_design(manifest.cacheable)
+    digests = {name: hashlib.sha256() for name, _ in part.digests}
+    gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
+    for stored, count in _tiles_of(folder, part):
+        for name, digest in digests.items():
+            digest.update(stored[name].data)
+        if MARK not in digests and not (stored[MARK] == 1).all():
+            return False
+        gram += sum_terms(stored, design, count)
+    for stored, _count in StoredRows(folder, (part,), part.capacity).tiles(part.columns, _READ_ROWS, part.rows):
+        if any(numbers.any() for numbers in stored.values()):
+            return False
+    found = tuple((name, digest.hexdigest()) for name, digest in digests.items())
+    return found == part.digests and np.array_equal(gram, part.read_gram(folder))
+
+
+def _tiles_of(folder: Path, part: Part) -> Iterator[Batch]:
+    """Yield the rows of one part, without those that there are not."""
+    return StoredRows(folder, (part,), part.capacity).tiles(part.columns, _READ_ROWS, 0, part.rows)
 
 
 def _write_snapshot(
     staging: Path, manifest: Manifest, source: Path, sketcher: Sketcher, progress: Progress
 ) -> Snapshot:
-    design = cached_design(manifest.cacheable)
-    names = _stored_names(manifest)
-    digests, row_count, persons = _Digests(len(manifest.columns), names), 0, Persons(manifest.rows_per_person)
-    gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
-    schema = pa.schema([pa.field(name, pa.int32()) for name in names])
-    with pq.ParquetWriter(staging / _ROWS, schema, compression="zstd") as writer:
+    persons = Persons(manifest.rows_per_person)
+
+    def batches() -> Iterator[Batch]:
+        rows = 0
         for batch in iterate_rows(manifest, source, sketcher, progress):
-            stored, count = batch.stored, batch.count
-            if batch.subjects is not None:
-                stored[MARK] = persons.mark(batch.subjects)
-            row_count += count
-            if row_count > manifest.row_capacity:
+            rows += batch.count
+            if rows > manifest.row_capacity:
                 raise IngestError(
                     f"{source}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
                 )
-            digests.update(stored)
-            arrays = [pa.array(stored[name], mask=stored[name] == MISSING) for name in names]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
-            gram += sum_terms(stored, design, count)
-    if row_count == 0:
+            marks = {} if batch.subjects is None else {MARK: persons.mark(batch.subjects)}
+            yield batch.stored | marks, batch.count
+
+    part, _gram = write_part(staging, manifest, batches())
+    if part.rows == 0:
         raise IngestError(f"{source}: no rows below the header")
-    np.save(staging / _GRAM, gram, allow_pickle=False)
-    for path in staging.iterdir():
-        path.chmod(0o600)
-        sync(path)
     sync(staging)
     with source.open("rb") as file:
         source_digest = hashlib.file_digest(file, "sha256").hexdigest()
-    person_count = row_count if manifest.subject is None else persons.count
-    return Snapshot(person_count, row_count, source_digest, digests.values, digests.lattice, sketcher.finish(), gram)
-
-
-def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[Batch]:
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(columns), use_threads=False):
-                yield (
-                    {
-                        name: pc.fill_null(batch.column(name), pa.scalar(MISSING, pa.int32())).to_numpy(
-                            zero_copy_only=False
-                        )
-                        for name in columns
-                    },
-                    batch.num_rows,
-                )
-    except _UNREADABLE:
-        raise RowsUnreadable from None
+    person_count = part.rows if manifest.subject is None else persons.count
+    return Snapshot(person_count, part, source_digest, sketcher.finish())

@@ -1240,7 +1240,7 @@ def places_in(file: Path) -> dict[str, int]:
         "an entry": "tables/ledger_entries.jsonl",
         "a token": "tables/tokens.jsonl",
         "a dataset": "tables/datasets.jsonl",
-        "rows": next(name for name in members if name.endswith("rows.parquet")),
+        "rows": next(name for name in members if name.endswith(".rows")),
         "sums of rows": next(name for name in members if name.endswith("gram.npy")),
     }
     return {kind: members[name].offset_data + members[name].size // 2 for kind, name in chosen.items()}

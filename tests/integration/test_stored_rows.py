@@ -1,5 +1,6 @@
 """Rows that are gone, changed or left behind on disk are noticed, told and refused; what is alive is left alone."""
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -10,15 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from former_rows import read_columns, write_former
 from scenes import ASYNC, RELEASES, another_worker, await_job, box
 from support import World, body, csv_text, make_rows, manifest_text, problem
 
 from curator_service.backup import read_backup, write_backup
+from curator_service.datasets import former, parts
 from curator_service.datasets.snapshot import About, Storage
 from curator_service.datasets.sources import csv as source
+from curator_service.kinds.gram.kernel import GramKernel
+from curator_service.privacy.design import make_design
+from curator_service.privacy.row_maps import Ball, Box
 
 
 def folder_of(world: World, name: str = "cohort") -> Path:
@@ -37,12 +42,23 @@ def faults(world: World) -> list[str]:
         worker.database.dispose()
 
 
+def rows_of(folder: Path) -> Path:
+    """Return the file of a dataset's rows."""
+    (path,) = folder.glob("*.rows")
+    return path
+
+
+def sums_of(folder: Path) -> Path:
+    """Return the file of a dataset's sums."""
+    (path,) = folder.glob("*.gram.npy")
+    return path
+
+
 def change_a_value(folder: Path) -> None:
-    """Change one person's age within the stored rows."""
-    table = pq.read_table(folder / "rows.parquet")
-    ages = table.column("age").to_pylist()
-    ages[3] += 1
-    pq.write_table(table.set_column(0, "age", pa.array(ages, pa.int32())), folder / "rows.parquet")
+    """Change one person's first value within the stored rows."""
+    content = bytearray(rows_of(folder).read_bytes())
+    content[12] ^= 1
+    rows_of(folder).write_bytes(content)
 
 
 def cut(path: Path) -> None:
@@ -58,11 +74,11 @@ def change_about(folder: Path, **changes: Any) -> None:
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "the folder is gone": shutil.rmtree,
-    "the rows are gone": lambda folder: (folder / "rows.parquet").unlink(),
-    "the sums are gone": lambda folder: (folder / "gram.npy").unlink(),
-    "the rows are cut": lambda folder: cut(folder / "rows.parquet"),
-    "the rows are empty": lambda folder: (folder / "rows.parquet").write_bytes(b""),
-    "the sums are cut": lambda folder: cut(folder / "gram.npy"),
+    "the rows are gone": lambda folder: rows_of(folder).unlink(),
+    "the sums are gone": lambda folder: sums_of(folder).unlink(),
+    "the rows are cut": lambda folder: cut(rows_of(folder)),
+    "the rows are empty": lambda folder: rows_of(folder).write_bytes(b""),
+    "the sums are cut": lambda folder: cut(sums_of(folder)),
 }
 
 
@@ -75,7 +91,7 @@ def test_what_needs_rows_that_are_gone_is_refused_and_costs_nothing(world: World
     DAMAGES[name](folder_of(world))
     api = world.api()
     answer = api.post(RELEASES, json=body(fresh=True, rows={"map": rows}), key="k")
-    if "gone" in name or {"box": "sums", "ball": "rows"}[rows] in name:
+    if (rows, name) != ("ball", "the sums are cut"):
         refused = problem(answer, "dataset-unavailable", 503)
         assert "cohort" not in refused["detail"]
         assert (world.account().posted, world.account().pending) == (before, 0)
@@ -90,7 +106,7 @@ def test_a_job_on_rows_that_went_meanwhile_gives_its_reservation_back(both: Worl
     api = both.api()
     folder = folder_of(both)
     both.curator.datasets.check_available(both.curator.datasets.list_all()[0])
-    cut(folder / "rows.parquet")
+    cut(rows_of(folder))
     job = api.post(RELEASES, json=body(), key="k", headers=ASYNC)
     if job.status_code == 202:
         assert await_job(api, job.json()["id"])["state"] != "done"
@@ -125,14 +141,14 @@ def test_readiness_follows_the_files(world: World) -> None:
 
 def test_a_changed_row_or_sum_is_found_by_the_verification(world: World) -> None:
     folder = folder_of(world)
-    whole = (folder / "rows.parquet").read_bytes()
+    whole = rows_of(folder).read_bytes()
     change_a_value(folder)
     assert world.discrepancies() == ["the rows of dataset cohort"]
-    (folder / "rows.parquet").write_bytes(whole)
+    rows_of(folder).write_bytes(whole)
     assert world.discrepancies() == []
-    gram = np.load(folder / "gram.npy")
+    gram = np.load(sums_of(folder))
     gram[0, 0] += 1
-    np.save(folder / "gram.npy", gram)
+    np.save(sums_of(folder), gram)
     assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
@@ -149,8 +165,11 @@ def test_what_lies_beside_the_rows_is_held_against_the_ledger(world: World) -> N
     folder = folder_of(world)
     change_a_value(folder)
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
-    forged = Storage(folder.parent).read_snapshot(dataset.id, dataset.manifest, None)
-    change_about(folder, lattice_digest=forged.lattice_digest)
+    (part,) = Storage(folder.parent).about(dataset.id).parts
+    numbers = read_columns(Storage(folder.parent), dataset)
+    digests = [[name, hashlib.sha256(numbers[name].data).hexdigest()] for name, _ in part.digests]
+    assert digests != part.describe()["digests"]
+    change_about(folder, parts=[part.describe() | {"digests": digests}])
     assert faults(world) == ["dataset cohort: its rows are not those that were registered"]
     assert world.discrepancies() == ["the rows of dataset cohort"]
 
@@ -172,6 +191,105 @@ def test_a_stored_answer_that_was_edited_is_found_by_the_verification_and_never_
     )
     assert world.discrepancies() == [kept]
     problem(api.get(f"/v1/releases/{kept}"), "ledger-unverified", 503)
+
+
+def rows_beyond(folder: Path) -> int:
+    """Return where, in bytes, the first number of a row that there is not lies."""
+    (part,) = Storage(folder.parent).about(folder.name).parts
+    assert part.rows < part.capacity
+    return 4 * part.rows
+
+
+@pytest.mark.parametrize("column", [0, -1], ids=["a value", "a mark"])
+def test_a_row_beyond_those_that_there_are_is_found_by_the_verification(world: World, column: int) -> None:
+    folder = folder_of(world)
+    (part,) = Storage(folder.parent).about(folder.name).parts
+    place = rows_beyond(folder) + 4 * part.capacity * (column % (len(part.columns) + 1))
+    content = bytearray(rows_of(folder).read_bytes())
+    content[place] ^= 1
+    rows_of(folder).write_bytes(content)
+    assert faults(world) == []
+    assert world.discrepancies() == ["the rows of dataset cohort"]
+
+
+def test_a_row_that_was_made_to_count_for_nothing_is_found_by_the_verification(world: World) -> None:
+    folder = folder_of(world)
+    (part,) = Storage(folder.parent).about(folder.name).parts
+    content = bytearray(rows_of(folder).read_bytes())
+    content[4 * part.capacity * len(part.columns)] ^= 1
+    rows_of(folder).write_bytes(content)
+    assert world.discrepancies() == ["the rows of dataset cohort"]
+
+
+# --- Rows of an earlier version
+
+
+def sums_of_all(world: World) -> dict[str, list[int]]:
+    """Return sums of passes over the rows of every dataset."""
+    found = {}
+    for dataset in world.curator.datasets.list_all():
+        columns = [column for column in dataset.manifest.by_name.values() if column.type != "categorical"]
+        design = make_design(tuple(columns), (), intercept=True)
+        for row_map in (Ball.of_norm(1.1), Box()):
+            sums = Storage(folder_of(world).parent).sum_rows(dataset.id, dataset.manifest, GramKernel(design, row_map))
+            found[f"{dataset.name}, {row_map}"] = sums.ravel().tolist()
+    return found
+
+
+def test_rows_of_an_earlier_version_give_the_same_sums_when_a_start_has_written_them_anew(both: World) -> None:
+    before, storage = sums_of_all(both), both.curator.datasets.storage
+    for dataset in both.curator.datasets.list_all():
+        write_former(storage, dataset)
+    assert not any(Storage(storage.root).has_files(dataset.id) for dataset in both.curator.datasets.list_all())
+    assert faults(both) == []
+    assert not list(storage.root.rglob("*.parquet"))
+    assert sums_of_all(both) == before
+    assert both.discrepancies() == []
+
+
+KILLED = {
+    "writing a part": (parts, "PartWriter.finish"),
+    "writing what is beside the rows": (former, "write_about"),
+    "removing the former files": (former, "sync"),
+}
+
+
+@pytest.mark.parametrize("step", list(KILLED))
+def test_rows_of_an_earlier_version_survive_a_kill(world: World, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    before, folder = sums_of_all(world), folder_of(world)
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
+    write_former(world.curator.datasets.storage, dataset)
+    module, name = KILLED[step]
+    with monkeypatch.context() as patch:
+
+        def kill(*_: Any, **__: Any) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(f"{module.__name__}.{name}", kill)
+        with pytest.raises(KeyboardInterrupt):
+            former.convert(folder, dataset.manifest)
+    assert faults(world) == []
+    assert sums_of_all(world) == before
+    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".npy", ".rows"]
+
+
+@pytest.mark.parametrize("what", ["a row", "a sum", "the note"])
+def test_rows_of_an_earlier_version_that_are_not_those_registered_are_left_as_they_are(world: World, what: str) -> None:
+    folder = folder_of(world)
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
+    kept = write_former(world.curator.datasets.storage, dataset)
+    if what == "a row":
+        table = pq.read_table(folder / "rows.parquet")
+        pq.write_table(table.slice(1), folder / "rows.parquet")
+    elif what == "a sum":
+        np.save(folder / "gram.npy", np.load(folder / "gram.npy") + 1)
+    else:
+        (folder / "snapshot.json").write_text(json.dumps(kept | {"lattice_digest": "00" * 32}))
+    files = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (fault,) = faults(world)
+    assert fault.startswith("dataset cohort: its rows ")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+    assert world.discrepancies() == ["the rows of dataset cohort"]
 
 
 # --- What a killed process leaves
@@ -239,7 +357,7 @@ def test_a_restore_that_was_killed_is_swept_and_begins_anew(world: World, tmp_pa
     write_backup(world.curator, tmp_path / "b.tar")
     left = world.settings.data_dir / "datasets" / ".restored-ds_000000000000000000000001"
     left.mkdir()
-    (left / "rows.parquet").write_bytes(b"rows")
+    (left / "part.rows").write_bytes(b"rows")
     assert faults(world) == []
     assert not left.exists()
     settings = world.settings.model_copy(update={"data_dir": tmp_path / "again"})
@@ -247,8 +365,9 @@ def test_a_restore_that_was_killed_is_swept_and_begins_anew(world: World, tmp_pa
     dataset = folder_of(world).name
     (settings.data_dir / "datasets" / f".restored-{dataset}").mkdir(parents=True)
     read_backup(fresh, tmp_path / "b.tar")
+    (part,) = Storage(settings.data_dir / "datasets").about(dataset).parts
     assert sorted(path.name for path in (settings.data_dir / "datasets" / dataset).iterdir()) == [
-        "gram.npy", "rows.parquet", "snapshot.json",
+        f"{part.id}.gram.npy", f"{part.id}.rows", "snapshot.json",
     ]  # fmt: skip
     fresh.database.dispose()
 
@@ -257,6 +376,6 @@ def test_a_folder_that_nobody_marked_is_never_removed(world: World) -> None:
     """It may be of another database: rows are removed only where a mark says that they were never registered."""
     strange = world.settings.data_dir / "datasets" / "ds_00000000000000000000000f"
     strange.mkdir()
-    (strange / "rows.parquet").write_bytes(b"rows")
+    (strange / "part.rows").write_bytes(b"rows")
     assert faults(world) == []
     assert strange.exists()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from former_rows import write_former
 from scenes import RELEASES, another_worker, assert_sound, box
 from support import ROWS, World, body, make_rows, open_world
 
@@ -21,12 +22,12 @@ def go_back(world: World) -> dict[str, dict[str, Any]]:
     held = {}
     for dataset in known:
         about = world.curator.datasets.storage.about(dataset.id)
-        values = world.curator.datasets.storage.read_snapshot(dataset.id, dataset.manifest, None).values_digest
+        (part,) = about.parts
         held[dataset.id] = {
             "persons": about.persons,
             "lattice": about.lattice_digest,
             "nonce": about.nonce,
-            "values": values,
+            "values": part.values_digest,
             "population": dataset.population,
         }
     world.curator.database.downgrade("0002")
@@ -34,13 +35,14 @@ def go_back(world: World) -> dict[str, dict[str, Any]]:
     drop = ["snapshots_no_update", "snapshots_no_delete"] if on_sqlite else ["snapshots_append_only ON snapshots"]
     (*rules,) = world.sql("SELECT sql FROM sqlite_master WHERE name LIKE 'snapshots_no%'") if on_sqlite else ()
     world.sql(*(f"DROP TRIGGER {trigger}" for trigger in drop), "DELETE FROM snapshots")
+    for dataset in known:
+        write_former(world.curator.datasets.storage, dataset, note=False)
     for dataset_id, content in held.items():
         world.sql(
             f"UPDATE datasets SET row_count = {content['persons']}, lattice_digest = '{content['lattice']}', "
             f"snapshot_nonce = '{content['nonce']}' WHERE id = '{dataset_id}'",
             f"INSERT INTO snapshots VALUES ('{content['values']}', '{content['population']}')",
         )
-        (world.settings.data_dir / "datasets" / dataset_id / "snapshot.json").unlink()
     world.sql(f"INSERT INTO snapshots VALUES ('{SOURCE}', 'town')")
     world.sql(
         *(rule for (rule,) in rules)

@@ -1,85 +1,61 @@
 """The engine in numpy: maps stored rows, and adds what they contribute."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
-from operator import add
+from operator import iadd
 
-import numpy as np
-
-from curator_service.datasets.batches import MARK, Batch
+from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.parts import StoredRows
 from curator_service.privacy.design import Design, code_rows
 from curator_service.privacy.lattice import IntArray, RowArray, StoredArray
 from curator_service.privacy.sums import compute_gram
 
-_BATCH_ENTRIES = 2**20
-"""Rows × numbers of each that are mapped at once: a wide request takes more batches, not more memory."""
+_TILE_ENTRIES = 2**17
+"""Rows × numbers of each that are mapped at once: a megabyte, which stays in a processor's cache."""
+_TILE_ROWS_PER_NUMBER = 8
+"""Least rows of a tile for each number of a row: what is added for each tile grows with the square of the numbers."""
 
 
-def sum_rows(batches: Iterator[Batch], names: Sequence[str], kernel: RowKernel, row_capacity: int) -> IntArray:
+def sum_rows(rows: StoredRows, kernel: RowKernel) -> IntArray:
     """Sum the contributions of rows, in work that follows from public numbers alone.
 
     Parameters
     ----------
-    batches : iterator of Batch
-        Stored rows.
-    names : sequence of str
-        The columns that they have.
+    rows : StoredRows
+        Filled up to their capacity: the work is that of so many rows, however many there are.
     kernel : RowKernel
-    row_capacity : int
-        The work is that of so many rows, however many there are.
 
     Returns
     -------
     ndarray of int64
         In the kernel's shape.
+
+    Raises
+    ------
+    RowsUnreadable
     """
-    parts = fill_up(batches, names, batch_rows(kernel.width), row_capacity)
-    return reduce(add, (kernel.sum(_count(kernel.map(part, rows), part)) for part, rows in parts))
+    tiles = rows.tiles(kernel.columns, tile_rows(kernel.width))
+    return reduce(iadd, (kernel.sum(_count(kernel.map(tile, count), tile)) for tile, count in tiles))
 
 
-def sum_terms(stored: dict[str, StoredArray], design: Design, count: int) -> IntArray:
+def sum_terms(stored: Mapping[str, StoredArray], design: Design, count: int) -> IntArray:
     """Sum zᵀz over the rows of a batch as they are, in slices whose memory does not grow with the terms."""
-    size = batch_rows(len(design.terms))
+    size = tile_rows(len(design.terms))
     slices = (
         ({name: values[start : start + size] for name, values in stored.items()}, min(size, count - start))
         for start in range(0, count, size)
     )
-    return compute_gram((_count(code_rows(part, design, rows), part) for part, rows in slices), len(design.terms))
+    return compute_gram((_count(code_rows(tile, design, rows), tile) for tile, rows in slices), len(design.terms))
 
 
-def batch_rows(width: int) -> int:
+def tile_rows(width: int) -> int:
     """Return how many rows of so many numbers are mapped at once."""
-    return max(1, _BATCH_ENTRIES // max(width, 1))
-
-
-def fill_up(batches: Iterator[Batch], names: Sequence[str], size: int, capacity: int) -> Iterator[Batch]:
-    """Cut stored rows into parts of public sizes, and add rows that do not count up to the row capacity.
-
-    What coding, mapping and summing cost then follows from the declared capacity: neither the number of rows nor
-    whether one more of them begins a part shows in their work.
-    """
-    batch, used = next(batches, None), 0
-    for start in range(0, capacity, size):
-        count, filled = min(size, capacity - start), 0
-        part = {name: np.zeros(count, dtype=np.int32) for name in {*names, MARK}}
-        while batch is not None and filled < count:
-            stored, rows = batch
-            taken = min(count - filled, rows - used)
-            for name in names:
-                part[name][filled : filled + taken] = stored[name][used : used + taken]
-            if MARK not in names:
-                part[MARK][filled : filled + taken] = 1
-            filled, used = filled + taken, used + taken
-            if used == rows:
-                batch, used = next(batches, None), 0
-        yield part, count
-    if batch is not None:
-        raise ValueError("the stored rows are more than the declared capacity")
+    return max(1, _TILE_ENTRIES // max(width, 1), _TILE_ROWS_PER_NUMBER * width)
 
 
 def _count(rows: RowArray, stored: Mapping[str, StoredArray]) -> RowArray:
-    """Make rows that do not count zeros, which contribute nothing: those beyond a person's share, and those added."""
+    """Make rows that do not count zeros, which contribute nothing: those beyond a person's share, and null rows."""
     if MARK in stored:
-        rows *= (stored[MARK] == 1)[:, None]  # the same work for any number of them
+        rows *= (stored[MARK] == 1).astype(rows.dtype)[:, None]  # the same work for any number of them
     return rows

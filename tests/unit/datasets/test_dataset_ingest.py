@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
+from former_rows import read_columns
 from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text
 
-from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.service import RegistrationError
@@ -22,7 +21,7 @@ from curator_service.kinds.gram import kernel
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kit.problems import Unavailable
 from curator_service.privacy.design import code_rows, make_design
-from curator_service.privacy.lattice import UNIT
+from curator_service.privacy.lattice import MISSING, UNIT
 from curator_service.privacy.row_maps import Ball
 
 SECRET = "4711.5"
@@ -353,8 +352,11 @@ def test_a_commit_of_unknown_outcome_leaves_the_rows_to_the_next_start(
 def read_back(world: World, name: str) -> tuple[dict[str, list[int | None]], Any]:
     """Return what was stored of a dataset: the lattice, and the cached Gram."""
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == name)
-    folder = world.settings.data_dir / "datasets" / dataset.id
-    return pq.read_table(folder / "rows.parquet").to_pydict(), np.load(folder / "gram.npy")
+    storage = world.curator.datasets.storage
+    (part,) = storage.about(dataset.id).parts
+    stored = read_columns(storage, dataset)
+    rows = {name: [None if v == MISSING else v for v in stored[name].tolist()] for name in part.columns}
+    return rows, part.read_gram(storage.root / dataset.id)
 
 
 SAME: dict[str, Callable[[str], bytes]] = {
@@ -474,7 +476,7 @@ def test_a_wide_pass_takes_more_batches_and_gives_the_same_gram(world: World, mo
     columns = tuple(c for c in dataset.manifest.by_name.values())
     design = make_design(columns, (), intercept=True)
     whole = world.curator.datasets.storage.sum_rows(dataset.id, dataset.manifest, GramKernel(design, Ball.of_norm(1.0)))
-    monkeypatch.setattr(engine, "_BATCH_ENTRIES", len(design.terms) + 1)
+    monkeypatch.setattr(engine, "tile_rows", lambda _width: 1)
     coded: list[int] = []
 
     def count_rows(stored: Any, design: Any, count: int) -> Any:
@@ -501,7 +503,7 @@ def test_a_blank_line_of_a_single_column_is_a_missing_value(world: World) -> Non
 def test_a_pass_works_through_the_declared_capacity_whatever_the_number_of_rows(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_BATCH_ENTRIES", 200)
+    monkeypatch.setattr(engine, "tile_rows", lambda _width: 66)
     add, seen = GramKernel.sum, []
 
     def record(of: GramKernel, rows: Any) -> Any:
@@ -521,13 +523,3 @@ def test_a_pass_works_through_the_declared_capacity_whatever_the_number_of_rows(
         sums = world.curator.datasets.sum_rows(dataset, GramKernel(design, Ball.of_norm(1.2)))
         assert seen == [(66, 3), (66, 3), (66, 3), (2, 3)]
         assert 0 < sums.values[0, 0] <= count * UNIT**2
-
-
-def test_rows_are_cut_into_public_sizes_and_filled_up_with_rows_that_do_not_count() -> None:
-    batches = [({"x": np.arange(5, dtype=np.int32)}, 5), ({"x": np.arange(5, 9, dtype=np.int32)}, 4)]
-    parts = list(engine.fill_up(iter(batches), ["x"], 3, 13))
-    assert [count for _, count in parts] == [3, 3, 3, 3, 1]
-    assert [value for part, _ in parts for value in part["x"]] == [*range(9), 0, 0, 0, 0]
-    assert [mark for part, _ in parts for mark in part[MARK]] == [1] * 9 + [0] * 4
-    with pytest.raises(ValueError, match="capacity"):
-        list(engine.fill_up(iter(batches), ["x"], 3, 8))

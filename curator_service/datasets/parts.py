@@ -1,0 +1,273 @@
+"""Parts: rows as raw integers in files that never change, column after column, filled up to a public capacity.
+
+A part is one file of little-endian int32 numbers: each column has `capacity` numbers, of which the first `rows` are of
+rows and the others zeros; the last column marks which rows count. One file, for a pass over a thousand columns opens no
+thousand files. Beside it is the exact Gram of its rows. Whatever a pass reads and computes follows from public numbers:
+the bytes of rows that there are not are read like those of rows that there are.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from curator_service.datasets.batches import MARK, Batch
+from curator_service.privacy.lattice import IntArray, StoredArray
+
+_NUMBER = np.dtype("<i4")
+_FILL_BYTES = 2**20
+
+
+class RowsUnreadable(Exception):
+    """The stored rows of a dataset are gone, or are not what was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part, as it is described beside its files.
+
+    Attributes
+    ----------
+    id : str
+        Begins the names of its files.
+    rows, capacity : int
+        Rows that there are, and numbers that each column has.
+    columns : tuple of str
+        In the order of the file; the marks are behind them.
+    digests : tuple of tuple of str and str
+        SHA-256 of the rows' numbers, column by column: of the declared columns, and of the marks where they say more
+        than that every row counts.
+    """
+
+    id: str
+    rows: int
+    capacity: int
+    columns: tuple[str, ...]
+    digests: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `describe` wrote.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+        """
+        numbers = {name: int(content[name]) for name in ("rows", "capacity")}
+        if not 0 <= numbers["rows"] <= numbers["capacity"] or os.sep in content["id"]:
+            raise ValueError("no part")
+        digests = tuple((str(name), str(digest)) for name, digest in content["digests"])
+        return cls(str(content["id"]), **numbers, columns=tuple(map(str, content["columns"])), digests=digests)
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "id": self.id,
+            "rows": self.rows,
+            "capacity": self.capacity,
+            "columns": list(self.columns),
+            "digests": [list(pair) for pair in self.digests],
+        }
+
+    @property
+    def lattice_digest(self) -> str:
+        """SHA-256 of all that is stored."""
+        return join_digests(digest for _, digest in self.digests)
+
+    @property
+    def values_digest(self) -> str:
+        """SHA-256 of the values, whatever their names, the order of columns and the marks."""
+        return join_digests(sorted(digest for name, digest in self.digests if name != MARK))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file of rows."""
+        return (len(self.columns) + 1) * self.capacity * _NUMBER.itemsize
+
+    def places(self, names: Iterable[str]) -> dict[str, int]:
+        """Return where the numbers of each column begin, in numbers.
+
+        Raises
+        ------
+        ValueError
+            If it has no such column.
+        """
+        stored = (*self.columns, MARK)
+        return {name: stored.index(name) * self.capacity for name in names}
+
+    def rows_path(self, folder: Path) -> Path:
+        """Return where its rows are."""
+        return folder / f"{self.id}.rows"
+
+    def gram_path(self, folder: Path) -> Path:
+        """Return where its Gram is."""
+        return folder / f"{self.id}.gram.npy"
+
+    def has_files(self, folder: Path) -> bool:
+        """Tell whether its files are there, and its rows have their size."""
+        try:
+            return os.stat(self.rows_path(folder)).st_size == self.size and self.gram_path(folder).is_file()
+        except OSError:
+            return False
+
+    def read_gram(self, folder: Path) -> IntArray:
+        """Return the exact Gram of its rows, of the terms whose Gram is kept.
+
+        Raises
+        ------
+        RowsUnreadable
+        """
+        try:
+            gram: IntArray = np.load(self.gram_path(folder), allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            raise RowsUnreadable from None
+        return gram
+
+
+def join_digests(digests: Iterable[str]) -> str:
+    """Return SHA-256 of digests one after another."""
+    return hashlib.sha256(b"".join(map(bytes.fromhex, digests))).hexdigest()
+
+
+class PartWriter:
+    """Writes the rows of a new part, batch by batch.
+
+    Parameters
+    ----------
+    folder : Path
+    part_id : str
+    columns : sequence of str
+        The declared columns, in order.
+    capacity : int
+    has_marks : bool
+        Whether marks say more than that every row counts, and so are a part of the digest.
+    """
+
+    def __init__(self, folder: Path, part_id: str, columns: Sequence[str], capacity: int, *, has_marks: bool) -> None:
+        self._path = folder / f"{part_id}.rows"
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._id, self._columns, self._capacity = part_id, tuple(columns), capacity
+        self._digests = {name: hashlib.sha256() for name in (*columns, *([MARK] if has_marks else []))}
+        self.rows = 0
+
+    def add(self, stored: Mapping[str, StoredArray], count: int) -> None:
+        """Write rows behind those that were written; without marks all of them count.
+
+        Raises
+        ------
+        ValueError
+            If they are more than the capacity.
+        """
+        if self.rows + count > self._capacity:
+            raise ValueError("more rows than the capacity")
+        marks = stored.get(MARK)
+        every = np.ones(count, dtype=_NUMBER) if marks is None else marks
+        for j, name in enumerate((*self._columns, MARK)):
+            numbers = np.ascontiguousarray(every if name == MARK else stored[name], dtype=_NUMBER)
+            self._write(numbers.view(np.uint8).data, j, self.rows)
+            if name in self._digests:
+                self._digests[name].update(numbers.data)
+        self.rows += count
+
+    def _write(self, content: memoryview, column: int, row: int) -> None:
+        place = (column * self._capacity + row) * _NUMBER.itemsize
+        while content:
+            written = os.pwrite(self._descriptor, content, place)
+            content, place = content[written:], place + written
+
+    def finish(self) -> Part:
+        """Fill every column up to the capacity with zeros, written and not skipped, and make all of it durable."""
+        zeros = memoryview(bytes(_FILL_BYTES))
+        for j in range(len(self._columns) + 1):
+            left, row = (self._capacity - self.rows) * _NUMBER.itemsize, self.rows
+            while left > 0:
+                self._write(zeros[:left], j, row)
+                left, row = left - _FILL_BYTES, row + _FILL_BYTES // _NUMBER.itemsize
+        os.fsync(self._descriptor)
+        digests = tuple((name, digest.hexdigest()) for name, digest in self._digests.items())
+        return Part(self._id, self.rows, self._capacity, self._columns, digests)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """The rows of all parts of a dataset one after another, and as many null rows as its capacity has room for.
+
+    Attributes
+    ----------
+    folder : Path
+    parts : tuple of Part
+    capacity : int
+        Rows that a pass works through. The last part has at least as many as the others leave.
+    """
+
+    folder: Path
+    parts: tuple[Part, ...]
+    capacity: int
+
+    def tiles(self, names: Sequence[str], size: int, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """Yield rows in tiles of a public size: the columns that were named, and the marks.
+
+        Arrays are used again for the next tile. Reading instead of mapping: a bad disk is an exception then, and not
+        the end of the process.
+
+        Parameters
+        ----------
+        names : sequence of str
+        size : int
+            Rows of a tile.
+        start, stop : int
+            Which of the rows, the null rows counted.
+
+        Raises
+        ------
+        RowsUnreadable
+        """
+        stop = self.capacity if stop is None else stop
+        every = (*dict.fromkeys(names), MARK)
+        buffers = {name: np.empty(size, dtype=_NUMBER) for name in every}
+        opened: list[int] = []
+        try:
+            for part in self.parts:
+                opened.append(os.open(part.rows_path(self.folder), os.O_RDONLY | os.O_CLOEXEC))
+            places = [
+                {name: (*part.columns, MARK).index(name) * part.capacity for name in every} for part in self.parts
+            ]
+            for first in range(start, stop, size):
+                count = min(size, stop - first)
+                cuts = list(self._cut(first, count))
+                for name, buffer in buffers.items():
+                    for descriptor, place, (part_row, row, rows) in zip(opened, places, cuts, strict=True):
+                        _read(descriptor, buffer[row : row + rows], place[name] + part_row)
+                yield {name: buffer[:count] for name, buffer in buffers.items()}, count
+        except (OSError, ValueError):
+            raise RowsUnreadable from None
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+
+    def _cut(self, first: int, count: int) -> Iterator[tuple[int, int, int]]:
+        """Yield of each part from which of its rows on, to which row of the tile, how many: perhaps none."""
+        begin = 0
+        for k, part in enumerate(self.parts):
+            end = self.capacity if k == len(self.parts) - 1 else begin + part.rows
+            low, high = max(first, begin), min(first + count, end)
+            rows = max(high - low, 0)
+            yield (low - begin, low - first, rows) if rows else (0, 0, 0)
+            begin = end
+
+
+def _read(descriptor: int, numbers: StoredArray, place: int) -> None:
+    content, place = numbers.view(np.uint8).data, place * _NUMBER.itemsize
+    while content:
+        read = os.preadv(descriptor, [content], place)
+        if read == 0:
+            raise ValueError("the file ends too early")
+        content, place = content[read:], place + read

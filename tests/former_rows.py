@@ -1,0 +1,50 @@
+"""Rows as an earlier version stored them: Parquet, beside the sums and a note."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from curator_service.datasets.batches import MARK
+from curator_service.datasets.parts import StoredRows
+from curator_service.datasets.repository import Dataset
+from curator_service.datasets.snapshot import Storage
+from curator_service.privacy.lattice import MISSING
+
+
+def read_columns(storage: Storage, dataset: Dataset) -> dict[str, Any]:
+    """Return the stored numbers of every row by column, the marks too."""
+    about = storage.about(dataset.id)
+    names = about.parts[0].columns
+    rows = StoredRows(storage.root / dataset.id, about.parts, about.rows)
+    ((stored, _count),) = list(rows.tiles(names, about.rows)) or [({}, 0)]
+    return stored
+
+
+def write_former(storage: Storage, dataset: Dataset, *, note: bool = True) -> dict[str, Any]:
+    """Store rows as an earlier version did, in place of what this one has; return what it noted of them."""
+    folder, about = storage.root / dataset.id, storage.about(dataset.id)
+    (part,) = about.parts
+    stored = read_columns(storage, dataset)
+    names = [*part.columns, *([] if dataset.manifest.subject is None else [MARK])]
+    arrays = [pa.array(stored[name], mask=stored[name] == MISSING) for name in names]
+    gram = part.read_gram(folder)
+    for path in folder.iterdir():
+        path.unlink()
+    with pq.ParquetWriter(folder / "rows.parquet", pa.schema([pa.field(n, pa.int32()) for n in names])) as writer:
+        table = pa.Table.from_arrays(arrays, names=names)
+        for start in range(0, len(table), 7):
+            writer.write_table(table.slice(start, 7))
+    np.save(folder / "gram.npy", gram, allow_pickle=False)
+    kept = {
+        "persons": about.persons,
+        "rows": about.rows,
+        "lattice_digest": about.lattice_digest,
+        "nonce": about.nonce,
+    }
+    if note:
+        Path(folder / "snapshot.json").write_text(json.dumps(kept))
+    return kept
