@@ -70,7 +70,10 @@ _DRAWS = "    return np.array(noise.sample(distribution, _scales(plan)), dtype=n
 _FLAT = "    flat = _scales(plan)\n"
 _WORDS = "    return np.frombuffer(os.urandom(count * 8), dtype=np.uint64)\n"
 _CLIP_STORED = ("    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)\n", "    clipped = scaled\n")
-_CLIP_REQUEST = ("    np.clip(values, -UNIT, UNIT, out=values)\n", "")
+_CLIP_REQUEST = (
+    "    bounded = np.clip(stored, _LOWEST, _HIGHEST, out=work)\n",
+    "    bounded = np.positive(stored, out=work)\n",
+)
 _GAUSSIAN_BOX, _LAPLACE_BOX = "gaussian box, add_remove", "laplace box, add_remove"
 _LATER = """        with self.database.begin() as later:
             later.cursor().execute(
@@ -213,7 +216,7 @@ MUTANTS = (
         "no ball",
         "privacy/row_maps/ball.py",
         (
-            "        return scale(rows, np.where(long, radius, 1), np.where(long, isqrt(squared) + 1, 1))\n",
+            "        return scale(rows, np.add(multiplier, 1, out=multiplier), np.add(divisor, 1, out=divisor), out)\n",
             "        return rows\n",
         ),
         cells=("gaussian ball, long rows, add_remove",),
@@ -222,10 +225,7 @@ MUTANTS = (
     _mutant(
         "no unit map",
         "privacy/row_maps/unit.py",
-        (
-            "        mapped = _divide_by_norm(rows, design)\n        targets = slice(",
-            "        mapped = rows.copy()\n        targets = slice(",
-        ),
+        ("        return _divide_by_norm(rows, design, len(design.terms), out)\n", "        return rows\n"),
         cells=("gaussian unit, add_remove",),
         tests=(ROWS,),
     ),
@@ -331,7 +331,7 @@ MUTANTS = (
     _mutant(
         "rows beyond a person's share counted",
         "datasets/engines/numpy.py",
-        ("        rows *= (stored[MARK] == 1)[:, None]", "        pass"),
+        ("kernel.map(tile, tile[MARK] == 1, mapped[:count])", "kernel.map(tile, tile[MARK] > -1, mapped[:count])"),
         cells=("gaussian ball, persons of two rows, replace_one",),
         tests=("tests/unit/datasets/test_dataset_ingest.py",),
     ),

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from curator_service.datasets.engines.numpy import batch_rows
+from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
 from curator_service.privacy.lattice import STORED_UNIT, RowArray, StoredArray
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
@@ -43,7 +43,7 @@ def numeric_design(features: int, targets: int = 0, *, intercept: bool = False) 
 def stored_batches(design: Design, rows: int) -> Iterator[tuple[Batch, int]]:
     """Draw stored columns in batches of the size that the service reads."""
     rng = np.random.default_rng(20250101)
-    size = batch_rows(len(design.terms) + len(design.targets))
+    size = tile_rows(len(design.terms) + len(design.targets))
     for start in range(0, rows, size):
         count = min(size, rows - start)
         yield (

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from bench.serving import open_population
 from curator_service.container import Curator, make_curator
-from curator_service.datasets.engines.numpy import batch_rows
+from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.identity.policy import Role
 from curator_service.kinds.gram.schema import GramRequest
 from curator_service.kinds.registry import KINDS
@@ -91,7 +91,7 @@ def compute(curator: Curator, request: dict[str, Any]) -> float:
 def one_more_row(folder: Path, more: int) -> World:
     """Return a curator, a request that shows whether a row is there, and its control."""
     levels = [f"w{i}" for i in range(WIDTH)]
-    count = batch_rows(WIDTH + 1) + more
+    count = tile_rows(WIDTH + 1) + more
     rows = [(levels[i % WIDTH], "false", "true") for i in range(count)]
     columns = column("ward", levels) + column("y") + column("z")
     request = {"features": ["ward"], "targets": ["y"], "statistics": ["xty"], "rows": {"map": "ball", "norm": 1.0}}

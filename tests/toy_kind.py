@@ -17,7 +17,7 @@ from curator_service.kinds.request import ColumnName, ReleaseRequest
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import DISTRIBUTIONS, Allocation, Bound, allocate
-from curator_service.privacy.lattice import MISSING, UNIT, IntArray, RowArray, StoredArray
+from curator_service.privacy.lattice import MISSING, UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.mechanism import Output
 from curator_service.privacy.parts import Part
 
@@ -33,9 +33,9 @@ class FilledKernel:
     cached_terms: tuple[()] | None = None
     width = products = property(lambda self: len(self.columns))
 
-    def map(self, stored: Mapping[str, StoredArray], count: int) -> RowArray:
-        held = [stored[name] != MISSING for name in self.columns]
-        return np.stack(held, axis=1).astype(np.float64).reshape(count, self.width)
+    def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
+        for i, name in enumerate(self.columns):
+            out[:, i] = (stored[name] != MISSING) & counted
 
     def sum(self, rows: RowArray) -> IntArray:
         return rows.sum(axis=0).astype(np.int64) * UNIT**2

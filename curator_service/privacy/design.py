@@ -10,7 +10,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from curator_service.privacy.lattice import MISSING, UNIT, RowArray, StoredArray, center_and_scale, to_request_lattice
+from curator_service.privacy.lattice import (
+    MISSING,
+    UNIT,
+    FlagArray,
+    RowArray,
+    StoredArray,
+    center_and_scale,
+    to_request_lattice,
+)
 
 
 class ColumnType(StrEnum):
@@ -221,7 +229,13 @@ def cached_design(columns: tuple[Column, ...]) -> Design:
     return Design((CONSTANT, *wide.terms))
 
 
-def code_rows(columns: Mapping[str, StoredArray], design: Design, row_count: int) -> RowArray:
+def code_rows(
+    columns: Mapping[str, StoredArray],
+    design: Design,
+    row_count: int,
+    counted: FlagArray | None = None,
+    out: RowArray | None = None,
+) -> RowArray:
     """Code stored rows on the request lattice.
 
     Parameters
@@ -231,28 +245,38 @@ def code_rows(columns: Mapping[str, StoredArray], design: Design, row_count: int
     design : Design
     row_count : int
         n, for a design that reads no column.
+    counted : ndarray of bool, shape (n,), optional
+        Which rows count; all of them, if it is not given.
+    out : ndarray of float64, shape (n, terms + targets), optional
+        Where the result is written.
 
     Returns
     -------
     ndarray of float64, shape (n, terms + targets)
-        Integers in ``[-q, q]``. A row that misses a value of an omitting column is all zeros.
+        Integers in ``[-q, q]``. A row that does not count, or misses a value of an omitting column, is all zeros.
     """
     fields = (*design.terms, *design.targets)
-    rows = np.empty((row_count, len(fields)), dtype=np.float64, order="F")
+    rows = np.empty((row_count, len(fields)), dtype=np.float64, order="F") if out is None else out
+    work, equal = np.empty(row_count, dtype=np.int32), np.empty(row_count, dtype=np.bool_)
     for j, term in enumerate(fields):
-        rows[:, j] = _code_term(columns, term)
-    omitted = np.zeros(row_count, dtype=np.bool_)
+        if term.column is None:
+            rows[:, j] = UNIT
+        elif term.kind is TermKind.NUMERIC:
+            to_request_lattice(columns[term.column], rows[:, j], work, missing=term.column not in design.omitting)
+        else:
+            np.equal(columns[term.column], _code_of(term), out=equal)
+            np.multiply(equal, np.float64(UNIT), out=rows[:, j])
+    if counted is None and not design.omitting:
+        return rows
+    kept = np.ones(row_count, dtype=np.bool_) if counted is None else counted.copy()
     for name in design.omitting:
-        omitted |= columns[name] == MISSING
-    rows[omitted] = 0
+        kept &= np.not_equal(columns[name], MISSING, out=equal)
+    rows *= kept.astype(np.float64)[:, None]  # the same work for any number of them
     return rows
 
 
-def _code_term(columns: Mapping[str, StoredArray], term: Term) -> RowArray | int:
-    if term.column is None:
-        return UNIT
-    stored = columns[term.column]
-    if term.kind is TermKind.NUMERIC:
-        return to_request_lattice(stored)
+def _code_of(term: Term) -> int:
+    """Return the stored integer of rows in which a term is 1."""
     code = {TermKind.BOOLEAN: 1, TermKind.MISSING: MISSING}.get(term.kind, term.level)
-    return np.where(stored == code, np.float64(UNIT), np.float64(0))
+    assert code is not None
+    return code

@@ -18,8 +18,10 @@ UNIT = 2**17 - 1
 MISSING = -(2**31)
 """The stored integer of a missing value; outside the lattice."""
 
+_LOWEST, _HIGHEST = np.int32(-STORED_UNIT), np.int32(STORED_UNIT)
 IntArray = npt.NDArray[np.int64]
 StoredArray = npt.NDArray[np.int32]
+FlagArray = npt.NDArray[np.bool_]
 RowArray = npt.NDArray[np.float64]
 """Values on the request lattice: integers in ``[-q, q]``, held in float64, in which `compute_gram` multiplies them."""
 
@@ -81,23 +83,31 @@ def to_stored(values: npt.NDArray[np.float64], lower: float, upper: float) -> St
     return np.where(np.isnan(clipped), MISSING, np.nan_to_num(clipped)).astype(np.int32)
 
 
-def to_request_lattice(stored: StoredArray) -> RowArray:
+def to_request_lattice(
+    stored: StoredArray, out: RowArray | None = None, work: StoredArray | None = None, *, missing: bool = True
+) -> RowArray:
     """Map stored integers to the request lattice: ``rint(z * q / 2**30)``, exact in float64.
 
     Parameters
     ----------
     stored : ndarray of int32, shape (n,)
         Integers in ``[-2**30, 2**30]``; `MISSING` becomes 0.
+    out : ndarray of float64, shape (n,), optional
+        Where the result is written.
+    work : ndarray of int32, shape (n,), optional
+        Overwritten; new memory costs more than arithmetic.
+    missing : bool
+        False lets `MISSING` become some integer of the lattice, where its row counts for nothing.
 
     Returns
     -------
     ndarray of float64, shape (n,)
         Integers in ``[-q, q]``.
     """
-    # q / 2**30 has 17 significant bits and z at most 31: their product is exact.
-    values: RowArray = np.multiply(stored, UNIT / STORED_UNIT)
-    np.rint(values, out=values)
     # Every bound rests on |z| ≤ q: a damaged file must not break it.
-    np.clip(values, -UNIT, UNIT, out=values)
-    values[stored == MISSING] = 0
-    return values
+    bounded = np.clip(stored, _LOWEST, _HIGHEST, out=work)
+    if missing:  # by arithmetic, not by selection: the work must not tell how many are missing
+        bounded *= (stored != MISSING).astype(np.int32)
+    # q / 2**30 has 17 significant bits and z at most 31: their product is exact.
+    values: RowArray = np.multiply(bounded, UNIT / STORED_UNIT, out=out)
+    return np.rint(values, out=values)

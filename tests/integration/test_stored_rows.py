@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from former_rows import read_columns, write_former
+from rows_on_disk import read_columns, write_former
 from scenes import ASYNC, RELEASES, another_worker, await_job, box
 from support import World, body, csv_text, make_rows, manifest_text, problem
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from former_rows import write_former
+from rows_on_disk import write_former
 from scenes import RELEASES, another_worker, assert_sound, box
 from support import ROWS, World, body, make_rows, open_world
 

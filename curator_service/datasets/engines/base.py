@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from curator_service.privacy.design import Term
-from curator_service.privacy.lattice import IntArray, RowArray, StoredArray
+from curator_service.privacy.lattice import FlagArray, IntArray, RowArray, StoredArray
 
 
 class RowKernel(Protocol):
@@ -31,8 +31,8 @@ class RowKernel(Protocol):
     def cached_terms(self) -> tuple[Term, ...] | None:
         """Terms whose Gram is the sum, where snapshots keep it: then no row is read. From declarations alone."""
 
-    def map(self, stored: Mapping[str, StoredArray], count: int) -> RowArray:
-        """Return what rows become: float64, shape (count, width), a new array."""
+    def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
+        """Write what rows become: float64, shape (rows, width), column after column; zeros for one not counted."""
 
     def sum(self, rows: RowArray) -> IntArray:
         """Return the sum of the contributions of mapped rows: int64, of one shape for any rows."""

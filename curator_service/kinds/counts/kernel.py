@@ -7,7 +7,7 @@ import numpy as np
 
 from curator_service.kinds.counts.tables import Table
 from curator_service.privacy.design import Term
-from curator_service.privacy.lattice import UNIT, IntArray, RowArray, StoredArray
+from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 
 _TABLE_PRODUCTS, _AXIS_PRODUCTS, _HALVING_PRODUCTS = 50, 50, 10
 """What a row takes in a table, on an axis, and at each halving of its edges, in elementary operations."""
@@ -41,12 +41,10 @@ class CountsKernel:
         """None: a count is no product that snapshots keep."""
         return None
 
-    def map(self, stored: Mapping[str, StoredArray], count: int) -> RowArray:
+    def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
         """Find each row's cells."""
-        rows = np.empty((count, self.width), dtype=np.float64, order="F")
         for i, table in enumerate(self.tables):
-            rows[:, i] = table.find_cells(stored, count)
-        return rows
+            np.multiply(table.find_cells(stored, len(out)), counted, out=out[:, i])
 
     def sum(self, rows: RowArray) -> IntArray:
         """Count rows by cell; cell 0 is none."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.design import Design, Term, code_rows
-from curator_service.privacy.lattice import UNIT, IntArray, RowArray, StoredArray
+from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.mechanism import Output, upper_triangle
 from curator_service.privacy.row_maps import RowMap
 from curator_service.privacy.sums import compute_gram
@@ -49,9 +49,10 @@ class GramKernel:
             return None
         return (*self.design.terms, *self.design.targets)
 
-    def map(self, stored: Mapping[str, StoredArray], count: int) -> RowArray:
+    def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
         """Code rows, and map them."""
-        return self.row_map.apply(code_rows(stored, self.design, count), self.design)
+        code_rows(stored, self.design, len(out), counted, out)
+        self.row_map.apply(out, self.design, out)
 
     def sum(self, rows: RowArray) -> IntArray:
         """Return Σ z zᵀ."""

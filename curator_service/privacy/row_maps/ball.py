@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from curator_service.kit.wire import STRICT
 from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, RowArray
-from curator_service.privacy.row_maps.integers import isqrt, norms_squared, scale
+from curator_service.privacy.row_maps.integers import norms_squared, root, scale
 
 _LENGTH_MAX = 2**26
 """Above the norm of any row: D terms of at most q have s ≤ D·2^34, below 2^52 for D < 2^18."""
@@ -58,7 +58,7 @@ class Ball:
         del design
         return self.radius**2
 
-    def apply(self, rows: RowArray, design: Design) -> RowArray:
+    def apply(self, rows: RowArray, design: Design, out: RowArray | None = None) -> RowArray:
         """Shrink each row whose terms are longer than the radius.
 
         A row with s = ‖terms‖² > Q² has each entry z replaced by sign(z)·⌊|z|·Q / (isqrt(s) + 1)⌋, so that its
@@ -70,6 +70,8 @@ class Ball:
             Integers in ``[-q, q]``.
         design : Design
             Only the terms decide the weight.
+        out : ndarray of float64, optional
+            Where the result is written; it may be `rows`.
 
         Returns
         -------
@@ -77,7 +79,10 @@ class Ball:
             Integers in ``[-q, q]``.
         """
         squared = norms_squared(rows[:, : len(design.terms)])
-        radius = min(self.radius, _LENGTH_MAX)
-        long = squared > radius**2
+        radius = float(min(self.radius, _LENGTH_MAX))
+        multiplier = (squared > radius**2).astype(np.float64)
+        divisor = root(squared)
+        divisor *= multiplier
+        multiplier *= radius - 1
         # A short row is multiplied and divided by 1: no time is saved, or shown, by how many rows are short.
-        return scale(rows, np.where(long, radius, 1), np.where(long, isqrt(squared) + 1, 1))
+        return scale(rows, np.add(multiplier, 1, out=multiplier), np.add(divisor, 1, out=divisor), out)

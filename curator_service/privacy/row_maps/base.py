@@ -23,5 +23,5 @@ class RowMap(Protocol):
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units."""
 
-    def apply(self, rows: RowArray, design: Design) -> RowArray:
-        """Return mapped rows: integers in ``[-q, q]``."""
+    def apply(self, rows: RowArray, design: Design, out: RowArray | None = None) -> RowArray:
+        """Return mapped rows, in `out` if it is given, which may be `rows`: integers in ``[-q, q]``."""

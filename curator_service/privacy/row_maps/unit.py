@@ -42,7 +42,7 @@ class Unit:
         """Bound ‖row‖² over the terms, in squared lattice units: q², and q² more for a constant."""
         return (1 + design.has_constant) * UNIT**2
 
-    def apply(self, rows: RowArray, design: Design) -> RowArray:
+    def apply(self, rows: RowArray, design: Design, out: RowArray | None = None) -> RowArray:
         """Divide the terms beside the constant by their norm.
 
         With s = ‖terms beside the constant‖², each of them becomes sign(z)·⌊|z|·q·2^8 / (isqrt(s·2^16) + 1)⌋. Their
@@ -54,16 +54,15 @@ class Unit:
         rows : ndarray of float64, shape (n, terms + targets)
             Integers in ``[-q, q]``.
         design : Design
+        out : ndarray of float64, optional
+            Where the result is written; it may be `rows`.
 
         Returns
         -------
         ndarray of float64, shape (n, terms + targets)
             Integers in ``[-q, q]``.
         """
-        mapped = _divide_by_norm(rows, design)
-        targets = slice(len(design.terms), None)
-        mapped[:, targets] = rows[:, targets]
-        return mapped
+        return _divide_by_norm(rows, design, len(design.terms), out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class UnitXY:
         """Bound ‖row‖² over the terms, in squared lattice units: q², and q² more for a constant."""
         return Unit().norm_squared(design)
 
-    def apply(self, rows: RowArray, design: Design) -> RowArray:
+    def apply(self, rows: RowArray, design: Design, out: RowArray | None = None) -> RowArray:
         """Divide the terms beside the constant, and the targets, by the norm of those terms.
 
         Terms become what `Unit` makes of them, and a target y sign(y)·min(q, ⌊|y|·q·2^8 / (isqrt(s·2^16) + 1)⌋). A
@@ -95,27 +94,32 @@ class UnitXY:
         rows : ndarray of float64, shape (n, terms + targets)
             Integers in ``[-q, q]``.
         design : Design
+        out : ndarray of float64, optional
+            Where the result is written; it may be `rows`.
 
         Returns
         -------
         ndarray of float64, shape (n, terms + targets)
             Integers in ``[-q, q]``.
         """
-        mapped = _divide_by_norm(rows, design)
+        mapped = _divide_by_norm(rows, design, rows.shape[1], out)
         targets = mapped[:, len(design.terms) :]
         np.clip(targets, -UNIT, UNIT, out=targets)
         return mapped
 
 
-def _divide_by_norm(rows: RowArray, design: Design) -> RowArray:
-    """Divide whole rows, but not the constant, by the norm of the terms beside it; targets are not yet bounded.
+def _divide_by_norm(rows: RowArray, design: Design, end: int, out: RowArray | None) -> RowArray:
+    """Divide columns up to `end`, but not the constant, by the norm of the terms beside it; targets are not bounded.
 
     Nothing overflows: D ≤ 1000 terms and |z| ≤ q < 2^17 give s < 2^44, so s·2^16 < 2^60 fits int64, and
     |z|·q·2^8 < 2^42.
     """
-    first = int(design.has_constant)
-    squared = norms_squared(rows[:, first : len(design.terms)])
-    length = np.where(squared > 0, UNIT << _ROOT_BITS, 0)
-    mapped = scale(rows, length, isqrt(squared << (2 * _ROOT_BITS)) + 1)
-    mapped[:, :first] = rows[:, :first]
+    divided = slice(int(design.has_constant), end)
+    squared = norms_squared(rows[:, divided.start : len(design.terms)]).astype(np.int64)
+    length: RowArray = (squared > 0) * np.float64(UNIT << _ROOT_BITS)
+    root = isqrt(squared << (2 * _ROOT_BITS)) + 1
+    mapped = rows.copy(order="K") if out is None else out
+    if mapped is not rows:
+        mapped[:] = rows
+    scale(rows[:, divided], length, root.astype(np.float64), mapped[:, divided])
     return mapped

@@ -4,11 +4,13 @@ import itertools
 import random
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from rows_on_disk import map_rows, store_rows
 
 from curator_service.datasets.batches import MARK, Batch
 from curator_service.datasets.engines.numpy import sum_rows
@@ -121,7 +123,7 @@ def count_slowly(tables: Sequence[Table], rows: Sequence[Row]) -> list[list[int]
 
 def count(kernel: CountsKernel, rows: Sequence[Row]) -> IntArray:
     batch, size = batch_of(rows)
-    return kernel.sum(kernel.map(batch, size))
+    return kernel.sum(map_rows(kernel, batch, size))
 
 
 def moves(kernel: CountsKernel, rows: Sequence[Row], others: Sequence[Row]) -> list[tuple[int, int]]:
@@ -176,8 +178,8 @@ def test_what_a_row_is_counted_in_depends_on_that_row_alone() -> None:
     for _ in range(10):
         kernel: Any = COUNTS.kernel(plan_of(draw_request(source), Adjacency.ADD_REMOVE, 1))
         rows = [draw_row(source) for _ in range(40)]
-        whole = kernel.map(*batch_of(rows))
-        alone = [kernel.map(*batch_of([row])) for row in rows]
+        whole = map_rows(kernel, *batch_of(rows))
+        alone = [map_rows(kernel, *batch_of([row])) for row in rows]
         assert whole.tolist() == np.concatenate(alone).tolist()
         shuffled = source.sample(rows, len(rows))
         assert count(kernel, shuffled).tolist() == count(kernel, rows).tolist()
@@ -186,7 +188,7 @@ def test_what_a_row_is_counted_in_depends_on_that_row_alone() -> None:
         assert (parts[0] + parts[1]).tolist() == count(kernel, rows).tolist()
 
 
-def test_rows_that_do_not_count_are_in_no_cell() -> None:
+def test_rows_that_do_not_count_are_in_no_cell(tmp_path: Path) -> None:
     """Those beyond a person's share, those added up to the capacity, and those whose mark is damaged."""
     source = random.Random(6)
     for size in (1, 7, 64):
@@ -194,8 +196,7 @@ def test_rows_that_do_not_count_are_in_no_cell() -> None:
         rows = [draw_row(source) for _ in range(size)]
         marks = [source.choice((1, 1, 0, 2, -1, MISSING)) for _ in rows]
         batch, _ = batch_of(rows)
-        names = (*kernel.columns, MARK)
-        batches: Any = iter([(batch | {MARK: np.array(marks, dtype=np.int32)}, size)])
         counted = [row for row, mark in zip(rows, marks, strict=True) if mark == 1]
-        found = sum_rows(batches, names, kernel, 70)
+        stored = store_rows(tmp_path, batch | {MARK: np.array(marks, dtype=np.int32)}, 70)
+        found = sum_rows(stored, kernel)
         assert found.tolist() == [cell for table in count_slowly(kernel.tables, counted) for cell in table]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from curator_service.privacy.design import Column, ColumnType, Design, make_design
 from curator_service.privacy.lattice import UNIT, RowArray
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
-from curator_service.privacy.row_maps.integers import isqrt, scale
+from curator_service.privacy.row_maps.integers import isqrt, root, scale
 
 ENTRIES = st.one_of(st.integers(-UNIT, UNIT), st.sampled_from([-UNIT, -1, 0, 1, UNIT]), st.integers(-9, 9))
 ROWS = st.integers(1, 6).flatmap(
@@ -264,10 +264,21 @@ def test_the_integer_root_is_exact(value: int) -> None:
     assert isqrt(np.array([value], dtype=np.int64))[0] == math.isqrt(value)
 
 
+@given(st.integers(0, 2**52 - 1))
+def test_the_root_in_floats_is_exact(value: int) -> None:
+    assert root(np.array([float(value)]))[0] == math.isqrt(value)
+
+
+@given(st.integers(2**25, 2**26), st.integers(-2, 1))
+def test_the_root_in_floats_is_exact_beside_the_largest_squares(length: int, offset: int) -> None:
+    value = min(length * length + offset, 2**52 - 1)
+    assert root(np.array([float(value)]))[0] == math.isqrt(value)
+
+
 @given(st.integers(0, UNIT), st.integers(1, 2**26), st.integers(1, 2**31), st.integers(-1, 1))
 def test_a_quotient_beside_an_integer_is_floored(z: int, multiplier: int, divisor: int, offset: int) -> None:
     # Products next to a multiple of the divisor are where a rounded quotient could reach the next integer.
     near = max(0, z * multiplier // divisor * divisor + offset)
     for entry, factor in ((z, multiplier), (near, 1)):
-        scaled = scale(lattice([[entry, -entry]]), np.array([factor]), np.array([divisor]))[0].tolist()
+        scaled = scale(lattice([[entry, -entry]]), np.array([float(factor)]), np.array([float(divisor)]))[0].tolist()
         assert scaled == [entry * factor // divisor, -(entry * factor // divisor)]

@@ -1,6 +1,8 @@
-"""Rows as an earlier version stored them: Parquet, beside the sums and a note."""
+"""Stored rows: written as they are now and as an earlier version had them, read back, and mapped."""
 
 import json
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,27 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from curator_service.datasets.batches import MARK
-from curator_service.datasets.parts import StoredRows
+from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.parts import PartWriter, StoredRows
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.snapshot import Storage
-from curator_service.privacy.lattice import MISSING
+from curator_service.datasets.snapshot import Storage, new_part_id
+from curator_service.privacy.lattice import MISSING, RowArray
+
+
+def store_rows(folder: Path, stored: Mapping[str, Any], capacity: int) -> StoredRows:
+    """Write columns of numbers, and marks if they are among them, as a part of a capacity."""
+    names = [name for name in stored if name != MARK]
+    writer = PartWriter(folder, new_part_id(), names, capacity, has_marks=MARK in stored)
+    with closing(writer):
+        writer.add(stored, len(next(iter(stored.values()))))
+        return StoredRows(folder, (writer.finish(),), capacity)
+
+
+def map_rows(kernel: RowKernel, stored: Mapping[str, Any], count: int) -> RowArray:
+    """Return what rows become, all of which count."""
+    rows = np.empty((count, kernel.width), dtype=np.float64, order="F")
+    kernel.map(stored, np.ones(count, dtype=np.bool_), rows)
+    return rows
 
 
 def read_columns(storage: Storage, dataset: Dataset) -> dict[str, Any]:
