@@ -325,3 +325,47 @@ def test_another_database_is_not_upgraded_unasked(cli: Cli, postgres_url: str) -
 def test_help_of_every_command(cli: Cli) -> None:
     for arguments in ([], ["populations"], ["datasets"], ["tokens"], ["grants"], ["ledger"], ["db"], ["serve"]):
         assert "Usage" in cli.run(*arguments, "--help").stdout
+
+
+BLOCK = """
+[catalogue]
+identifier = "https://data.example/cohort"
+title = "A cohort"
+issued = 2026-03-01
+keywords = ["frailty"]
+provenance = "Leftover serum."
+health_categories = ["RQSH"]
+access_url = "https://data.example/access"
+licence = "https://data.example/terms"
+publisher = { name = "Hospital", url = "https://data.example" }
+contact = { name = "Office", email = "data@data.example" }
+access_body = { name = "Access body", url = "https://hdab.example" }
+"""
+
+
+def test_a_dataset_is_exported_for_a_catalogue_from_the_manifests_block(cli: Cli) -> None:
+    cli.run(*POPULATION, *BUDGET)
+    manifest, data = write_dataset(cli.folder)
+    Path(manifest).write_text('description = "Frail people."\n' + manifest_text("cohort", "village") + BLOCK)
+    assert cli.run("datasets", "add", manifest, data).exit_code == 0
+    dcat = json.loads(cli.run("catalogue", "export", "cohort", "--format", "dcat").stdout)
+    assert dcat["@id"] == "https://data.example/cohort"
+    written = cli.folder / "croissant.json"
+    assert cli.run("catalogue", "export", "cohort", "--format", "croissant", "--out", str(written)).stdout == ""
+    assert json.loads(written.read_text())["url"] == "https://data.example/cohort"
+    assert "cannot be written" in cli.error(
+        "catalogue", "export", "cohort", "--format", "dcat", "--out", str(cli.folder / "no" / "file")
+    )
+
+
+def test_a_registered_dataset_without_a_block_takes_one_from_a_file(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    assert "needs description, identifier" in cli.error("catalogue", "export", "cohort", "--format", "dcat")
+    block = cli.folder / "block.toml"
+    block.write_text(BLOCK)
+    given = ["catalogue", "export", "cohort", "--format", "dcat", "--catalogue", str(block)]
+    assert "needs description;" in cli.error(*given)
+    block.write_text(BLOCK + 'description = "Frail people."\n')
+    assert json.loads(cli.run(*given).stdout)["dct:description"] == "Frail people."
+    cli.error("catalogue", "export", "nobody", "--format", "dcat")
+    cli.error("catalogue", "export", "cohort", "--format", "rdf", code=2)
