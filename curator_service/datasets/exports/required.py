@@ -46,7 +46,7 @@ _EXAMPLES = {
     "issued": "issued = 2026-03-01  # the day from which it is offered",
     "keywords": 'keywords = ["free light chains", "cohort"]',
     "provenance": 'provenance = "Leftover serum of routine care, 1995 to 2003, assayed in 2010."',
-    "health_categories": 'health_categories = ["RQSH"]  # by the letters of EHDS Article 51(1): see docs/catalogues.md',
+    "health_categories": 'health_categories = ["RQSH"]  # EHDS, Article 51(1): docs/catalogues.md lists them',
     "access_url": 'access_url = "https://data.hospital.example/access"  # where access is asked for',
     "licence": 'licence = "https://data.hospital.example/terms"  # of what is released',
     "publisher": 'publisher = { name = "University Hospital", url = "https://hospital.example" }',
@@ -73,5 +73,6 @@ def check_complete(description: Description, export: str, names: Sequence[str]) 
     held = {**dict(description.catalogue), "description": description.text}
     missing = [name for name in names if not held[name]]
     if missing:
-        lines = [f"dataset {description.name}: {export} also needs {', '.join(missing)}; under [catalogue] write, say,"]
+        where = "under [catalogue], in the manifest or in a file for --catalogue, write, say,"
+        lines = [f"dataset {description.name}: {export} also needs {', '.join(missing)}; {where}"]
         raise ExportError("\n".join(lines + [f"  {_EXAMPLES[name]}" for name in missing]))

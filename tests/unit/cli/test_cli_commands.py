@@ -369,3 +369,28 @@ def test_a_registered_dataset_without_a_block_takes_one_from_a_file(full: tuple[
     assert json.loads(cli.run(*given).stdout)["dct:description"] == "Frail people."
     cli.error("catalogue", "export", "nobody", "--format", "dcat")
     cli.error("catalogue", "export", "cohort", "--format", "rdf", code=2)
+
+
+def test_hygiene_is_for_the_operator_alone_and_says_so(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    shown = cli.run("datasets", "hygiene", "cohort", "--quasi", "age:5,sex", "--sensitive", "frail")
+    assert shown.stdout.startswith("For the operator alone.")
+    assert "80 rows, 15 classes" in shown.stdout
+    answer = cli.json("datasets", "hygiene", "cohort", "--quasi", "age:5,sex", "--sensitive", "frail")
+    assert "none of it may be passed to an analyst" in answer["notice"]
+    assert (answer["rows"], answer["classes"], answer["left_out"]) == (80, 15, 0)
+    assert answer["quasi"] == [{"name": "age", "bins": 5}, {"name": "sex", "bins": None}]
+    assert [diverse["column"] for diverse in answer["diversity"]] == ["frail"]
+
+
+@pytest.mark.parametrize("quasi", ["", "age:", "age:x", "age:٣", "age:5:5", "zip", "sex:3", "age,age", "age,,sex"])
+def test_columns_that_hygiene_cannot_read_are_a_wrong_argument(full: tuple[Cli, World], quasi: str) -> None:
+    cli, _ = full
+    cli.error("datasets", "hygiene", "cohort", "--quasi", quasi, code=2)
+
+
+def test_hygiene_of_rows_that_are_gone_is_refused(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    (dataset,) = world.curator.datasets.list_all()
+    shutil.rmtree(world.settings.data_dir / "datasets" / dataset.id)
+    assert "its rows cannot be read" in cli.error("datasets", "hygiene", "cohort", "--quasi", "age")
