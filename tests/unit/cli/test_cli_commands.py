@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from sqlalchemy import make_url
 from support import ROWS, World, body, csv_text, manifest_text, open_world
 from typer.testing import CliRunner
 
+from curator_service.cli.catalogue import name_database
 from curator_service.cli.main import app
 
 POPULATION = ["populations", "create", "village", "--adjacency", "add_remove"]
@@ -391,6 +393,41 @@ def test_columns_that_hygiene_cannot_read_are_a_wrong_argument(full: tuple[Cli, 
 
 def test_hygiene_of_rows_that_are_gone_is_refused(full: tuple[Cli, World]) -> None:
     cli, world = full
-    (dataset,) = world.curator.datasets.list_all()
+    dataset = next(found for found in world.curator.datasets.list_all() if found.name == "cohort")
     shutil.rmtree(world.settings.data_dir / "datasets" / dataset.id)
     assert "its rows cannot be read" in cli.error("datasets", "hygiene", "cohort", "--quasi", "age")
+
+
+def test_hygiene_leaves_out_rows_that_never_count(cli: Cli) -> None:
+    cli.run(*POPULATION, *BUDGET)
+    manifest, data = write_dataset(cli.folder)
+    share = 'subject = "patient"\nrows_per_subject = 2\n'
+    Path(manifest).write_text(share + manifest_text("cohort", "village"))
+    Path(data).write_text(csv_text([{**row, "patient": f"p{i % 30}"} for i, row in enumerate(ROWS)]))
+    assert cli.run("datasets", "add", manifest, data).exit_code == 0
+    answer = cli.json("datasets", "hygiene", "cohort", "--quasi", "sex")
+    assert (answer["rows"], answer["left_out"], answer["rows_per_person"]) == (60, 20, 2)
+    assert "20 stored rows beyond a person's share never count" in cli.run(
+        "datasets", "hygiene", "cohort", "--quasi", "sex"
+    ).stdout.replace("\n", " ")
+
+
+def test_the_record_of_processing_is_written_as_markdown_and_as_json(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    content = cli.json("catalogue", "record")
+    town = next(found for found in content["populations"] if found["population"] == "town")
+    cohort = next(found for found in town["datasets"] if found["dataset"] == "cohort")
+    assert [recipient["name"] for recipient in cohort["recipients"]] == ["ada", "ben"]
+    assert content["places"]["the folder of the rows"] == str(world.settings.data_dir / "datasets")
+    shown = cli.run("catalogue", "record").stdout
+    assert "### Dataset cohort" in shown
+    assert "**TO COMPLETE** the controller's name" in shown
+    assert cli.run("catalogue", "record", "--out", str(cli.folder / "record.md")).stdout == ""
+    assert (cli.folder / "record.md").read_text(encoding="utf-8").startswith("# Record of processing activities")
+
+
+def test_no_export_tells_how_many_rows_there_are_or_who_logs_in(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    assert not re.search(r"\b80\b", cli.run("catalogue", "record", "--json").stdout)
+    named = name_database(make_url("postgresql://owner:secret@db.example:5432/curator"))
+    assert named == "postgresql, curator on db.example"
