@@ -38,7 +38,7 @@ def export(
     form: Annotated[Format, typer.Option("--format", help="DCAT-AP with HealthDCAT-AP, or Croissant.")],
     catalogue: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="A file with a [catalogue] block, in place of the manifest's."),
+        typer.Option(dir_okay=False, help="A file with a [catalogue] block, in place of the manifest's."),
     ] = None,
     out: _Out = None,
 ) -> None:

@@ -366,6 +366,7 @@ def test_a_registered_dataset_without_a_block_takes_one_from_a_file(full: tuple[
     block = cli.folder / "block.toml"
     block.write_text(BLOCK)
     given = ["catalogue", "export", "cohort", "--format", "dcat", "--catalogue", str(block)]
+    assert "No such file" in cli.error(*given[:-1], "nowhere.toml")
     assert "needs description;" in cli.error(*given)
     block.write_text(BLOCK + 'description = "Frail people."\n')
     assert json.loads(cli.run(*given).stdout)["dct:description"] == "Frail people."

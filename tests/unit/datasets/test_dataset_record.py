@@ -93,7 +93,7 @@ def test_the_guarantee_is_that_of_the_highest_limit_there_ever_was() -> None:
     (population,) = record(declare())["populations"]
     assert "ε = 3, δ = 1e-06 (accountant gdp)" in population["safeguard"]
     assert "at most 62.7% of cases" in population["safeguard"]  # the table of docs/privacy.md
-    assert "how many people there are is private" in population["safeguard"]
+    assert "How many people there are is private." in population["safeguard"]
 
 
 def test_a_pure_account_states_no_delta() -> None:
