@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from curator_service.backup import BackupError
 from curator_service.container import Curator, make_curator
+from curator_service.datasets.exports.required import ExportError
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources.csv import IngestError
@@ -38,6 +39,7 @@ out = Console()
 err = Console(stderr=True)
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _ERRORS = (
+    ExportError,
     ManifestError,
     IngestError,
     RegistrationError,

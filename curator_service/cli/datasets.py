@@ -1,5 +1,6 @@
 """Commands of datasets."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,14 +18,21 @@ from curator_service.cli.common import (
     err,
     fail,
     open_curator,
+    out,
 )
 from curator_service.container import Curator
+from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, QuasiIdentifier, check_columns, measure
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
+from curator_service.datasets.snapshot import RowsUnreadable
 
 app = typer.Typer(no_args_is_help=True)
 REASON_MAX = 500
+HYGIENE_NOTICE = (
+    "For the operator alone. This describes the stored rows, exactly and without noise. It says nothing about "
+    "releases, which the budget protects, and none of it may be passed to an analyst."
+)
 _File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 
 
@@ -99,6 +107,68 @@ def show(name: str, as_json: AsJson = False) -> None:
         texts = (column.unit or "", public, column.missing, declared.description)
         table.add_row(column.name, column.type, *(escape(text) for text in texts))
     emit(shown, as_json=as_json, table=table)
+
+
+@app.command("hygiene")
+def hygiene(
+    name: str,
+    quasi: Annotated[
+        str, typer.Option(help="What an outsider may know of a person: age:10,sex cuts the bounds of age into 10 bins.")
+    ],
+    sensitive: Annotated[str, typer.Option(help="Columns that must not follow from it: diagnosis,mgus.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Count stored rows that few others look like: k-anonymity and l-diversity. For the operator alone."""
+    known, hidden = [_read_quasi(text) for text in quasi.split(",")], [text for text in sensitive.split(",") if text]
+    with open_curator() as curator:
+        dataset = find(curator.datasets.list_all(), name)
+        try:
+            check_columns(dataset.manifest, known, hidden)
+        except HygieneError as error:
+            raise typer.BadParameter(str(error), param_hint="--quasi, --sensitive") from None
+        names = [*(identifier.name for identifier in known), *hidden]
+        try:
+            batches = curator.datasets.storage.iterate_rows(dataset.id, dataset.manifest, names)
+            found = measure(dataset.manifest, batches, known, hidden)
+        except RowsUnreadable:
+            fail(f"dataset {name}: its rows cannot be read")
+    if as_json:
+        asked = [{"name": identifier.name, "bins": identifier.bins} for identifier in known]
+        emit({"notice": HYGIENE_NOTICE, "dataset": name, "quasi": asked, **found.render()}, as_json=True, table="")
+        return
+    out.print(HYGIENE_NOTICE, style="bold", soft_wrap=True)
+    out.print(_hygiene_words(found), highlight=False, soft_wrap=True)
+    out.print(_below_table("k", "people", found.below, found.rows))
+    for diverse in found.diversity:
+        out.print(f"Values of {diverse.column} within a class: {diverse.fewest:,} at the fewest.", highlight=False)
+        out.print(_below_table("l", "values", diverse.below, found.rows))
+
+
+def _read_quasi(text: str) -> QuasiIdentifier:
+    found = re.fullmatch(r"([^:]+)(?::([0-9]{1,4}))?", text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a column, or a column with a number of bins, such as age:10")
+    name, bins = found.groups()
+    return QuasiIdentifier(name, int(bins) if bins else None)
+
+
+def _hygiene_words(found: Hygiene) -> str:
+    words = f"{found.rows:,} rows, {found.classes:,} classes of rows that look alike. Rows of the smallest class: "
+    words += f"{found.smallest_rows:,}"
+    if found.rows_per_person > 1:
+        words += f", of at least {found.smallest_people:,} people: up to {found.rows_per_person} rows are of one person"
+    if found.left_out:
+        words += f". {found.left_out:,} stored rows beyond a person's share never count, and are left out"
+    return f"{words}."
+
+
+def _below_table(symbol: str, what: str, below: tuple[Below, ...], rows: int) -> Table:
+    table = Table(symbol, f"classes below {symbol} {what}", "rows in them", "share of rows")
+    for column in table.columns:
+        column.justify = "right"
+    for line in below:
+        table.add_row(str(line.threshold), f"{line.classes:,}", f"{line.rows:,}", f"{line.rows / max(rows, 1):.1%}")
+    return table
 
 
 def _render(curator: Curator, dataset: Dataset) -> dict[str, Any]:

@@ -15,6 +15,7 @@ class Commands(LazyGroup):
         for name, module, attribute, text in (
             ("populations", "ledger", "populations", "Populations: the people whom one budget protects."),
             ("datasets", "datasets", "app", "Datasets: a manifest and its rows."),
+            ("catalogue", "catalogue", "app", "Descriptions of datasets for catalogues, and the record of processing."),
             ("tokens", "identity", "tokens", "Bearer tokens of principals."),
             ("grants", "identity", "grants", "Which analyst may use which dataset."),
             ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),

@@ -5,10 +5,11 @@ import re
 import tomllib
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
+from curator_service.datasets.catalogue import Catalogue
 from curator_service.kit.files import open_regular
 from curator_service.kit.names import NAME_PATTERN
 from curator_service.privacy.design import Column, ColumnType, MissingRule
@@ -21,6 +22,8 @@ Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r
 Header = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True)
 ]
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 COLUMNS_MAX = 1000
 LEVELS_MAX = 1000
@@ -118,6 +121,7 @@ class Manifest(BaseModel):
         "shared", description="Whether stored releases serve every analyst with access, or whoever asked for them."
     )
     columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
+    catalogue: Catalogue | None = Field(None, exclude_if=lambda held: held is None)  # digests are of what was declared
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -154,6 +158,12 @@ class Manifest(BaseModel):
         return tuple(c.column for c in self.columns if c.missing is not MissingRule.OMIT)
 
 
+class _CatalogueFile(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    catalogue: Catalogue
+
+
 def load_manifest(path: Path) -> Manifest:
     """Read a manifest.
 
@@ -162,6 +172,21 @@ def load_manifest(path: Path) -> Manifest:
     ManifestError
         Naming the file, the column and the rule.
     """
+    return _load(path, Manifest)
+
+
+def load_catalogue(path: Path) -> Catalogue:
+    """Read a file that holds a catalogue block and nothing else.
+
+    Raises
+    ------
+    ManifestError
+        Naming the file, the field and the rule.
+    """
+    return _load(path, _CatalogueFile).catalogue
+
+
+def _load(path: Path, model: type[_Model]) -> _Model:
     text = _read_text(path)
     try:
         content = tomllib.loads(text)
@@ -172,7 +197,7 @@ def load_manifest(path: Path) -> Manifest:
     except ValueError:  # of Python's own conversion
         raise ManifestError(f"{path}: not valid TOML: a whole number of thousands of digits") from None
     try:
-        return Manifest.model_validate(content)
+        return model.model_validate(content)
     except ValidationError as error:
         found = error.errors(include_url=False)
         lines = [f"{path}: {_place(content, item['loc'])}{_reason(item)}" for item in found[:_ERRORS_SHOWN_MAX]]

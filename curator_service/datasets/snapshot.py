@@ -342,6 +342,16 @@ class Storage:
         block: IntArray = gram[index][:, index]
         return block
 
+    def iterate_rows(self, dataset_id: str, manifest: Manifest, names: Sequence[str]) -> Iterator[Batch]:
+        """Yield the stored integers of some columns, and the marks of rows that count where a subject is declared.
+
+        Raises
+        ------
+        RowsUnreadable
+        """
+        stored = names if manifest.subject is None else (*names, MARK)
+        return _read_batches(self.root / dataset_id / _ROWS, stored)
+
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
         folder = self.root / dataset_id

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from sqlalchemy import make_url
 from support import ROWS, World, body, csv_text, manifest_text, open_world
 from typer.testing import CliRunner
 
+from curator_service.cli.catalogue import name_database
 from curator_service.cli.main import app
 
 POPULATION = ["populations", "create", "village", "--adjacency", "add_remove"]
@@ -325,3 +327,108 @@ def test_another_database_is_not_upgraded_unasked(cli: Cli, postgres_url: str) -
 def test_help_of_every_command(cli: Cli) -> None:
     for arguments in ([], ["populations"], ["datasets"], ["tokens"], ["grants"], ["ledger"], ["db"], ["serve"]):
         assert "Usage" in cli.run(*arguments, "--help").stdout
+
+
+BLOCK = """
+[catalogue]
+identifier = "https://data.example/cohort"
+title = "A cohort"
+issued = 2026-03-01
+keywords = ["frailty"]
+provenance = "Leftover serum."
+health_categories = ["RQSH"]
+access_url = "https://data.example/access"
+licence = "https://data.example/terms"
+publisher = { name = "Hospital", url = "https://data.example" }
+contact = { name = "Office", email = "data@data.example" }
+access_body = { name = "Access body", url = "https://hdab.example" }
+"""
+
+
+def test_a_dataset_is_exported_for_a_catalogue_from_the_manifests_block(cli: Cli) -> None:
+    cli.run(*POPULATION, *BUDGET)
+    manifest, data = write_dataset(cli.folder)
+    Path(manifest).write_text('description = "Frail people."\n' + manifest_text("cohort", "village") + BLOCK)
+    assert cli.run("datasets", "add", manifest, data).exit_code == 0
+    dcat = json.loads(cli.run("catalogue", "export", "cohort", "--format", "dcat").stdout)
+    assert dcat["@id"] == "https://data.example/cohort"
+    written = cli.folder / "croissant.json"
+    assert cli.run("catalogue", "export", "cohort", "--format", "croissant", "--out", str(written)).stdout == ""
+    assert json.loads(written.read_text())["url"] == "https://data.example/cohort"
+    assert "cannot be written" in cli.error(
+        "catalogue", "export", "cohort", "--format", "dcat", "--out", str(cli.folder / "no" / "file")
+    )
+
+
+def test_a_registered_dataset_without_a_block_takes_one_from_a_file(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    assert "needs description, identifier" in cli.error("catalogue", "export", "cohort", "--format", "dcat")
+    block = cli.folder / "block.toml"
+    block.write_text(BLOCK)
+    given = ["catalogue", "export", "cohort", "--format", "dcat", "--catalogue", str(block)]
+    assert "No such file" in cli.error(*given[:-1], "nowhere.toml")
+    assert "needs description;" in cli.error(*given)
+    block.write_text(BLOCK + 'description = "Frail people."\n')
+    assert json.loads(cli.run(*given).stdout)["dct:description"] == "Frail people."
+    cli.error("catalogue", "export", "nobody", "--format", "dcat")
+    cli.error("catalogue", "export", "cohort", "--format", "rdf", code=2)
+
+
+def test_hygiene_is_for_the_operator_alone_and_says_so(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    shown = cli.run("datasets", "hygiene", "cohort", "--quasi", "age:5,sex", "--sensitive", "frail")
+    assert shown.stdout.startswith("For the operator alone.")
+    assert "80 rows, 15 classes" in shown.stdout
+    answer = cli.json("datasets", "hygiene", "cohort", "--quasi", "age:5,sex", "--sensitive", "frail")
+    assert "none of it may be passed to an analyst" in answer["notice"]
+    assert (answer["rows"], answer["classes"], answer["left_out"]) == (80, 15, 0)
+    assert answer["quasi"] == [{"name": "age", "bins": 5}, {"name": "sex", "bins": None}]
+    assert [diverse["column"] for diverse in answer["diversity"]] == ["frail"]
+
+
+@pytest.mark.parametrize("quasi", ["", "age:", "age:x", "age:٣", "age:5:5", "zip", "sex:3", "age,age", "age,,sex"])
+def test_columns_that_hygiene_cannot_read_are_a_wrong_argument(full: tuple[Cli, World], quasi: str) -> None:
+    cli, _ = full
+    cli.error("datasets", "hygiene", "cohort", "--quasi", quasi, code=2)
+
+
+def test_hygiene_of_rows_that_are_gone_is_refused(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    dataset = next(found for found in world.curator.datasets.list_all() if found.name == "cohort")
+    shutil.rmtree(world.settings.data_dir / "datasets" / dataset.id)
+    assert "its rows cannot be read" in cli.error("datasets", "hygiene", "cohort", "--quasi", "age")
+
+
+def test_hygiene_leaves_out_rows_that_never_count(cli: Cli) -> None:
+    cli.run(*POPULATION, *BUDGET)
+    manifest, data = write_dataset(cli.folder)
+    share = 'subject = "patient"\nrows_per_subject = 2\n'
+    Path(manifest).write_text(share + manifest_text("cohort", "village"))
+    Path(data).write_text(csv_text([{**row, "patient": f"p{i % 30}"} for i, row in enumerate(ROWS)]))
+    assert cli.run("datasets", "add", manifest, data).exit_code == 0
+    answer = cli.json("datasets", "hygiene", "cohort", "--quasi", "sex")
+    assert (answer["rows"], answer["left_out"], answer["rows_per_person"]) == (60, 20, 2)
+    assert "20 stored rows beyond a person's share never count" in cli.run(
+        "datasets", "hygiene", "cohort", "--quasi", "sex"
+    ).stdout.replace("\n", " ")
+
+
+def test_the_record_of_processing_is_written_as_markdown_and_as_json(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    content = cli.json("catalogue", "record")
+    town = next(found for found in content["populations"] if found["population"] == "town")
+    cohort = next(found for found in town["datasets"] if found["dataset"] == "cohort")
+    assert [recipient["name"] for recipient in cohort["recipients"]] == ["ada", "ben"]
+    assert content["places"]["the folder of the rows"] == str(world.settings.data_dir / "datasets")
+    shown = cli.run("catalogue", "record").stdout
+    assert "### Dataset cohort" in shown
+    assert "**TO COMPLETE** the controller's name" in shown
+    assert cli.run("catalogue", "record", "--out", str(cli.folder / "record.md")).stdout == ""
+    assert (cli.folder / "record.md").read_text(encoding="utf-8").startswith("# Record of processing activities")
+
+
+def test_no_export_tells_how_many_rows_there_are_or_who_logs_in(full: tuple[Cli, World]) -> None:
+    cli, _ = full
+    assert not re.search(r"\b80\b", cli.run("catalogue", "record", "--json").stdout)
+    named = name_database(make_url("postgresql://owner:secret@db.example:5432/curator"))
+    assert named == "postgresql, curator on db.example"
