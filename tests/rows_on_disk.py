@@ -36,11 +36,9 @@ def map_rows(kernel: RowKernel, stored: Mapping[str, Any], count: int) -> RowArr
 
 def read_columns(storage: Storage, dataset: Dataset) -> dict[str, Any]:
     """Return the stored numbers of every row by column, the marks too."""
-    about = storage.about(dataset.id)
-    names = about.parts[0].columns
-    rows = StoredRows(storage.root / dataset.id, about.parts, about.rows)
-    ((stored, _count),) = list(rows.tiles(names, about.rows)) or [({}, 0)]
-    return stored
+    names = storage.about(dataset.id).parts[0].columns
+    batches = [stored for stored, _count in storage.iterate_rows(dataset.id, names)]
+    return {name: np.concatenate([stored[name] for stored in batches]) for name in (*names, MARK)}
 
 
 def write_former(storage: Storage, dataset: Dataset, *, note: bool = True) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from curator_service.cli.common import (
 )
 from curator_service.container import Curator
 from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, QuasiIdentifier, check_columns, measure
+from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
-from curator_service.datasets.snapshot import RowsUnreadable
 
 app = typer.Typer(no_args_is_help=True)
 REASON_MAX = 500
@@ -128,7 +128,7 @@ def hygiene(
             raise typer.BadParameter(str(error), param_hint="--quasi, --sensitive") from None
         names = [*(identifier.name for identifier in known), *hidden]
         try:
-            batches = curator.datasets.storage.iterate_rows(dataset.id, dataset.manifest, names)
+            batches = curator.datasets.storage.iterate_rows(dataset.id, names)
             found = measure(dataset.manifest, batches, known, hidden)
         except RowsUnreadable:
             fail(f"dataset {name}: its rows cannot be read")

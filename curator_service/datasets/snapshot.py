@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -305,10 +305,8 @@ class Storage:
         RowsUnreadable
         """
         columns = [declaration.column for declaration in manifest.columns]
-        rows = self.rows(dataset_id, manifest)
-        for part in rows.parts:
-            for stored, _count in _tiles_of(rows.folder, part):
-                sketcher.add(code_rows_stored(columns, stored))
+        for stored, _count in self.iterate_rows(dataset_id, [column.name for column in columns]):
+            sketcher.add(code_rows_stored(columns, stored))
         return sketcher.finish()
 
     def holds(self, dataset_id: str, manifest: Manifest, commitment: str) -> bool:
@@ -342,15 +340,16 @@ class Storage:
         block: IntArray = gram[index][:, index]
         return block
 
-    def iterate_rows(self, dataset_id: str, manifest: Manifest, names: Sequence[str]) -> Iterator[Batch]:
-        """Yield the stored integers of some columns, and the marks of rows that count where a subject is declared.
+    def iterate_rows(self, dataset_id: str, names: Sequence[str]) -> Iterator[Batch]:
+        """Yield the stored integers of some columns, and the marks of rows that count.
 
         Raises
         ------
         RowsUnreadable
         """
-        stored = names if manifest.subject is None else (*names, MARK)
-        return _read_batches(self.root / dataset_id / _ROWS, stored)
+        for part in self.about(dataset_id).parts:
+            for stored, count in _tiles_of(self.root / dataset_id, part, names):
+                yield {name: numbers.copy() for name, numbers in stored.items()}, count
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
@@ -409,7 +408,7 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
     design = cached_design(manifest.cacheable)
     digests = {name: hashlib.sha256() for name, _ in part.digests}
     gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
-    for stored, count in _tiles_of(folder, part):
+    for stored, count in _tiles_of(folder, part, part.columns):
         for name, digest in digests.items():
             digest.update(stored[name].data)
         if MARK not in digests and not (stored[MARK] == 1).all():
@@ -422,9 +421,9 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
     return found == part.digests and np.array_equal(gram, part.read_gram(folder))
 
 
-def _tiles_of(folder: Path, part: Part) -> Iterator[Batch]:
+def _tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]:
     """Yield the rows of one part, without those that there are not."""
-    return StoredRows(folder, (part,), part.capacity).tiles(part.columns, _READ_ROWS, 0, part.rows)
+    return StoredRows(folder, (part,), part.capacity).tiles(names, _READ_ROWS, 0, part.rows)
 
 
 def _write_snapshot(

@@ -27,5 +27,5 @@ def test_a_record_names_grants_limits_and_the_database(both: World) -> None:
 
 def test_rows_are_read_back_for_hygiene(both: World) -> None:
     dataset = next(found for found in both.curator.datasets.list_all() if found.name == "cohort")
-    batches = both.curator.datasets.storage.iterate_rows(dataset.id, dataset.manifest, ["sex"])
+    batches = both.curator.datasets.storage.iterate_rows(dataset.id, ["sex"])
     assert measure(dataset.manifest, batches, [QuasiIdentifier("sex")], []).rows == 80
