@@ -38,7 +38,7 @@ IN_MEMORY_MAX = 10_000_000
 def store(folder: Path, rows: int) -> StoredRows:
     """Draw rows and store them."""
     rng = np.random.default_rng(rows)
-    writer = PartWriter(folder, f"part_{rows}", NAMES, rows, has_marks=False)
+    writer = PartWriter(folder, f"part_{rows}", NAMES, rows)
     for start in range(0, rows, _DRAWN):
         count = min(_DRAWN, rows - start)
         drawn = rng.integers(-STORED_UNIT, STORED_UNIT, size=(COLUMNS, count), dtype=np.int32, endpoint=True)

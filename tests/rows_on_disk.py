@@ -19,12 +19,16 @@ from curator_service.privacy.lattice import MISSING, RowArray
 
 
 def store_rows(folder: Path, stored: Mapping[str, Any], capacity: int) -> StoredRows:
-    """Write columns of numbers, and marks if they are among them, as a part of a capacity."""
+    """Write columns of numbers as a part of a capacity; marks among them are written as they are."""
     names = [name for name in stored if name != MARK]
-    writer = PartWriter(folder, new_part_id(), names, capacity, has_marks=MARK in stored)
-    with closing(writer):
+    with closing(PartWriter(folder, new_part_id(), names, capacity)) as writer:
         writer.add(stored, len(next(iter(stored.values()))))
-        return StoredRows(folder, (writer.finish(),), capacity)
+        part = writer.finish()
+    if MARK in stored:
+        with part.rows_path(folder).open("r+b") as file:
+            file.seek(4 * part.places([MARK])[MARK])
+            file.write(np.asarray(stored[MARK], dtype="<i4").tobytes())
+    return StoredRows(folder, (part,), capacity)
 
 
 def map_rows(kernel: RowKernel, stored: Mapping[str, Any], count: int) -> RowArray:

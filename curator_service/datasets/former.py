@@ -15,7 +15,7 @@ from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.snapshot import ABOUT, About, write_about, write_part
 from curator_service.kit.files import sync
-from curator_service.privacy.lattice import MISSING
+from curator_service.privacy.lattice import MISSING, IntArray
 
 _ROWS, _GRAM = "rows.parquet", "gram.npy"
 _READ_ROWS = 2**15
@@ -52,8 +52,10 @@ def convert(folder: Path, manifest: Manifest, noted: Mapping[str, Any] | None = 
         kept = _read_note(folder, noted)
         for left in folder.glob("part_*"):
             left.unlink()
-        part, gram = write_part(folder, manifest, _read_batches(folder / _ROWS, _stored_names(manifest)))
-        if part.lattice_digest != kept["lattice_digest"] or not np.array_equal(gram, _read_gram(folder)):
+        part = write_part(folder, manifest, _read_batches(folder, manifest), lambda: _find_counted(folder, manifest))
+        if part.lattice_digest != kept["lattice_digest"] or not np.array_equal(
+            part.read_gram(folder), _read_gram(folder)
+        ):
             part.rows_path(folder).unlink()
             part.gram_path(folder).unlink()
             return False
@@ -80,10 +82,6 @@ def _read_note(folder: Path, noted: Mapping[str, Any] | None) -> dict[str, Any]:
         raise RowsUnreadable from None
 
 
-def _stored_names(manifest: Manifest) -> list[str]:
-    return [declaration.name for declaration in manifest.columns] + ([] if manifest.subject is None else [MARK])
-
-
 def _read_gram(folder: Path) -> Any:
     try:
         return np.load(folder / _GRAM, allow_pickle=False)
@@ -91,9 +89,20 @@ def _read_gram(folder: Path) -> Any:
         raise RowsUnreadable from None
 
 
-def _read_batches(path: Path, columns: Sequence[str]) -> Iterator[Batch]:
+def _read_batches(folder: Path, manifest: Manifest) -> Iterator[Batch]:
+    return _read(folder, [declaration.name for declaration in manifest.columns])
+
+
+def _find_counted(folder: Path, manifest: Manifest) -> IntArray | None:
+    if manifest.subject is None:
+        return None
+    marks = np.concatenate([stored[MARK] for stored, _count in _read(folder, [MARK])])
+    return np.flatnonzero(marks == 1)
+
+
+def _read(folder: Path, columns: Sequence[str]) -> Iterator[Batch]:
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(folder / _ROWS) as file:
             for batch in file.iter_batches(batch_size=_READ_ROWS, columns=list(columns), use_threads=False):
                 numbers = (pc.fill_null(batch.column(name), pa.scalar(MISSING, pa.int32())) for name in columns)
                 stored = [values.to_numpy(zero_copy_only=False) for values in numbers]

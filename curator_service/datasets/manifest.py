@@ -117,6 +117,7 @@ class Manifest(BaseModel):
     row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
     subject: Header | None = None
     rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
+    keep_by: str | None = Field(None, exclude_if=lambda held: held is None)  # digests are of what was declared
     library: Literal["shared", "own"] = Field(
         "shared", description="Whether stored releases serve every analyst with access, or whoever asked for them."
     )
@@ -132,6 +133,11 @@ class Manifest(BaseModel):
         if (self.subject is None) is not (self.rows_per_subject is None):
             raise ValueError(
                 "subject and rows_per_subject go together: whose rows they are, and how many of them count"
+            )
+        if self.keep_by is not None and (self.subject is None or self.keep_by.removeprefix("-") not in names):
+            raise ValueError(
+                "keep_by goes with a subject: it names the declared column that decides which rows of a person count, "
+                "the lowest first, or the highest with a minus sign before the name"
             )
         if self.subject in names:
             raise ValueError(f"the subject {self.subject!r} tells persons apart, so it must not be a column to release")

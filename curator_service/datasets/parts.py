@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from curator_service.datasets.batches import MARK, Batch
 from curator_service.privacy.lattice import IntArray, StoredArray
 
 _NUMBER = np.dtype("<i4")
-_FILL_BYTES = 2**20
+_FILLED = 2**18
 
 
 class RowsUnreadable(Exception):
@@ -143,19 +144,17 @@ class PartWriter:
     columns : sequence of str
         The declared columns, in order.
     capacity : int
-    has_marks : bool
-        Whether marks say more than that every row counts, and so are a part of the digest.
     """
 
-    def __init__(self, folder: Path, part_id: str, columns: Sequence[str], capacity: int, *, has_marks: bool) -> None:
+    def __init__(self, folder: Path, part_id: str, columns: Sequence[str], capacity: int) -> None:
         self._path = folder / f"{part_id}.rows"
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._id, self._columns, self._capacity = part_id, tuple(columns), capacity
-        self._digests = {name: hashlib.sha256() for name in (*columns, *([MARK] if has_marks else []))}
+        self._digests = {name: hashlib.sha256() for name in columns}
         self.rows = 0
 
     def add(self, stored: Mapping[str, StoredArray], count: int) -> None:
-        """Write rows behind those that were written; without marks all of them count.
+        """Write rows behind those that were written.
 
         Raises
         ------
@@ -164,29 +163,40 @@ class PartWriter:
         """
         if self.rows + count > self._capacity:
             raise ValueError("more rows than the capacity")
-        marks = stored.get(MARK)
-        every = np.ones(count, dtype=_NUMBER) if marks is None else marks
-        for j, name in enumerate((*self._columns, MARK)):
-            numbers = np.ascontiguousarray(every if name == MARK else stored[name], dtype=_NUMBER)
-            self._write(numbers.view(np.uint8).data, j, self.rows)
-            if name in self._digests:
-                self._digests[name].update(numbers.data)
+        for j, name in enumerate(self._columns):
+            self._write(stored[name], j, self.rows)
+            self._digests[name].update(np.ascontiguousarray(stored[name]).data)
         self.rows += count
 
-    def _write(self, content: memoryview, column: int, row: int) -> None:
+    def _write(self, numbers: StoredArray, column: int, row: int) -> None:
+        content = np.ascontiguousarray(numbers, dtype=_NUMBER).view(np.uint8).data
         place = (column * self._capacity + row) * _NUMBER.itemsize
         while content:
             written = os.pwrite(self._descriptor, content, place)
             content, place = content[written:], place + written
 
-    def finish(self) -> Part:
-        """Fill every column up to the capacity with zeros, written and not skipped, and make all of it durable."""
-        zeros = memoryview(bytes(_FILL_BYTES))
-        for j in range(len(self._columns) + 1):
-            left, row = (self._capacity - self.rows) * _NUMBER.itemsize, self.rows
-            while left > 0:
-                self._write(zeros[:left], j, row)
-                left, row = left - _FILL_BYTES, row + _FILL_BYTES // _NUMBER.itemsize
+    def finish(self, counted: IntArray | None = None) -> Part:
+        """Mark rows, fill columns up to the capacity with zeros, written and not skipped, and make all of it durable.
+
+        Parameters
+        ----------
+        counted : ndarray of int64, optional
+            The rows that count, in order; all of them, if they are not given.
+        """
+        last = len(self._columns)
+        for start in range(0, self._capacity, _FILLED):
+            marks = np.zeros(min(_FILLED, self._capacity - start), dtype=_NUMBER)
+            rows = max(min(len(marks), self.rows - start), 0)
+            if counted is None:
+                marks[:rows] = 1
+            else:
+                low, high = np.searchsorted(counted, (start, start + rows))
+                marks[counted[low:high] - start] = 1
+                self._digests.setdefault(MARK, hashlib.sha256()).update(marks[:rows].data)
+            self._write(marks, last, start)
+        zeros = np.zeros(_FILLED, dtype=_NUMBER)
+        for j, start in product(range(last), range(self.rows, self._capacity, _FILLED)):
+            self._write(zeros[: self._capacity - start], j, start)
         os.fsync(self._descriptor)
         digests = tuple((name, digest.hexdigest()) for name, digest in self._digests.items())
         return Part(self._id, self.rows, self._capacity, self._columns, digests)

@@ -1,37 +1,101 @@
-"""Which rows of a person count."""
+"""Which rows of a person count: a rule of that person's rows alone, whatever their order in the source.
 
-from collections.abc import Sequence
+Of each person those rows count that come first by a declared column, or by a hash of the stored row where none is
+declared or two are equal. The hash is public and has no key: it picks rows as if at random, and the same ones wherever
+they are read.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
-from curator_service.privacy.lattice import StoredArray
+from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
+
+_Hashes = npt.NDArray[np.uint64]
+_LAST = 2**40
+"""Where a row stands that misses the value by which it is ordered: behind all others."""
+_PENDING_MIN = 2**18
 
 
 class Persons:
-    """Who had how many rows so far, within one registration.
-
-    Which of a person's rows count is decided by their order in the file alone, whatever other persons' rows are there.
+    """The rows that may count of each person, within one registration; memory grows with persons, not with rows.
 
     Parameters
     ----------
     rows_max : int
-        Most rows of one person that count: the first ones.
+        Most rows of one person that count.
+    keep_by : str, optional
+        A column, behind a minus sign for the highest values first.
     """
 
-    def __init__(self, rows_max: int) -> None:
-        self._rows_max = rows_max
-        self._seen: dict[str, int] = {}
+    def __init__(self, rows_max: int, keep_by: str | None = None) -> None:
+        self._rows_max, self._keep_by = rows_max, keep_by
+        self._ids: dict[str, int] = {}
+        self._kept: list[tuple[IntArray, IntArray, _Hashes, IntArray]] = []
+        self._pending, self._held, self._rows = 0, 0, 0
 
     @property
     def count(self) -> int:
         """How many persons there are."""
-        return len(self._seen)
+        return len(self._ids)
 
-    def mark(self, subjects: Sequence[str]) -> StoredArray:
-        """Return 1 for each row that counts, 0 for one beyond its person's share."""
-        marks = np.zeros(len(subjects), dtype=np.int32)
-        for i, subject in enumerate(subjects):
-            before = self._seen.get(subject, 0)
-            self._seen[subject] = before + 1
-            marks[i] = before < self._rows_max
-        return marks
+    def add(self, subjects: Sequence[str], stored: Mapping[str, StoredArray]) -> None:
+        """Take in the next rows.
+
+        Parameters
+        ----------
+        subjects : sequence of str
+            Whose row each is.
+        stored : mapping of str to ndarray of int32
+            Stored integers of every declared column.
+        """
+        encoded = pa.array(subjects, pa.string()).dictionary_encode()
+        ids = np.array([self._ids.setdefault(who, len(self._ids)) for who in encoded.dictionary.to_pylist()], np.int64)
+        persons = ids[encoded.indices.to_numpy(zero_copy_only=False)]
+        rows = np.arange(self._rows, self._rows + len(persons))
+        self._kept.append((persons, self._order(stored, len(persons)), hash_rows(stored, len(persons)), rows))
+        self._rows += len(persons)
+        self._pending += len(persons)
+        if self._pending > max(_PENDING_MIN, self._held):
+            self._drop()
+
+    def find_counted(self) -> IntArray:
+        """Return the rows that count, in order: numbers from 0 in the order in which they were taken in."""
+        self._drop()
+        return np.sort(self._kept[0][3])
+
+    def _order(self, stored: Mapping[str, StoredArray], count: int) -> IntArray:
+        if self._keep_by is None:
+            return np.zeros(count, dtype=np.int64)
+        values = stored[self._keep_by.removeprefix("-")]
+        signed = values.astype(np.int64) * (-1 if self._keep_by.startswith("-") else 1)
+        return np.where(values == MISSING, _LAST, signed)
+
+    def _drop(self) -> None:
+        """Forget the rows that cannot count, whatever follows."""
+        persons, order, hashes, rows = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        ranked = np.lexsort((rows, hashes, order, persons))
+        who, places = persons[ranked], np.arange(len(ranked))
+        begins = np.concatenate(([True], who[1:] != who[:-1]))
+        first = np.maximum.accumulate(np.where(begins, places, 0))
+        kept = ranked[places - first < self._rows_max]
+        self._kept = [(persons[kept], order[kept], hashes[kept], rows[kept])]
+        self._pending, self._held = 0, len(kept)
+
+
+def hash_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:
+    """Hash each row by itself: splitmix64 [1]_ over its stored integers, columns in the order of their names.
+
+    References
+    ----------
+    .. [1] G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+    """
+    hashes = np.zeros(count, dtype=np.uint64)
+    for name in sorted(stored):
+        hashes += stored[name].view(np.uint32) + np.uint64(0x9E3779B97F4A7C15)
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        hashes ^= hashes >> np.uint64(31)
+    return hashes

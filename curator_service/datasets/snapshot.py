@@ -12,7 +12,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -373,29 +373,45 @@ def write_about(folder: Path, about: About) -> None:
     sync(folder)
 
 
-def write_part(folder: Path, manifest: Manifest, batches: Iterator[Batch]) -> tuple[Part, IntArray]:
+def write_part(
+    folder: Path,
+    manifest: Manifest,
+    batches: Iterable[Batch],
+    find_counted: Callable[[], IntArray | None] = lambda: None,
+) -> Part:
     """Write rows and their Gram as a new part, durably.
+
+    Parameters
+    ----------
+    folder : Path
+    manifest : Manifest
+    batches : iterable of Batch
+    find_counted : callable
+        Called when all rows are written; returns those that count, or None where all of them do.
 
     Raises
     ------
     ValueError
         If the rows are more than the manifest's capacity.
     """
-    design = cached_design(manifest.cacheable)
-    gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
     names = [declaration.name for declaration in manifest.columns]
-    has_marks = manifest.subject is not None
-    writer = PartWriter(folder, new_part_id(), names, manifest.row_capacity, has_marks=has_marks)
-    with closing(writer):
+    with closing(PartWriter(folder, new_part_id(), names, manifest.row_capacity)) as writer:
         for stored, count in batches:
             writer.add(stored, count)
-            gram += sum_terms(stored, design, count)
-        part = writer.finish()
-    np.save(part.gram_path(folder), gram, allow_pickle=False)
+        part = writer.finish(find_counted())
+    np.save(part.gram_path(folder), _sum_gram(_tiles_of(folder, part, names), manifest), allow_pickle=False)
     part.gram_path(folder).chmod(0o600)
     sync(part.gram_path(folder))
     sync(folder)
-    return part, gram
+    return part
+
+
+def _sum_gram(batches: Iterable[Batch], manifest: Manifest) -> IntArray:
+    design = cached_design(manifest.cacheable)
+    gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
+    for stored, count in batches:
+        gram += sum_terms(stored, design, count)
+    return gram
 
 
 def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
@@ -405,20 +421,24 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
     ------
     RowsUnreadable
     """
-    design = cached_design(manifest.cacheable)
     digests = {name: hashlib.sha256() for name, _ in part.digests}
-    gram = np.zeros((len(design.terms), len(design.terms)), dtype=np.int64)
-    for stored, count in _tiles_of(folder, part, part.columns):
-        for name, digest in digests.items():
-            digest.update(stored[name].data)
-        if MARK not in digests and not (stored[MARK] == 1).all():
-            return False
-        gram += sum_terms(stored, design, count)
-    for stored, _count in StoredRows(folder, (part,), part.capacity).tiles(part.columns, _READ_ROWS, part.rows):
-        if any(numbers.any() for numbers in stored.values()):
-            return False
+    all_count = True
+
+    def read() -> Iterator[Batch]:
+        nonlocal all_count
+        for stored, count in _tiles_of(folder, part, part.columns):
+            for name, digest in digests.items():
+                digest.update(stored[name].data)
+            all_count = all_count and bool((stored[MARK] == 1).all())
+            yield stored, count
+
+    gram = _sum_gram(read(), manifest)
+    beyond = StoredRows(folder, (part,), part.capacity).tiles(part.columns, _READ_ROWS, part.rows)
+    if any(numbers.any() for stored, _count in beyond for numbers in stored.values()):
+        return False
     found = tuple((name, digest.hexdigest()) for name, digest in digests.items())
-    return found == part.digests and np.array_equal(gram, part.read_gram(folder))
+    is_marked = all_count or MARK in digests
+    return is_marked and found == part.digests and np.array_equal(gram, part.read_gram(folder))
 
 
 def _tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]:
@@ -429,7 +449,7 @@ def _tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]
 def _write_snapshot(
     staging: Path, manifest: Manifest, source: Path, sketcher: Sketcher, progress: Progress
 ) -> Snapshot:
-    persons = Persons(manifest.rows_per_person)
+    persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
 
     def batches() -> Iterator[Batch]:
         rows = 0
@@ -439,14 +459,15 @@ def _write_snapshot(
                 raise IngestError(
                     f"{source}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
                 )
-            marks = {} if batch.subjects is None else {MARK: persons.mark(batch.subjects)}
-            yield batch.stored | marks, batch.count
+            if persons is not None and batch.subjects is not None:
+                persons.add(batch.subjects, batch.stored)
+            yield batch.stored, batch.count
+        if rows == 0:
+            raise IngestError(f"{source}: no rows below the header")
 
-    part, _gram = write_part(staging, manifest, batches())
-    if part.rows == 0:
-        raise IngestError(f"{source}: no rows below the header")
+    part = write_part(staging, manifest, batches(), lambda: None if persons is None else persons.find_counted())
     sync(staging)
     with source.open("rb") as file:
         source_digest = hashlib.file_digest(file, "sha256").hexdigest()
-    person_count = part.rows if manifest.subject is None else persons.count
+    person_count = part.rows if persons is None else persons.count
     return Snapshot(person_count, part, source_digest, sketcher.finish())

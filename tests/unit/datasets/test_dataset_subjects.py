@@ -1,4 +1,4 @@
-"""Persons with several rows: the first m of each count, nothing else does, and noise grows with m."""
+"""Persons with several rows: m of each count, which a rule of these rows picks, and noise grows with m."""
 
 import itertools
 from pathlib import Path
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import World, ZeroNoise, body, open_world
 
 from curator_service.datasets.manifest import ManifestError
@@ -15,6 +17,7 @@ from curator_service.datasets.sources import csv as source
 from curator_service.datasets.sources.csv import IngestError
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.lattice import MISSING
 
 MANIFEST = """
 name = "visits"
@@ -22,6 +25,7 @@ population = "{population}"
 row_capacity = 10000
 subject = "patient"
 rows_per_subject = {rows}
+keep_by = "age"
 
 [[columns]]
 name = "age"
@@ -94,11 +98,11 @@ def released(answer: dict[str, Any]) -> list[float]:
     return [v for name in ("xtx", "xty", "yty") for v in answer["statistics"][name]["values"]]
 
 
-COUNTED = [VISITS[i] for i in (0, 1, 2, 3, 6)]  # the first two of each
+COUNTED = [VISITS[i] for i in (0, 1, 2, 3, 6)]  # the two of each at the lowest age
 
 
 @pytest.mark.parametrize("rows", [{"map": "box"}, {"map": "ball", "norm": 1.4142}, {"map": "unit_xy"}], ids=str)
-def test_only_the_first_rows_of_each_person_count(clinic: World, rows: dict[str, Any]) -> None:
+def test_only_so_many_rows_of_each_person_count(clinic: World, rows: dict[str, Any]) -> None:
     everyone, counted = register(clinic, VISITS), register(clinic, COUNTED)
     assert released(buy(clinic, everyone, rows=rows)) == released(buy(clinic, counted, rows=rows))
     if rows["map"] == "box":
@@ -115,7 +119,7 @@ def test_a_row_that_misses_a_value_uses_up_its_place(clinic: World) -> None:
 def test_persons_are_followed_across_chunks(clinic: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = released(buy(clinic, register(clinic, VISITS), rows={"map": "box"}))
     monkeypatch.setattr(source, "_CHUNK_ROWS", 2)
-    assert released(buy(clinic, register(clinic, [*VISITS, ("p1", "1", "1", "1")]), rows={"map": "box"})) == whole
+    assert released(buy(clinic, register(clinic, [*VISITS, ("p1", "99", "1", "1")]), rows={"map": "box"})) == whole
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
@@ -148,12 +152,65 @@ def test_the_same_rows_under_another_rule_get_no_second_budget(clinic: World) ->
         register(clinic, [(f"q{i}", *context[1:]) for i, context in enumerate(VISITS)], manifest=text)
 
 
-def test_which_rows_count_depends_on_that_person_alone() -> None:
-    alone, among = Persons(2), Persons(2)
-    assert alone.mark(["a", "a", "a"]).tolist() == [1, 1, 0]
-    marks = among.mark(["b", "a", "b", "b", "a", "c", "a"])
-    assert marks[[1, 4, 6]].tolist() == [1, 1, 0]
-    assert among.count == 3
+def stored_of(visits: list[tuple[str, ...]]) -> dict[str, Any]:
+    """Return the stored integers of visits, of which the weight alone may be missing."""
+    columns = list(zip(*visits, strict=True))[1:]
+    numbers = {
+        name: [int(word) if word else MISSING for word in words] for name, words in zip("aws", columns, strict=True)
+    }
+    return {name: np.array(values, dtype=np.int32) for name, values in numbers.items()}
+
+
+def count_of(visits: list[tuple[str, ...]], rows_max: int, keep_by: str | None = None, cut: int = 0) -> list[Any]:
+    """Return the visits that count, in an order of their own; taken in as two batches."""
+    persons = Persons(rows_max, keep_by)
+    for part in (visits[:cut], visits[cut:]) if cut else (visits,):
+        persons.add([who for who, *_ in part], stored_of(part))
+    assert persons.count == len({who for who, *_ in visits})
+    return sorted(visits[row] for row in persons.find_counted())
+
+
+VISIT = st.tuples(st.sampled_from("abc"), *(st.sampled_from(["", "0", "1", "5"]) for _ in range(3)))
+
+
+@given(st.lists(VISIT, min_size=1, max_size=30), st.integers(1, 4), st.sampled_from([None, "a", "-w"]), st.data())
+def test_which_rows_count_depends_on_that_person_s_rows_alone(
+    visits: list[tuple[str, ...]], rows_max: int, keep_by: str | None, data: Any
+) -> None:
+    """Neither the order of a source, nor where it is cut, nor other persons decide."""
+    counted = count_of(visits, rows_max, keep_by)
+    shuffled = data.draw(st.permutations(visits))
+    assert count_of(shuffled, rows_max, keep_by, cut=len(visits) // 2) == counted
+    for person in {who for who, *_ in visits}:
+        alone = [visit for visit in visits if visit[0] == person]
+        assert count_of(alone, rows_max, keep_by) == [visit for visit in counted if visit[0] == person]
+        assert len([visit for visit in counted if visit[0] == person]) == min(rows_max, len(alone))
+
+
+@pytest.mark.parametrize(("keep_by", "kept"), [("a", [1, 2]), ("-a", [8, 9]), ("w", [8, 9]), ("-w", [8, 9])])
+def test_a_column_decides_which_rows_count_and_a_missing_value_stands_last(keep_by: str, kept: list[int]) -> None:
+    visits = [("p", str(age), str(-age) if age > 7 else "", "0") for age in range(1, 10)]
+    assert [int(age) for _, age, _, _ in count_of(visits, 2, keep_by)] == kept
+
+
+def test_without_a_column_a_hash_picks_rows_as_if_at_random() -> None:
+    """The picked ones are neither the first nor the lowest: their mean is that of all."""
+    rng = np.random.default_rng(7)
+    visits = [(str(who), str(age), "0", "0") for who in range(400) for age in rng.permutation(100)[:10]]
+    counted = [int(age) for _, age, _, _ in count_of(visits, 1)]
+    assert len(counted) == 400
+    assert abs(np.mean(counted) - 49.5) < 4 * 28.9 / 400**0.5
+
+
+def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = [(str(i % 7), str(i * 31 % 100), str(i), "0") for i in range(300)]
+    whole = count_of(visits, 3)
+    monkeypatch.setattr("curator_service.datasets.persons._PENDING_MIN", 4)
+    persons = Persons(3)
+    for start in range(0, 300, 5):
+        persons.add([who for who, *_ in visits[start : start + 5]], stored_of(visits[start : start + 5]))
+    assert sorted(visits[row] for row in persons.find_counted()) == whole
+    assert persons._held == 21
 
 
 @pytest.mark.parametrize(
@@ -162,6 +219,9 @@ def test_which_rows_count_depends_on_that_person_alone() -> None:
         (("rows_per_subject = 2\n", ""), "go together"),
         (('subject = "patient"\n', ""), "go together"),
         (('subject = "patient"', 'subject = "age"'), "must not be a column"),
+        (('keep_by = "age"', 'keep_by = "patient"'), "declared column"),
+        (('keep_by = "age"', 'keep_by = "--age"'), "declared column"),
+        (('subject = "patient"\nrows_per_subject = 2\n', ""), "goes with a subject"),
         (("rows_per_subject = 2", "rows_per_subject = 0"), "rows_per_subject"),
         (("rows_per_subject = 2", "rows_per_subject = 1001"), "rows_per_subject"),
     ],
