@@ -85,7 +85,6 @@ def render_croissant(description: Description) -> dict[str, Any]:
         "publisher": publisher,
         "datePublished": catalogue.issued.isoformat(),
         "keywords": list(catalogue.keywords),
-        "isAccessibleForFree": False,
         "conditionsOfAccess": access,
         "distribution": [
             {

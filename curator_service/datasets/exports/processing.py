@@ -91,8 +91,8 @@ def _guarantee(population: Population) -> str:
     words = (
         "Analysts get statistics with calibrated noise, never rows. All answers ever given about this population are "
         f"together differentially private with ε = {promised.epsilon:.4g}{delta} (accountant "
-        f"{population.accountant.name}), whatever else anybody knows and however answers are combined: they tell "
-        f"almost nothing of {_NEIGHBOURS[population.adjacency]} "
+        f"{population.accountant.name}), whatever else anybody knows and however answers are combined. These "
+        f"numbers bound what is told of {_NEIGHBOURS[population.adjacency]} "
     )
     if promised.mu is not None:
         words += (

@@ -92,6 +92,7 @@ def test_a_count_is_exported_where_it_is_public_and_nowhere_else() -> None:
     hidden, public = describe(manifest), describe(manifest, count=7_874)
     subject = URIRef(block()["identifier"])
     assert graph_of(render_dcat(public)).value(subject, HEALTH.numberOfUniqueIndividuals).toPython() == 7_874
+    assert faults(graph_of(render_dcat(public))) == ""
     assert "numberOf" not in json.dumps(render_dcat(hidden))
     assert render_croissant(hidden) == render_croissant(public)
 
