@@ -58,7 +58,9 @@ def add(
             data,
             actor=actor(),
             other_people=said,
-            progress=lambda share: bar.update(task, completed=share),
+            progress=lambda rows, share: bar.update(
+                task, completed=share or 0.0, description=f"reading {data.name}: {rows:,} rows"
+            ),
         )
         shown = _render(curator, dataset)
     count = len(dataset.manifest.columns)

@@ -29,7 +29,8 @@ from curator_service.datasets.engines.numpy import sum_rows, sum_terms
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
-from curator_service.datasets.sources.csv import IngestError, Progress, iterate_rows
+from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.coding import iterate_rows
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.files import sync
 from curator_service.privacy.design import Term, cached_design
@@ -122,11 +123,11 @@ class Storage:
         self,
         dataset_id: str,
         manifest: Manifest,
-        source: Path,
+        source: Source,
         sketcher: Sketcher,
-        progress: Progress = lambda _: None,
+        progress: Progress = lambda _rows, _share: None,
     ) -> Snapshot:
-        """Check a CSV file against its manifest and write its lattice; call it while `writing`.
+        """Check rows against their manifest and write their lattice; call it while `writing`.
 
         Memory does not grow with the rows; where a subject is declared, it grows with the persons.
 
@@ -134,12 +135,11 @@ class Storage:
         ----------
         dataset_id : str
         manifest : Manifest
-        source : Path
-            UTF-8, with a header that names at least the declared columns; others are not read.
+        source : Source
         sketcher : Sketcher
             Sees raw values, before the lattice.
         progress : callable
-            Called with the share of the file that was read.
+            Called with the number of rows that were read, and their share of all, where it is known.
 
         Raises
         ------
@@ -356,7 +356,7 @@ def _write_about(folder: Path, about: About) -> None:
 
 
 def _write_snapshot(
-    staging: Path, manifest: Manifest, source: Path, sketcher: Sketcher, progress: Progress
+    staging: Path, manifest: Manifest, source: Source, sketcher: Sketcher, progress: Progress
 ) -> Snapshot:
     design = cached_design(manifest.cacheable)
     names = _stored_names(manifest)
@@ -371,22 +371,22 @@ def _write_snapshot(
             row_count += count
             if row_count > manifest.row_capacity:
                 raise IngestError(
-                    f"{source}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
+                    f"{source.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; "
+                    "nothing was cut"
                 )
             digests.update(stored)
             arrays = [pa.array(stored[name], mask=stored[name] == MISSING) for name in names]
             writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
             gram += sum_terms(stored, design, count)
     if row_count == 0:
-        raise IngestError(f"{source}: no rows below the header")
+        raise IngestError(f"{source.label}: no rows below the header")
     np.save(staging / _GRAM, gram, allow_pickle=False)
     for path in staging.iterdir():
         path.chmod(0o600)
         sync(path)
     sync(staging)
-    with source.open("rb") as file:
-        source_digest = hashlib.file_digest(file, "sha256").hexdigest()
     person_count = row_count if manifest.subject is None else persons.count
+    source_digest = source.digest or digests.values  # a query has no bytes
     return Snapshot(person_count, row_count, source_digest, digests.values, digests.lattice, sketcher.finish(), gram)
 
 

@@ -14,7 +14,8 @@ from curator_service.approvals.service import SecondAdminNeeded
 from curator_service.container import make_curator
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
 from curator_service.datasets.sketch import Sketch, Sketcher, code_numbers
-from curator_service.datasets.sources import csv as source
+from curator_service.datasets.sources import base
+from curator_service.datasets.sources.csv import CsvSource
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger.chain.signing import SigningError
@@ -140,7 +141,7 @@ def test_a_disguised_copy_is_recognised(world: World, name: str) -> None:
 
 def test_a_copy_is_recognised_wherever_chunks_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard against a second budget must not depend on a constant that a later version may change."""
-    monkeypatch.setattr(source, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(base, "BATCH_ROWS", 7)
     assert_recognised(world, ROWS[:-1])
 
 
@@ -290,7 +291,9 @@ def test_the_threshold_depends_on_a_secret_and_on_the_very_rows(world: World) ->
     for rows in (ROWS, ROWS[1:], ROWS[2:]):
         (world.folder / "x.csv").write_text(csv_text(rows))
         with folder.writing():
-            snapshot = folder.ingest("ds_x", found["cohort"].manifest, world.folder / "x.csv", Sketcher(b""))
+            manifest = found["cohort"].manifest
+            source = CsvSource(world.folder / "x.csv", manifest.csv_options)
+            snapshot = folder.ingest("ds_x", manifest, source, Sketcher(b""))
         folder.discard("ds_x")
         margins |= {likeness._margin(d.id, snapshot) for d in found.values()}
     assert len(margins) == 6
