@@ -1,14 +1,17 @@
 """What a source of rows is: raw columns in batches, and where each row stands."""
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from curator_service.datasets.manifest import Manifest
 
+_T = TypeVar("_T")
+_END: Any = object()
 BATCH_ROWS = 50_000
 BATCH_CHARACTERS = 2**25
 """Of declared columns, where rows are text: a batch ends with the row that goes beyond."""
@@ -80,6 +83,15 @@ class Source(Protocol):
     @property
     def digest(self) -> str:
         """SHA-256 of the bytes that were read, when all were; empty where a source has none."""
+
+
+def read_ahead(items: Iterator[_T]) -> Generator[_T]:
+    """Yield items while a thread makes the next one."""
+    with ThreadPoolExecutor(1) as pool:
+        ahead = pool.submit(next, items, _END)
+        while (item := ahead.result()) is not _END:
+            ahead = pool.submit(next, items, _END)
+            yield item
 
 
 def list_headers(manifest: Manifest) -> list[str]:

@@ -9,7 +9,6 @@ import codecs
 import csv
 import io
 from collections.abc import Collection, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ import pyarrow.csv as arrow_csv
 
 from curator_service.datasets.manifest import CsvOptions, Manifest
 from curator_service.datasets.sources import base
-from curator_service.datasets.sources.base import Doubt, IngestError, RawBatch, list_headers
+from curator_service.datasets.sources.base import Doubt, IngestError, RawBatch, list_headers, read_ahead
 from curator_service.datasets.sources.coding import WrongValue, blank, parse_numbers
 from curator_service.datasets.sources.streams import Changed, DigestedFile, Unpacked
 from curator_service.privacy.design import ColumnType
@@ -185,20 +184,13 @@ class _FastReader:
 
     def read(self) -> Iterator[RawBatch]:
         """Yield batches that are cut where the careful reader cuts them."""
-        blocks = self._read_blocks()
-        with ThreadPoolExecutor(1) as pool:
-            parts: list[_Part] = []
-            ahead = pool.submit(self._parse_next, blocks)
-            while (part := ahead.result()) is not None:
-                ahead = pool.submit(self._parse_next, blocks)
-                parts.append(part)
-                yield from self._cut(parts, last=False)
-            yield from self._cut(parts, last=True)
+        parts: list[_Part] = []
+        for part in read_ahead(map(self._parse_part, self._read_blocks())):
+            parts.append(part)
+            yield from self._cut(parts, last=False)
+        yield from self._cut(parts, last=True)
 
-    def _parse_next(self, blocks: Iterator[bytes]) -> _Part | None:
-        block = next(blocks, None)
-        if block is None:
-            return None
+    def _parse_part(self, block: bytes) -> _Part:
         if self._wide is None:
             self._wide = len(block) > _WIDE_LINE_BYTES * (block.count(b"\n") + 1)
         table = self._parse(block)

@@ -422,3 +422,15 @@ def test_identical_rows_are_not_counted_once() -> None:
     ages = [source.integers(20, 90, 5000).astype(float) for _ in range(2)]
     one, other = (sketch([age, age // 10]) for age in ages)
     assert not one.is_like(other)
+
+
+def test_persons_of_one_row_each_are_sketched_as_rows_without_persons() -> None:
+    source = np.random.default_rng(7)
+    bare, owned, first = Sketcher(b"s"), Sketcher(b"s"), 0
+    for count in (9000, 1, 5000):
+        table = [source.normal(size=count), source.integers(0, 9000, count) * 1.0, source.integers(0, 3, count) * 1.0]
+        table += [np.where(source.random(count) < 0.3, np.nan, table[0].round(3)), np.full(count, np.nan)]
+        bare.add([code_numbers(column) for column in table])
+        owned.add([code_numbers(column) for column in table], np.arange(first, first + count, dtype=np.uint64))
+        first += count
+    assert bare.finish().to_bytes() == owned.finish().to_bytes()
