@@ -1,7 +1,8 @@
 """Raw columns to stored integers: the one coder, whatever rows come from."""
 
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -57,26 +58,37 @@ def iterate_rows(
     IngestError
         Naming source, place and column, and showing no value.
     """
-    coder, done, rows = Coder(manifest, source), 0, 0
+    coder, rows = Coder(manifest, source), 0
+    with ThreadPoolExecutor(1) as pool, closing(_code_batches(manifest, source, coder)) as batches:
+        sketched = None
+        for raw, coded in batches:
+            if sketched is not None:
+                sketched.result()
+            # While this batch is sketched, the caller stores it and the next one is read.
+            sketched = pool.submit(sketcher.add, coded.values, coded.persons)
+            rows += coded.batch.count
+            progress(rows, raw.share)
+            yield coded.batch
+        if sketched is not None:
+            sketched.result()
 
-    def finish(raw: RawBatch, coded: "_Coded") -> SourceBatch:
-        nonlocal done, rows
-        sketcher.add(coded.values, coded.persons)
-        done, rows = done + 1, rows + coded.batch.count
-        progress(rows, raw.share)
-        return coded.batch
 
+def _code_batches(manifest: Manifest, source: Source, coder: "Coder") -> Generator[tuple[RawBatch, "_Coded"]]:
+    done = 0
     try:
         with closing(source.read(manifest)) as batches:
             for raw in batches:
-                yield finish(raw, coder.code(raw))
+                coded = coder.code(raw)
+                done += 1
+                yield raw, coded
     except Doubt:
         pass
     else:
         return
-    for number, raw in enumerate(source.reread(manifest)):
-        if number >= done:
-            yield finish(raw, coder.code(raw))
+    with closing(source.reread(manifest)) as batches:
+        for number, raw in enumerate(batches):
+            if number >= done:
+                yield raw, coder.code(raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from curator_service.datasets.manifest import CsvOptions, Manifest
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources.base import Doubt, IngestError, RawBatch, list_headers, read_ahead
 from curator_service.datasets.sources.coding import WrongValue, blank, parse_numbers
-from curator_service.datasets.sources.streams import Changed, DigestedFile, Unpacked
+from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, Unpacked
 from curator_service.privacy.design import ColumnType
 
 _BLOCK_BYTES = 2**22
@@ -52,7 +52,7 @@ class CsvSource:
 
     def __init__(self, path: Path, options: CsvOptions) -> None:
         self._path = path
-        self._options = options
+        self._options = options  # of the manifest, or of whoever writes the text
         self._state: tuple[int, str] | None = None
         self.label = str(path)
         self.decimal: str = options.decimal
@@ -74,7 +74,7 @@ class CsvSource:
             self.digest = file.finish()
 
     @contextmanager
-    def _open(self, manifest: Manifest, state: tuple[int, str] | None) -> Iterator[tuple[DigestedFile, io.RawIOBase]]:
+    def _open(self, manifest: Manifest, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
         with DigestedFile(self._path, state) as file:
             packed = self._options.compression
             try:
@@ -87,7 +87,7 @@ class CsvSource:
 
 
 def _read_carefully(
-    manifest: Manifest, options: CsvOptions, file: DigestedFile, stream: io.RawIOBase, label: str
+    manifest: Manifest, options: CsvOptions, file: Digested, stream: io.RawIOBase, label: str
 ) -> Iterator[RawBatch]:
     encoding = "utf-8-sig" if options.encoding == "utf-8" else options.encoding
     text = io.TextIOWrapper(io.BufferedReader(stream), encoding=encoding, newline="")
@@ -115,7 +115,7 @@ def _read_carefully(
                 held += sum(map(len, rows[-1]))
             start = reader.line_num + 1
             if len(rows) == base.BATCH_ROWS or held > base.BATCH_CHARACTERS:
-                yield _to_raw(rows, lines, file.count / file.size)
+                yield _to_raw(rows, lines, file.share)
                 rows, lines, held = [], [], 0
         if rows:
             yield _to_raw(rows, lines, 1.0)
@@ -135,7 +135,7 @@ def _dialect(options: CsvOptions) -> dict[str, Any]:
     return {"delimiter": options.separator, "quotechar": options.quote, "strict": True}
 
 
-def _to_raw(rows: list[list[str]], lines: list[int], share: float) -> RawBatch:
+def _to_raw(rows: list[list[str]], lines: list[int], share: float | None) -> RawBatch:
     columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(len(rows[0]))]
     return RawBatch(columns, lines, share)
 
@@ -167,13 +167,13 @@ class _Part:
     table: pa.Table
     size: int
     lengths: npt.NDArray[np.int64] | None
-    share: float
+    share: float | None
 
 
 class _FastReader:
     """Reads plain blocks with Arrow, one of them ahead of what is yielded."""
 
-    def __init__(self, manifest: Manifest, options: CsvOptions, file: DigestedFile, stream: io.RawIOBase) -> None:
+    def __init__(self, manifest: Manifest, options: CsvOptions, file: Digested, stream: io.RawIOBase) -> None:
         self._manifest = manifest
         self._options = options
         self._file = file
@@ -195,7 +195,7 @@ class _FastReader:
             self._wide = len(block) > _WIDE_LINE_BYTES * (block.count(b"\n") + 1)
         table = self._parse(block)
         lengths = _count_characters(table) if self._wide else None
-        return _Part(table, len(block), lengths, min(self._file.count / self._file.size, 1.0))
+        return _Part(table, len(block), lengths, self._file.share)
 
     def _cut(self, parts: list[_Part], *, last: bool) -> Iterator[RawBatch]:
         """Take whole batches off the rows that wait."""

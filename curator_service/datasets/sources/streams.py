@@ -30,32 +30,28 @@ class Changed(Exception):
     """A file is not, or no longer, what it was."""
 
 
-class DigestedFile(io.RawIOBase):
-    """A regular file that is digested as it is read.
+class Digested(io.RawIOBase):
+    """Bytes that are digested as they are read.
 
     Parameters
     ----------
-    path : Path
     expected : tuple of int and str, optional
         How many bytes another reading had read, and their digest: reading others raises `Changed`.
-
-    Raises
-    ------
-    IngestError
-        If it is no regular file.
     """
 
-    def __init__(self, path: Path, expected: tuple[int, str] | None = None) -> None:
+    def __init__(self, expected: tuple[int, str] | None = None) -> None:
         super().__init__()
-        try:
-            self._file = open_regular(path)
-        except ValueError as error:
-            raise IngestError(f"{path}: {error}") from None
-        self._look = look_of(os.fstat(self._file.fileno()))
         self._expected = expected
         self._digest = hashlib.sha256()
-        self.size = max(os.fstat(self._file.fileno()).st_size, 1)
         self.count = 0
+
+    def _take(self, buffer: Any) -> int:
+        raise NotImplementedError
+
+    @property
+    def share(self) -> float | None:
+        """How much was read, where it is known."""
+        return None
 
     def readable(self) -> bool:
         """Tell that it can be read."""
@@ -63,7 +59,7 @@ class DigestedFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read, and digest what was read."""
-        taken = os.readv(self._file.fileno(), [buffer])
+        taken = self._take(buffer)
         view = memoryview(buffer)[:taken]
         if self._expected is not None and self.count + taken >= self._expected[0]:
             rest = self._expected[0] - self.count
@@ -88,13 +84,59 @@ class DigestedFile(io.RawIOBase):
         Raises
         ------
         Changed
-            If somebody wrote into the file meanwhile.
+            If they are not what they were.
         """
         while self.read(_READ_BYTES):
             pass
-        if look_of(os.fstat(self._file.fileno())) != self._look or self._expected is not None:
+        if self._expected is not None:
             raise Changed
         return self._digest.hexdigest()
+
+
+class DigestedFile(Digested):
+    """A regular file that is digested as it is read.
+
+    Parameters
+    ----------
+    path : Path
+    expected : tuple of int and str, optional
+        As of `Digested`.
+
+    Raises
+    ------
+    IngestError
+        If it is no regular file.
+    """
+
+    def __init__(self, path: Path, expected: tuple[int, str] | None = None) -> None:
+        super().__init__(expected)
+        try:
+            self._file = open_regular(path)
+        except ValueError as error:
+            raise IngestError(f"{path}: {error}") from None
+        self._look = look_of(os.fstat(self._file.fileno()))
+        self._size = max(os.fstat(self._file.fileno()).st_size, 1)
+
+    def _take(self, buffer: Any) -> int:
+        return os.readv(self._file.fileno(), [buffer])
+
+    @property
+    def share(self) -> float | None:
+        """How much was read."""
+        return min(self.count / self._size, 1.0)
+
+    def finish(self) -> str:
+        """Read what is left, and return the digest of all.
+
+        Raises
+        ------
+        Changed
+            If somebody wrote into the file meanwhile.
+        """
+        digest = super().finish()
+        if look_of(os.fstat(self._file.fileno())) != self._look:
+            raise Changed
+        return digest
 
     def close(self) -> None:
         """Close the file."""
