@@ -21,6 +21,7 @@ from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
 from curator_service.datasets.sketch import Sketcher
 from curator_service.datasets.snapshot import About, Storage
+from curator_service.datasets.sources.csv import CsvSource
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.privacy.design import ColumnType, Design, make_design
 from curator_service.privacy.row_maps import Ball
@@ -47,7 +48,7 @@ def store(root: Path, manifest: Manifest, count: int) -> str:
     dataset_id = f"ds_{count}"
     kept = Storage(root)
     with kept.writing():
-        taken = kept.ingest(dataset_id, manifest, source, Sketcher(b"bench"))
+        taken = kept.ingest(dataset_id, manifest, CsvSource(source, manifest.csv_options), Sketcher(b"bench"))
         kept.publish(dataset_id, About(taken.persons, taken.rows, taken.lattice_digest, "00"))
     source.unlink()
     return dataset_id

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from sqlalchemy import make_url
 
@@ -30,6 +30,11 @@ class Settings(BaseSettings):
     database_url: str | None = Field(None, description="SQLAlchemy URL; the embedded SQLite file if not set.")
     database_password_file: Path | None = Field(
         None, description="File that holds the password of the database's URL, and nothing else."
+    )
+    sources: dict[str, SecretStr] = Field(
+        {},
+        description="Databases that `curator datasets add --sql` may query: a name and an SQLAlchemy URL "
+        "each, of a role that can only read.",
     )
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)

@@ -21,7 +21,7 @@ from curator_service.container import Curator, make_curator
 from curator_service.datasets.exports.required import ExportError
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.service import RegistrationError
-from curator_service.datasets.sources.csv import IngestError
+from curator_service.datasets.sources.base import IngestError
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError

@@ -19,6 +19,7 @@ from curator_service.cli.common import (
     fail,
     open_curator,
     out,
+    read_settings,
 )
 from curator_service.container import Curator
 from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, QuasiIdentifier, check_columns, measure
@@ -26,6 +27,8 @@ from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
+from curator_service.datasets.sources.base import Source
+from curator_service.datasets.sources.sql import open_query
 
 app = typer.Typer(no_args_is_help=True)
 REASON_MAX = 500
@@ -39,7 +42,21 @@ _File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=Tru
 @app.command("add")
 def add(
     manifest: _File,
-    data: _File,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            exists=True, readable=True, help="The rows: a CSV or Parquet file, or a folder of Parquet files."
+        ),
+    ] = None,
+    sql: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, readable=True, help="A file with a query whose result is the rows, not DATA."
+        ),
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Where --sql is asked: a name in CURATOR_SOURCES.")
+    ] = None,
     other_people: Annotated[
         str | None,
         typer.Option(
@@ -51,27 +68,45 @@ def add(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Validate, ingest and register a dataset: all of it or nothing."""
+    """Validate, ingest and register a dataset: all of it or nothing.
+
+    The rows are a CSV file, written as MANIFEST declares, a Parquet file, a folder of these, or a query's result.
+    """
     if other_people is not None and (not token or not 0 < len(other_people) <= REASON_MAX):
         fail(f"--other-people takes a reason of up to {REASON_MAX} characters, and an admin's token")
+    rows = _choose_source(data, sql, database)
+    name = (data or sql or manifest).name
     check_machine()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with open_curator(to_write=True) as curator, Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(f"reading {data.name}", total=1.0)
+        task = bar.add_task(f"reading {name}", total=1.0)
         said = None
         if other_people is not None:
             said = OtherPeople(authenticate_admin(curator, token or ""), other_people)
         dataset = curator.datasets.register(
             manifest,
-            data,
+            rows,
             actor=actor(),
             other_people=said,
-            progress=lambda share: bar.update(task, completed=share),
+            progress=lambda count, share: bar.update(
+                task, completed=share or 0.0, description=f"reading {name}: {count:,} rows"
+            ),
         )
         shown = _render(curator, dataset)
     count = len(dataset.manifest.columns)
     text = f"[green]registered[/green] {dataset.name}: {count} columns, population {dataset.population}"
     emit({"id": dataset.id, **shown}, as_json=as_json, table=text)
+
+
+def _choose_source(data: Path | None, sql: Path | None, database: str | None) -> Path | Source:
+    if data is not None and sql is None and database is None:
+        return data
+    if data is not None or sql is None or database is None:
+        fail("the rows are DATA, a file or a folder, or what --sql QUERY_FILE gives beside --database NAME")
+    known = read_settings().sources
+    if database not in known:
+        fail(f"there is no database {database!r} in CURATOR_SOURCES; known: {', '.join(sorted(known)) or 'none'}")
+    return open_query(sql, database, known[database].get_secret_value())
 
 
 @app.command("list")

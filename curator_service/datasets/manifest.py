@@ -1,5 +1,6 @@
 """The manifest: a dataset's public declaration, in TOML, read and checked by an admin."""
 
+import datetime
 import hashlib
 import re
 import tomllib
@@ -7,10 +8,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StringConstraints,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from curator_service.datasets.catalogue import Catalogue
 from curator_service.kit.files import open_regular
+from curator_service.kit.instants import count_units, parse_instant
 from curator_service.kit.names import NAME_PATTERN
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import center_and_scale
@@ -25,9 +39,45 @@ Header = Annotated[
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+
+def _kind_of_level(value: object) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "whole number" if isinstance(value, int) else "number"
+    return "text"
+
+
+def _to_word(value: object) -> object:
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _to_iso(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def _is_unset(value: object) -> bool:
+    """Tell whether a field is left out of what is stored: a manifest of before the field keeps its digest."""
+    return value is None
+
+
+AnyLevel = Annotated[
+    Annotated[Level, Tag("text")]
+    | Annotated[StrictInt, Field(ge=-(2**53), le=2**53), Tag("whole number")]
+    | Annotated[StrictFloat, Tag("number")],
+    Discriminator(_kind_of_level),
+]
+Word = Annotated[
+    str,
+    BeforeValidator(_to_word),
+    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True),
+]
+Words = Annotated[tuple[Word, ...], Field(max_length=100)]
+Instant = Annotated[str, BeforeValidator(_to_iso), StringConstraints(max_length=40)]
+
 COLUMNS_MAX = 1000
 LEVELS_MAX = 1000
 ROWS_PER_SUBJECT_MAX = 1000
+UNITS = ("days", "hours", "seconds")
+"""In which dates and times may be counted."""
 _BYTES_MAX = 4 * 2**20
 _SHOWN_MAX = 80
 """Most characters of a wrong value that a message repeats."""
@@ -49,8 +99,33 @@ class ManifestError(ValueError):
     """The manifest breaks a rule; the message names file, place and rule, for the admin."""
 
 
+ENCODINGS = (
+    "utf-8", "ascii", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "iso-8859-1", "iso-8859-2", "iso-8859-15",
+    "windows-1250", "windows-1251", "windows-1252", "mac-roman", "shift_jis", "gb18030", "big5", "euc-jp", "euc-kr",
+)  # fmt: skip
+"""Of text; a name of Python's that is none, such as a compression, is refused."""
+
+
+class CsvOptions(BaseModel):
+    """How a CSV file is written; what is not declared is a comma, a point, UTF-8, double quotes, and not compressed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    separator: Literal[",", ";", "\t", "|", ":"] = ","
+    decimal: Literal[".", ","] = "."
+    encoding: Literal[ENCODINGS] = "utf-8"  # type: ignore[valid-type]
+    quote: Literal['"', "'", ""] = '"'
+    compression: Literal["none", "gzip", "zstd", "bz2", "xz"] = "none"
+
+    @model_validator(mode="after")
+    def _check_signs(self) -> Self:
+        if self.separator == self.decimal:
+            raise ValueError("separator and decimal must differ: one sign cannot be both")
+        return self
+
+
 class ColumnDeclaration(BaseModel):
-    """One column: type, unit, description, public bounds or levels, and what a missing value means."""
+    """One column: type, unit, description, public bounds or levels, what a missing value means, and how it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
 
@@ -60,8 +135,34 @@ class ColumnDeclaration(BaseModel):
     description: Text = ""
     lower: float | None = None
     upper: float | None = None
-    levels: tuple[Level, ...] = Field((), max_length=LEVELS_MAX)
+    levels: tuple[AnyLevel, ...] = Field((), max_length=LEVELS_MAX)
     missing: MissingRule = MissingRule.OMIT
+    source: Header | None = Field(None, exclude_if=_is_unset)
+    missing_values: Words | None = Field(None, exclude_if=_is_unset)
+    format: Literal["date", "datetime"] | None = Field(None, exclude_if=_is_unset)
+    origin: Instant | None = Field(None, exclude_if=_is_unset)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_instants(cls, data: Any) -> Any:
+        """Turn bounds that are written as dates into numbers since the origin."""
+        if not isinstance(data, dict) or data.get("format") not in {"date", "datetime"}:
+            return data
+        form, unit, bounds = data["format"], data.get("unit", "days"), {}
+        origin = _to_iso(data.get("origin"))
+        if unit not in UNITS or not isinstance(origin, str) or parse_instant(origin) is None:
+            raise ValueError(
+                f"a {form} needs origin, a date such as 1970-01-01, and unit, one of {', '.join(UNITS)}: it is read as "
+                "a number since then"
+            )
+        for name in ("lower", "upper"):
+            value = _to_iso(data.get(name))
+            if isinstance(value, str):
+                instant = parse_instant(value)
+                if instant is None:
+                    raise ValueError(f"{name} is neither a number nor a date such as 2020-01-31")
+                bounds[name] = count_units(instant, origin, unit)
+        return data | bounds | {"unit": unit}
 
     @model_validator(mode="after")
     def _check_public_range(self) -> Self:
@@ -80,13 +181,28 @@ class ColumnDeclaration(BaseModel):
             raise ValueError("a categorical column needs at least two declared levels")
         if self.type is ColumnType.BOOLEAN and len(self.levels) not in {0, 2}:
             raise ValueError("a boolean column declares no levels, or two: the false one first")
-        if any(level != level.strip() for level in self.levels):
+        labels = [_label(level) for level in self.levels]
+        if any(label != label.strip() for label in labels):
             raise ValueError("a level must not begin or end with a space: values are read without")
-        if len(set(self.levels)) != len(self.levels):
+        if len(set(labels)) != len(labels):
             raise ValueError("levels must differ from each other")
-        if self.missing is MissingRule.INDICATOR and "missing" in self.levels:
+        if self.missing is MissingRule.INDICATOR and "missing" in labels:
             raise ValueError("a level called 'missing' would be confused with the indicator of a missing value")
+        if (self.format or self.origin) and not numeric:
+            raise ValueError(f"format and origin are of numeric columns, not of {self.type} ones")
+        if self.origin and not self.format:
+            raise ValueError("origin goes with format: what counts from there, a date or a datetime?")
         return self
+
+    @property
+    def header(self) -> str:
+        """What the column is called in the source."""
+        return self.source or self.name
+
+    @property
+    def number_levels(self) -> dict[float, int]:
+        """The codes of levels that are declared as numbers."""
+        return {float(level): code for code, level in enumerate(self.levels) if not isinstance(level, str)}
 
     @property
     def column(self) -> Column:
@@ -97,9 +213,15 @@ class ColumnDeclaration(BaseModel):
             missing=self.missing,
             lower=0.0 if self.lower is None else self.lower,
             upper=1.0 if self.upper is None else self.upper,
-            levels=self.levels or (("false", "true") if self.type is ColumnType.BOOLEAN else ()),
-            unit=self.unit,
+            levels=tuple(map(_label, self.levels)) or (("false", "true") if self.type is ColumnType.BOOLEAN else ()),
+            unit=self.unit if self.format is None else f"{self.unit} since {self.origin}",
         )
+
+
+def _label(level: str | float) -> str:
+    if isinstance(level, str):
+        return level
+    return str(int(level)) if level == int(level) else repr(level)
 
 
 class Manifest(BaseModel):
@@ -117,12 +239,14 @@ class Manifest(BaseModel):
     row_capacity: int = Field(ge=1, le=ROW_CAPACITY_MAX, description="Public bound on the number of rows.")
     subject: Header | None = None
     rows_per_subject: int | None = Field(None, ge=1, le=ROWS_PER_SUBJECT_MAX, strict=True)
-    keep_by: str | None = Field(None, exclude_if=lambda held: held is None)  # digests are of what was declared
+    keep_by: str | None = Field(None, exclude_if=_is_unset)
     library: Literal["shared", "own"] = Field(
         "shared", description="Whether stored releases serve every analyst with access, or whoever asked for them."
     )
+    csv: CsvOptions | None = Field(None, exclude_if=_is_unset)
+    missing_values: Words | None = Field(None, exclude_if=_is_unset)
     columns: tuple[ColumnDeclaration, ...] = Field(min_length=1, max_length=COLUMNS_MAX)
-    catalogue: Catalogue | None = Field(None, exclude_if=lambda held: held is None)  # digests are of what was declared
+    catalogue: Catalogue | None = Field(None, exclude_if=_is_unset)
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -141,7 +265,16 @@ class Manifest(BaseModel):
             )
         if self.subject in names:
             raise ValueError(f"the subject {self.subject!r} tells persons apart, so it must not be a column to release")
+        headers = [column.header for column in self.columns]
+        for header in {column.source for column in self.columns if column.source}:
+            if headers.count(header) > 1 or header == self.subject:
+                raise ValueError(f"the source {header!r} is read twice")
         return self
+
+    @property
+    def csv_options(self) -> CsvOptions:
+        """How a CSV file is written."""
+        return self.csv or CsvOptions()
 
     @property
     def rows_per_person(self) -> int:

@@ -21,7 +21,8 @@ from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.snapshot import About, Snapshot, Storage
-from curator_service.datasets.sources.csv import Progress
+from curator_service.datasets.sources.base import Progress, Source
+from curator_service.datasets.sources.opening import open_source
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
@@ -104,24 +105,26 @@ class DatasetService:
     def register(
         self,
         manifest_path: Path,
-        source: Path,
+        source: Path | Source,
         *,
         actor: str,
         other_people: OtherPeople | None = None,
-        progress: Progress = lambda _: None,
+        progress: Progress = lambda _rows, _share: None,
     ) -> Dataset:
         """Validate, ingest and register a dataset: all of it or nothing.
 
         Parameters
         ----------
-        manifest_path, source : Path
-            The manifest (TOML) and the rows (CSV).
+        manifest_path : Path
+            The manifest (TOML).
+        source : Path or Source
+            The rows: a CSV file, a Parquet file, a folder of these, or a query.
         actor : str
             Who registers, for the ledger.
         other_people : OtherPeople, optional
             Proposes to register rows that are like another population's; another admin must approve before.
         progress : callable
-            Called with the share of the file that was read.
+            Called with the number of rows that were read, and their share of all, where it is known.
 
         Raises
         ------
@@ -133,10 +136,11 @@ class DatasetService:
         manifest = load_manifest(manifest_path)
         self.ledger.guard.check_open()
         self._check_registrable(manifest)
+        rows = open_source(source, manifest) if isinstance(source, Path) else source
         self.ledger.guard.signer()  # a new curator has a key from here on
         dataset_id = f"ds_{secrets.token_hex(12)}"
         with self.storage.writing():
-            snapshot = self.storage.ingest(dataset_id, manifest, source, self.likeness.sketcher(), progress)
+            snapshot = self.storage.ingest(dataset_id, manifest, rows, self.likeness.sketcher(), progress)
             try:
                 return self._publish(dataset_id, manifest, snapshot, actor, other_people)
             except BaseException:

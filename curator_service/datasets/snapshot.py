@@ -29,7 +29,8 @@ from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
-from curator_service.datasets.sources.csv import IngestError, Progress, iterate_rows
+from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.coding import iterate_rows
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.files import sync
 from curator_service.privacy.design import Term, cached_design
@@ -154,11 +155,11 @@ class Storage:
         self,
         dataset_id: str,
         manifest: Manifest,
-        source: Path,
+        source: Source,
         sketcher: Sketcher,
-        progress: Progress = lambda _: None,
+        progress: Progress = lambda _rows, _share: None,
     ) -> Snapshot:
-        """Check a CSV file against its manifest and write its lattice; call it while `writing`.
+        """Check rows against their manifest and write their lattice; call it while `writing`.
 
         Memory does not grow with the rows; where a subject is declared, it grows with the persons.
 
@@ -166,12 +167,11 @@ class Storage:
         ----------
         dataset_id : str
         manifest : Manifest
-        source : Path
-            UTF-8, with a header that names at least the declared columns; others are not read.
+        source : Source
         sketcher : Sketcher
             Sees raw values, before the lattice.
         progress : callable
-            Called with the share of the file that was read.
+            Called with the number of rows that were read, and their share of all, where it is known.
 
         Raises
         ------
@@ -447,7 +447,7 @@ def _tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]
 
 
 def _write_snapshot(
-    staging: Path, manifest: Manifest, source: Path, sketcher: Sketcher, progress: Progress
+    staging: Path, manifest: Manifest, source: Source, sketcher: Sketcher, progress: Progress
 ) -> Snapshot:
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
 
@@ -457,17 +457,17 @@ def _write_snapshot(
             rows += batch.count
             if rows > manifest.row_capacity:
                 raise IngestError(
-                    f"{source}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
+                    f"{source.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; "
+                    "nothing was cut"
                 )
             if persons is not None and batch.subjects is not None:
                 persons.add(batch.subjects, batch.stored)
             yield batch.stored, batch.count
         if rows == 0:
-            raise IngestError(f"{source}: no rows below the header")
+            raise IngestError(f"{source.label}: no rows below the header")
 
     part = write_part(staging, manifest, batches(), lambda: None if persons is None else persons.find_counted())
     sync(staging)
-    with source.open("rb") as file:
-        source_digest = hashlib.file_digest(file, "sha256").hexdigest()
+    source_digest = source.digest or part.values_digest  # a query has no bytes
     person_count = part.rows if persons is None else persons.count
     return Snapshot(person_count, part, source_digest, sketcher.finish())

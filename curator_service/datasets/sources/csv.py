@@ -1,196 +1,375 @@
-"""Rows of a CSV file, checked against a manifest: the only reader of raw values."""
+"""Rows of a CSV file: a fast reader, and a careful one that decides where the fast one is in doubt.
 
+The fast reader cuts the file into blocks of whole lines, looks whether quotes, line ends and text are as plain as both
+readers take them, and gives a block to Arrow. Whatever is not plain, or breaks the manifest, is left to the careful
+reader, which begins again at the first line and alone says what is wrong, and where.
+"""
+
+import codecs
 import csv
-import os
-import unicodedata
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import io
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
 
-from curator_service.datasets.batches import SourceBatch
-from curator_service.datasets.manifest import Manifest
-from curator_service.datasets.sketch import Sketcher, Values, code_levels, code_numbers, code_words
-from curator_service.kit.files import open_regular
-from curator_service.privacy.design import Column, ColumnType, MissingRule
-from curator_service.privacy.lattice import MISSING, StoredArray, to_stored
+from curator_service.datasets.manifest import CsvOptions, Manifest
+from curator_service.datasets.sources import base
+from curator_service.datasets.sources.base import Doubt, IngestError, RawBatch, list_headers, read_ahead
+from curator_service.datasets.sources.coding import WrongValue, blank, parse_numbers
+from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, Unpacked
+from curator_service.privacy.design import ColumnType
 
-_CHUNK_ROWS = 50_000
-_CHUNK_CHARACTERS = 2**25
+_BLOCK_BYTES = 2**22
 _LINE_CHARACTERS_MAX = 2**22
 """A line is held in memory many times over before its fields are counted."""
-_BOOLEAN_WORDS = {"false": 0, "0": 0, "true": 1, "1": 1}
+_PLAIN_LINE_BYTES = 2**17
+"""Below what a field may have in Python's reader (`csv.field_size_limit`)."""
+_WIDE_LINE_BYTES = 300
+"""Where lines are longer, batches may end by characters, which then are counted."""
+_BOM = codecs.BOM_UTF8
+_LF = 10
 
-Progress = Callable[[float], None]
 
-
-class IngestError(ValueError):
-    """The file breaks the manifest; the message names file, line and column, for the admin, and shows no value."""
-
-
-def iterate_rows(manifest: Manifest, source: Path, sketcher: Sketcher, progress: Progress) -> Iterator[SourceBatch]:
-    """Yield the rows of a file in order, as stored integers.
+class CsvSource:
+    """A CSV file with a header that names at least the declared columns; others are not read.
 
     Parameters
     ----------
-    manifest : Manifest
-    source : Path
-        UTF-8, with a header that names at least the declared columns; others are not read.
-    sketcher : Sketcher
-        Sees raw values, before the lattice.
-    progress : callable
-        Called with the share of the file that was read.
-
-    Raises
-    ------
-    IngestError
-        Naming file, line and column, and showing no value.
+    path : Path
+    options : CsvOptions
+        How it is written.
     """
-    columns = [declaration.column for declaration in manifest.columns]
-    names = [*([] if manifest.subject is None else [manifest.subject]), *(column.name for column in columns)]
 
-    def parse(rows: list[list[str]], lines: list[int]) -> SourceBatch:
-        stored, values = _parse_columns(columns, names, rows, lines, source)
-        if manifest.subject is None:
-            sketcher.add(values)
-            return SourceBatch(stored, None, len(rows))
-        subjects = _parse_subjects(manifest.subject, names, rows, lines, source)
-        sketcher.add(values, code_words(subjects))
-        return SourceBatch(stored, subjects, len(rows))
+    place = "line"
 
+    def __init__(self, path: Path, options: CsvOptions) -> None:
+        self._path = path
+        self._options = options  # of the manifest, or of whoever writes the text
+        self._state: tuple[int, str] | None = None
+        self.label = str(path)
+        self.decimal: str = options.decimal
+        self.digest = ""
+
+    def read(self, manifest: Manifest) -> Generator[RawBatch]:
+        """Yield rows as Arrow reads them; see `Source`."""
+        with self._open(manifest, None) as (file, stream):
+            try:
+                yield from _FastReader(manifest, self._options, file, stream).read()
+                self.digest = file.finish()
+            finally:
+                self._state = file.state
+
+    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
+        """Yield rows as Python reads them; see `Source`."""
+        with self._open(manifest, self._state) as (file, stream):
+            yield from _read_carefully(manifest, self._options, file, stream, self.label)
+            self.digest = file.finish()
+
+    @contextmanager
+    def _open(self, manifest: Manifest, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
+        with DigestedFile(self._path, state) as file:
+            packed = self._options.compression
+            try:
+                if packed == "none":
+                    yield file, file
+                else:
+                    yield file, Unpacked(file, packed, manifest.row_capacity, self.label)
+            except Changed:
+                raise IngestError(f"{self.label}: somebody wrote into the file while it was read") from None
+
+
+def _read_carefully(
+    manifest: Manifest, options: CsvOptions, file: Digested, stream: io.RawIOBase, label: str
+) -> Iterator[RawBatch]:
+    encoding = "utf-8-sig" if options.encoding == "utf-8" else options.encoding
+    text = io.TextIOWrapper(io.BufferedReader(stream), encoding=encoding, newline="")
     try:
-        with _open_source(source) as binary:
-            size = max(os.fstat(binary.fileno()).st_size, 1)
-            text = open(binary.fileno(), encoding="utf-8-sig", newline="", closefd=False)  # noqa: SIM115 -- of `binary`
-            reader = csv.reader(_read_lines(text, source), strict=True)
-            header = _check_header(names, next(reader, None), source)
-            positions = [header.index(name) for name in names]
-            rows: list[list[str]] = []
-            lines: list[int] = []
-            held = 0
+        reader = csv.reader(_read_lines(text, label), **_dialect(options))
+        header = next(reader, None)
+        positions = _find_columns(list_headers(manifest), header, label)
+        width = len(header or ())
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        held = 0
+        start = reader.line_num + 1
+        for row in reader:
+            if reader.line_num != start:
+                raise IngestError(
+                    f"{label}, line {start}: a field goes on beyond the end of its line. One row is one line: a "
+                    "quote that is not closed would swallow other rows. Close it, or leave out columns of free text"
+                )
+            if row or width == 1:  # a blank line is no row, unless the one field of a row is missing
+                fields = row or [""]
+                if len(fields) != width:
+                    raise IngestError(f"{label}, line {start}: {len(fields)} fields where the header has {width}")
+                rows.append([fields[position] for position in positions])
+                lines.append(start)
+                held += sum(map(len, rows[-1]))
             start = reader.line_num + 1
-            for row in reader:
-                if reader.line_num != start:
-                    raise IngestError(
-                        f"{source}, line {start}: a field goes on beyond the end of its line. One row is one line: a "
-                        "quote that is not closed would swallow other rows. Close it, or leave out columns of free text"
-                    )
-                if row or len(header) == 1:  # a blank line is no row, unless the one field of a row is missing
-                    fields = row or [""]
-                    if len(fields) != len(header):
-                        raise IngestError(
-                            f"{source}, line {start}: {len(fields)} fields where the header has {len(header)}"
-                        )
-                    rows.append([fields[position] for position in positions])
-                    lines.append(start)
-                    held += sum(map(len, rows[-1]))
-                start = reader.line_num + 1
-                if len(rows) == _CHUNK_ROWS or held > _CHUNK_CHARACTERS:
-                    yield parse(rows, lines)
-                    progress(os.lseek(binary.fileno(), 0, os.SEEK_CUR) / size)
-                    rows, lines, held = [], [], 0
-            if rows:
-                yield parse(rows, lines)
-            progress(1.0)
+            if len(rows) == base.BATCH_ROWS or held > base.BATCH_CHARACTERS:
+                yield _to_raw(rows, lines, file.share)
+                rows, lines, held = [], [], 0
+        if rows:
+            yield _to_raw(rows, lines, 1.0)
     except UnicodeDecodeError:
-        raise IngestError(f"{source}: not UTF-8 text") from None
+        raise IngestError(f"{label}: not {options.encoding.upper()} text") from None
+    except UnicodeEncodeError:  # half a pair of surrogates, in the encodings that let it pass
+        raise IngestError(f"{label}: not {options.encoding.upper()} text") from None
     except csv.Error as error:
-        raise IngestError(f"{source}, line {reader.line_num}: {error}") from None
+        raise IngestError(f"{label}, line {reader.line_num}: {error}") from None
+    finally:
+        text.detach().detach()  # or they close the file before its digest is whole
 
 
-def _open_source(source: Path) -> BinaryIO:
-    try:
-        return open_regular(source)
-    except ValueError as error:
-        raise IngestError(f"{source}: {error}") from None
+def _dialect(options: CsvOptions) -> dict[str, Any]:
+    if not options.quote:
+        return {"delimiter": options.separator, "quoting": csv.QUOTE_NONE, "quotechar": None, "strict": True}
+    return {"delimiter": options.separator, "quotechar": options.quote, "strict": True}
 
 
-def _read_lines(text: TextIO, source: Path) -> Iterator[str]:
+def _to_raw(rows: list[list[str]], lines: list[int], share: float | None) -> RawBatch:
+    columns = [pa.array([row[i] for row in rows], pa.string()) for i in range(len(rows[0]))]
+    return RawBatch(columns, lines, share)
+
+
+def _read_lines(text: io.TextIOWrapper, label: str) -> Iterator[str]:
     number = 0
     while line := text.readline(_LINE_CHARACTERS_MAX + 1):
         number += 1
         if len(line) > _LINE_CHARACTERS_MAX:
-            raise IngestError(f"{source}, line {number}: longer than {_LINE_CHARACTERS_MAX} characters; is it a table?")
+            raise IngestError(f"{label}, line {number}: longer than {_LINE_CHARACTERS_MAX} characters; is it a table?")
         yield line
 
 
-def _check_header(declared: Sequence[str], header: list[str] | None, source: Path) -> list[str]:
+def _find_columns(declared: Sequence[str], header: list[str] | None, label: str) -> list[int]:
     if header is None:
-        raise IngestError(f"{source}, line 1: the file is empty; it needs a header")
+        raise IngestError(f"{label}, line 1: the file is empty; it needs a header")
     names = [name.strip() for name in header]
     for name in declared:
         if names.count(name) != 1:
             found = "no column" if name not in names else "more than one column"
-            raise IngestError(f"{source}, line 1: {found} {name!r}, which the manifest declares")
-    return names
+            raise IngestError(f"{label}, line 1: {found} {name!r}, which the manifest declares")
+    return [names.index(name) for name in declared]
 
 
-def _parse_columns(
-    columns: Sequence[Column], header: Sequence[str], rows: list[list[str]], lines: list[int], source: Path
-) -> tuple[dict[str, StoredArray], list[Values]]:
-    stored, raw = {}, []
-    for column in columns:
-        position = header.index(column.name)
-        words = pc.utf8_trim_whitespace(pa.array([row[position] for row in rows], pa.string()))
-        values, codes, problem = _parse_words(column, words)
-        if problem is None and column.missing is MissingRule.COMPLETE and (values == MISSING).any():
-            problem = int(np.argmax(values == MISSING)), "is missing, and the manifest declares it complete"
-        if problem is not None:
-            index, reason = problem
-            raise IngestError(f"{source}, line {lines[index]}, column {column.name!r}: the value {reason}")
-        assert codes is not None
-        stored[column.name] = values
-        raw.append(codes)
-    return stored, raw
+@dataclass(slots=True)
+class _Part:
+    """Rows of a block that no batch has yet."""
+
+    table: pa.Table
+    size: int
+    lengths: npt.NDArray[np.int64] | None
+    share: float | None
 
 
-def _parse_subjects(
-    subject: str, header: Sequence[str], rows: list[list[str]], lines: list[int], source: Path
-) -> list[str]:
-    position = header.index(subject)
-    words = [_fold(row[position]) for row in rows]
-    if "" in words:
-        line = lines[words.index("")]
-        raise IngestError(f"{source}, line {line}, column {subject!r}: the subject is missing; whose row is it?")
-    return words
+class _FastReader:
+    """Reads plain blocks with Arrow, one of them ahead of what is yielded."""
 
+    def __init__(self, manifest: Manifest, options: CsvOptions, file: Digested, stream: io.RawIOBase) -> None:
+        self._manifest = manifest
+        self._options = options
+        self._file = file
+        self._stream = stream
+        self._columns: list[str] = []
+        self._width = 0
+        self._wide: bool | None = None
 
-def _fold(subject: str) -> str:
-    """Return what look-alikes have in common: taking two persons for one is safe, taking one for two is not."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", subject).casefold())
-    return "".join(c for c in folded if unicodedata.category(c) not in {"Cf", "Cc", "Zs", "Zl", "Zp"})
+    def read(self) -> Iterator[RawBatch]:
+        """Yield batches that are cut where the careful reader cuts them."""
+        parts: list[_Part] = []
+        for part in read_ahead(map(self._parse_part, self._read_blocks())):
+            parts.append(part)
+            yield from self._cut(parts, last=False)
+        yield from self._cut(parts, last=True)
 
+    def _parse_part(self, block: bytes) -> _Part:
+        if self._wide is None:
+            self._wide = len(block) > _WIDE_LINE_BYTES * (block.count(b"\n") + 1)
+        table = self._parse(block)
+        lengths = _count_characters(table) if self._wide else None
+        return _Part(table, len(block), lengths, self._file.share)
 
-def _parse_words(column: Column, words: pa.StringArray) -> tuple[StoredArray, Values | None, tuple[int, str] | None]:
-    """Return stored integers, what a sketch sees, and the first word that breaks the declaration, with the rule."""
-    if column.type is ColumnType.NUMERIC:
-        blank = pc.equal(words, "")
-        filled = pc.if_else(blank, "nan", words)
+    def _cut(self, parts: list[_Part], *, last: bool) -> Iterator[RawBatch]:
+        """Take whole batches off the rows that wait."""
+        while parts and (count := self._count_batch(parts, last=last)):
+            table = pa.concat_tables([part.table for part in parts]).slice(0, count)
+            yield RawBatch([_to_array(table[name]) for name in self._columns], None, parts[-1].share)
+            while parts and count >= parts[0].table.num_rows:
+                count -= parts.pop(0).table.num_rows
+            if count:
+                first = parts[0]
+                lengths = None if first.lengths is None else first.lengths[count:]
+                parts[0] = _Part(first.table.slice(count), first.size, lengths, first.share)
+
+    def _count_batch(self, parts: list[_Part], *, last: bool) -> int:
+        """Return how many rows the next batch has; 0 if more have to be read."""
+        count = sum(part.table.num_rows for part in parts)
+        if self._wide:
+            lengths = np.concatenate([part.lengths for part in parts if part.lengths is not None])
+            full = np.flatnonzero(np.cumsum(lengths[: base.BATCH_ROWS]) > base.BATCH_CHARACTERS)
+            if len(full):
+                return int(full[0]) + 1
+        elif sum(part.size for part in parts) > base.BATCH_CHARACTERS:
+            raise Doubt
+        if count >= base.BATCH_ROWS:
+            return base.BATCH_ROWS
+        return count if last else 0
+
+    def _read_blocks(self) -> Iterator[bytes]:
+        """Yield plain blocks of whole lines, behind the header."""
+        decoder = None
+        if self._options.encoding != "utf-8":
+            decoder = codecs.getincrementaldecoder(self._options.encoding)()
+        carried, began = b"", False
+        while True:
+            raw = self._stream.read(_BLOCK_BYTES) or b""
+            block = carried + (raw if decoder is None else _decode(decoder, raw))
+            cut = len(block) if not raw else block.rfind(b"\n") + 1
+            if len(block) - cut > _PLAIN_LINE_BYTES:
+                raise Doubt
+            block, carried = block[:cut], block[cut:]
+            if block and not began:
+                block, began = self._read_header(block), True
+            if block:
+                self._check_plain(block, decoded=decoder is not None)
+                yield block
+            if not raw:
+                if not began:
+                    raise Doubt
+                return
+
+    def _read_header(self, block: bytes) -> bytes:
+        """Return what is behind the header."""
+        if self._options.encoding == "utf-8":
+            block = block.removeprefix(_BOM)
+        line, found, rest = block.partition(b"\n")
+        self._check_plain(line + found, decoded=False)
         try:
-            numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
-        except pa.ArrowInvalid:
-            index = next(i for i, word in enumerate(filled.to_pylist()) if not _is_number(word))
-            return np.empty(0, np.int32), None, (index, "is not a number")
-        if np.isinf(numbers).any():
-            wrong = int(np.argmax(np.isinf(numbers))), "is not a number, but an infinity"
-            return np.empty(0, np.int32), None, wrong
-        return to_stored(numbers, column.lower, column.upper), code_numbers(numbers), None
-    codes = {level: code for code, level in enumerate(column.levels)}
-    if column.type is ColumnType.BOOLEAN and column.levels == ("false", "true"):
-        codes, words = _BOOLEAN_WORDS, pc.utf8_lower(words)
-    coded = np.array([codes.get(word, -1) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
-    if (coded == -1).any():
-        wrong = int(np.argmax(coded == -1)), f"is not one of the declared levels {', '.join(column.levels)}"
-        return coded, None, wrong
-    return coded, code_levels(column.levels, coded), None
+            header = next(csv.reader([line.decode()], **_dialect(self._options)), None)
+            positions = _find_columns(list_headers(self._manifest), header, "")
+        except (csv.Error, IngestError):
+            raise Doubt from None
+        self._width = len(header or ())
+        self._columns = [f"{position}" for position in positions]
+        return rest
+
+    def _check_plain(self, block: bytes, *, decoded: bool) -> None:
+        """Refuse to decide on what the two readers may take differently."""
+        if block.startswith(_BOM) or b"\0" in block or (b"\r" in block and block.count(b"\r") != block.count(b"\r\n")):
+            raise Doubt
+        if not decoded and not block.isascii():
+            try:
+                block.decode()
+            except UnicodeDecodeError:
+                raise Doubt from None
+        codes = np.frombuffer(block, np.uint8)
+        ends = np.flatnonzero(codes == _LF)
+        if len(block) > _PLAIN_LINE_BYTES and np.diff(ends, prepend=-1, append=len(block)).max() > _PLAIN_LINE_BYTES:
+            raise Doubt
+        quote = self._options.quote.encode()
+        if quote and quote in block:
+            _check_quotes(codes, ends, ord(quote), ord(self._options.separator))
+
+    def _parse(self, block: bytes) -> pa.Table:
+        """Parse numbers as numbers where Arrow can, and as words where it cannot."""
+        numbers = {} if self._wide else self._plain_numbers()
+        table = self._parse_as(block, numbers)
+        if table is None and numbers:
+            table = self._parse_as(block, {})
+            table = None if table is None else self._convert(table, numbers)
+        if table is None:
+            raise Doubt
+        return table
+
+    def _convert(self, table: pa.Table, names: Collection[str]) -> pa.Table | None:
+        """Read numbers as the coder reads words; None if one is wrong."""
+        missing = pa.array(["", *(self._manifest.missing_values or ())], pa.string())
+        columns = {name: _to_array(table[name]) for name in table.column_names}
+        try:
+            for name in names:
+                columns[name] = pa.array(parse_numbers(blank(columns[name], missing), self._options.decimal))
+        except WrongValue:
+            return None
+        return pa.table(columns)
+
+    def _plain_numbers(self) -> dict[str, pa.DataType]:
+        """Return the columns of which a word is a number, or empty."""
+        declared = self._columns[len(self._columns) - len(self._manifest.columns) :]
+        return {
+            name: pa.float64()
+            for name, column in zip(declared, self._manifest.columns, strict=True)
+            if column.type is ColumnType.NUMERIC
+            and not column.format
+            and column.missing_values in {None, self._manifest.missing_values}
+        }
+
+    def _parse_as(self, block: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
+        quote = self._options.quote
+        try:
+            return arrow_csv.read_csv(
+                pa.BufferReader(block),
+                arrow_csv.ReadOptions(column_names=[f"{i}" for i in range(self._width)]),
+                arrow_csv.ParseOptions(
+                    delimiter=self._options.separator,
+                    quote_char=quote or False,
+                    double_quote=bool(quote),
+                    escape_char=False,
+                    newlines_in_values=False,
+                    ignore_empty_lines=self._width > 1,
+                ),
+                arrow_csv.ConvertOptions(
+                    check_utf8=False,  # it was
+                    column_types=dict.fromkeys(self._columns, pa.string()) | types,
+                    include_columns=list(dict.fromkeys(self._columns)),
+                    null_values=["", *(self._manifest.missing_values or ())],
+                    strings_can_be_null=False,
+                    decimal_point=self._options.decimal,
+                ),
+            )
+        except pa.ArrowException:  # it quotes what it could not read
+            return None
 
 
-def _is_number(word: str) -> bool:
-    with suppress(pa.ArrowInvalid):
-        pc.cast(pa.array([word]), pa.float64())
-        return True
-    return False
+def _decode(decoder: codecs.IncrementalDecoder, raw: bytes) -> bytes:
+    try:
+        return decoder.decode(raw, final=not raw).encode()
+    except UnicodeError:
+        raise Doubt from None
+
+
+def _check_quotes(codes: npt.NDArray[np.uint8], ends: npt.NDArray[np.intp], quote: int, separator: int) -> None:
+    """Doubt unless each quote opens a field, closes it, or is one of two that stand for one within it."""
+    places = np.flatnonzero(codes == quote)
+    opening, closing = places[::2], places[1::2]
+    if len(opening) != len(closing):
+        raise Doubt
+    before = np.where(opening > 0, codes[opening - 1], _LF)
+    after = codes[np.minimum(closing + 1, len(codes) - 1)]
+    after = np.where(closing + 1 < len(codes), after, _LF)
+    doubled = np.concatenate([[False], opening[1:] == closing[:-1] + 1])
+    opens = (before == separator) | (before == _LF) | doubled
+    closes = (after == separator) | (after == _LF) | (after == ord("\r")) | (after == quote)
+    if not (opens.all() and closes.all()):
+        raise Doubt
+    if (np.searchsorted(ends, opening) != np.searchsorted(ends, closing)).any():
+        raise Doubt
+
+
+def _count_characters(table: pa.Table) -> npt.NDArray[np.int64]:
+    """Return how many characters each row has."""
+    total = np.zeros(table.num_rows, np.int64)
+    for column in table.columns:
+        total += pc.utf8_length(column).to_numpy()
+    return total
+
+
+def _to_array(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -15,8 +15,9 @@ from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text
 from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.service import RegistrationError
-from curator_service.datasets.sources import csv as reader
-from curator_service.datasets.sources.csv import IngestError
+from curator_service.datasets.sources import base as reader
+from curator_service.datasets.sources.base import IngestError
+from curator_service.datasets.sources.coding import Coder
 from curator_service.kinds.gram import kernel
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kit.problems import Unavailable
@@ -250,14 +251,14 @@ def test_a_line_that_is_too_long_is_refused_before_it_is_read(world: World, befo
 def test_long_lines_are_parsed_in_smaller_chunks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """And cutting them elsewhere changes nothing of what is stored."""
     register(world, csv_text(make_rows(50, seed=3)), manifest_text("whole"))
-    monkeypatch.setattr(reader, "_CHUNK_CHARACTERS", 500)
-    parse, sizes = reader._parse_columns, []
+    monkeypatch.setattr(reader, "BATCH_CHARACTERS", 500)
+    code, sizes = Coder.code, []
 
-    def count(columns: Any, names: Any, rows: Any, *rest: Any) -> Any:
-        sizes.append(len(rows))
-        return parse(columns, names, rows, *rest)
+    def count(coder: Coder, raw: Any) -> Any:
+        sizes.append(len(raw.columns[0]))
+        return code(coder, raw)
 
-    monkeypatch.setattr(reader, "_parse_columns", count)
+    monkeypatch.setattr(Coder, "code", count)
     register(world, csv_text(make_rows(50, seed=3)), manifest_text("cut"))
     assert max(sizes) < 20
     assert sum(sizes) == 50
@@ -386,7 +387,7 @@ def test_chunk_boundaries_change_neither_rows_nor_gram(
     world: World, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     rows, gram = read_back(world, "cohort")
-    monkeypatch.setattr(reader, "_CHUNK_ROWS", size)
+    monkeypatch.setattr(reader, "BATCH_ROWS", size)
     register(world, csv_text(ROWS), manifest_text("new", "town"))
     new_rows, new_gram = read_back(world, "new")
     assert new_rows == rows
@@ -394,7 +395,7 @@ def test_chunk_boundaries_change_neither_rows_nor_gram(
 
 
 def test_line_numbers_are_right_beyond_the_first_chunk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_CHUNK_ROWS", 3)
+    monkeypatch.setattr(reader, "BATCH_ROWS", 3)
     assert_refused(world, IngestError, ["line 9, column 'age'"], GOOD + "60,70,F,true\n" * 6 + "x,70,F,true\n")
 
 

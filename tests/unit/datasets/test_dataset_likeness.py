@@ -14,7 +14,8 @@ from curator_service.approvals.service import SecondAdminNeeded
 from curator_service.container import make_curator
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
 from curator_service.datasets.sketch import Sketch, Sketcher, code_numbers
-from curator_service.datasets.sources import csv as source
+from curator_service.datasets.sources import base
+from curator_service.datasets.sources.csv import CsvSource
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger.chain.signing import SigningError
@@ -140,7 +141,7 @@ def test_a_disguised_copy_is_recognised(world: World, name: str) -> None:
 
 def test_a_copy_is_recognised_wherever_chunks_are_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard against a second budget must not depend on a constant that a later version may change."""
-    monkeypatch.setattr(source, "_CHUNK_ROWS", 7)
+    monkeypatch.setattr(base, "BATCH_ROWS", 7)
     assert_recognised(world, ROWS[:-1])
 
 
@@ -290,7 +291,9 @@ def test_the_threshold_depends_on_a_secret_and_on_the_very_rows(world: World) ->
     for rows in (ROWS, ROWS[1:], ROWS[2:]):
         (world.folder / "x.csv").write_text(csv_text(rows))
         with folder.writing():
-            snapshot = folder.ingest("ds_x", found["cohort"].manifest, world.folder / "x.csv", Sketcher(b""))
+            manifest = found["cohort"].manifest
+            source = CsvSource(world.folder / "x.csv", manifest.csv_options)
+            snapshot = folder.ingest("ds_x", manifest, source, Sketcher(b""))
         folder.discard("ds_x")
         margins |= {likeness._margin(d.id, snapshot) for d in found.values()}
     assert len(margins) == 6
@@ -419,3 +422,15 @@ def test_identical_rows_are_not_counted_once() -> None:
     ages = [source.integers(20, 90, 5000).astype(float) for _ in range(2)]
     one, other = (sketch([age, age // 10]) for age in ages)
     assert not one.is_like(other)
+
+
+def test_persons_of_one_row_each_are_sketched_as_rows_without_persons() -> None:
+    source = np.random.default_rng(7)
+    bare, owned, first = Sketcher(b"s"), Sketcher(b"s"), 0
+    for count in (9000, 1, 5000):
+        table = [source.normal(size=count), source.integers(0, 9000, count) * 1.0, source.integers(0, 3, count) * 1.0]
+        table += [np.where(source.random(count) < 0.3, np.nan, table[0].round(3)), np.full(count, np.nan)]
+        bare.add([code_numbers(column) for column in table])
+        owned.add([code_numbers(column) for column in table], np.arange(first, first + count, dtype=np.uint64))
+        first += count
+    assert bare.finish().to_bytes() == owned.finish().to_bytes()

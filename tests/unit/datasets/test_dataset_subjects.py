@@ -13,8 +13,8 @@ from support import World, ZeroNoise, body, open_world
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.service import RegistrationError
-from curator_service.datasets.sources import csv as source
-from curator_service.datasets.sources.csv import IngestError
+from curator_service.datasets.sources import base as source
+from curator_service.datasets.sources.base import IngestError
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.lattice import MISSING
@@ -118,7 +118,7 @@ def test_a_row_that_misses_a_value_uses_up_its_place(clinic: World) -> None:
 
 def test_persons_are_followed_across_chunks(clinic: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = released(buy(clinic, register(clinic, VISITS), rows={"map": "box"}))
-    monkeypatch.setattr(source, "_CHUNK_ROWS", 2)
+    monkeypatch.setattr(source, "BATCH_ROWS", 2)
     assert released(buy(clinic, register(clinic, [*VISITS, ("p1", "99", "1", "1")]), rows={"map": "box"})) == whole
 
 

@@ -1,0 +1,105 @@
+"""What a source of rows is: raw columns in batches, and where each row stands."""
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from curator_service.datasets.manifest import Manifest
+
+_T = TypeVar("_T")
+_END: Any = object()
+BATCH_ROWS = 50_000
+BATCH_CHARACTERS = 2**25
+"""Of declared columns, where rows are text: a batch ends with the row that goes beyond."""
+
+Progress = Callable[[int, float | None], None]
+"""Called with the number of rows that were read, and their share of all, where it is known."""
+
+
+class IngestError(ValueError):
+    """The rows break the manifest; the message names file, line and column, for the admin, and shows no value."""
+
+
+class Doubt(Exception):
+    """The fast reader of a source leaves the decision to the careful one; the rows may be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawBatch:
+    """Rows as a source has them.
+
+    Attributes
+    ----------
+    columns : sequence of pa.Array
+        The subject, where one is declared, and the declared columns in order: words, or typed values.
+    places : sequence of int or None
+        Where each row is, for messages; None from a reader that does not know, and leaves every doubt to another.
+    share : float or None
+        How much of the source was read.
+    """
+
+    columns: Sequence[pa.Array]
+    places: Sequence[int] | None
+    share: float | None
+
+
+class Source(Protocol):
+    """Rows to register. Where rows are cut into batches follows from the rows alone: it decides what is sketched."""
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+
+    @property
+    def place(self) -> str:
+        """What the number of a row counts: lines, or rows."""
+
+    @property
+    def decimal(self) -> str:
+        """The decimal sign of words."""
+
+    def read(self, manifest: Manifest) -> Generator[RawBatch]:
+        """Yield the declared columns of every row, in order.
+
+        Raises
+        ------
+        IngestError
+        Doubt
+            If `reread` has to decide.
+        """
+
+    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
+        """Yield the same batches once more, from the first one, and where each row is.
+
+        Raises
+        ------
+        IngestError
+        """
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the bytes that were read, when all were; empty where a source has none."""
+
+
+def read_ahead(items: Iterator[_T]) -> Generator[_T]:
+    """Yield items while a thread makes the next one."""
+    with ThreadPoolExecutor(1) as pool:
+        ahead = pool.submit(next, items, _END)
+        while (item := ahead.result()) is not _END:
+            ahead = pool.submit(next, items, _END)
+            yield item
+
+
+def list_headers(manifest: Manifest) -> list[str]:
+    """Return what the columns of a raw batch are called in the source."""
+    subject = [] if manifest.subject is None else [manifest.subject]
+    return [*subject, *(declaration.header for declaration in manifest.columns)]
+
+
+def look_of(found: os.stat_result) -> tuple[int, ...]:
+    """Return what changes when somebody writes into a file."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
