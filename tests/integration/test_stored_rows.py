@@ -18,7 +18,7 @@ from support import World, body, csv_text, make_rows, manifest_text, problem
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.datasets.snapshot import About, Storage
-from curator_service.datasets.sources import csv as source
+from curator_service.datasets.sources.coding import Coder
 
 
 def folder_of(world: World, name: str = "cohort") -> Path:
@@ -195,7 +195,7 @@ def _ingest_and_stop(root: Path, folder: Path, step: str, ready: Any) -> None:
         stop()
 
     place, name, act = {
-        "reading": (source, "_parse_columns", stop),
+        "reading": (Coder, "code", stop),
         "published": (Storage, "publish", publish_and_stop),
         "committed": (Storage, "confirm", stop),
     }[step]
