@@ -50,9 +50,7 @@ def add(
     ] = None,
     sql: Annotated[
         Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, readable=True, help="A file with a query whose result is the rows, not DATA."
-        ),
+        typer.Option(dir_okay=False, help="A file with a query whose result is the rows, not DATA."),
     ] = None,
     database: Annotated[
         str | None, typer.Option(metavar="NAME", help="Where --sql is asked: a name in CURATOR_SOURCES.")

@@ -20,7 +20,7 @@ from support import World, body, csv_text, make_rows, manifest_text, problem
 from curator_service.backup import read_backup, write_backup
 from curator_service.datasets import former, parts
 from curator_service.datasets.snapshot import About, Storage
-from curator_service.datasets.sources import csv as source
+from curator_service.datasets.sources.coding import Coder
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.privacy.design import make_design
 from curator_service.privacy.row_maps import Ball, Box
@@ -313,7 +313,7 @@ def _ingest_and_stop(root: Path, folder: Path, step: str, ready: Any) -> None:
         stop()
 
     place, name, act = {
-        "reading": (source, "_parse_columns", stop),
+        "reading": (Coder, "code", stop),
         "published": (Storage, "publish", publish_and_stop),
         "committed": (Storage, "confirm", stop),
     }[step]
