@@ -28,6 +28,7 @@ from curator_service.datasets.sources.streams import Changed, Digested, Digested
 from curator_service.privacy.design import ColumnType
 
 _BLOCK_BYTES = 2**22
+_BLANK_LINES = 100_000
 _LINE_CHARACTERS_MAX = 2**22
 """A line is held in memory many times over before its fields are counted."""
 _PLAIN_LINE_BYTES = 2**17
@@ -98,7 +99,7 @@ def _read_carefully(
         width = len(header or ())
         rows: list[list[str]] = []
         lines: list[int] = []
-        held = 0
+        held = blank_lines = 0
         start = reader.line_num + 1
         for row in reader:
             if reader.line_num != start:
@@ -113,6 +114,12 @@ def _read_carefully(
                 rows.append([fields[position] for position in positions])
                 lines.append(start)
                 held += sum(map(len, rows[-1]))
+            else:
+                blank_lines += 1
+                if blank_lines > _most_blank_lines(manifest):
+                    raise IngestError(
+                        f"{label}, line {start}: more than {_most_blank_lines(manifest)} blank lines; is it a table?"
+                    )
             start = reader.line_num + 1
             if len(rows) == base.BATCH_ROWS or held > base.BATCH_CHARACTERS:
                 yield _to_raw(rows, lines, file.share)
@@ -127,6 +134,11 @@ def _read_carefully(
         raise IngestError(f"{label}, line {reader.line_num}: {error}") from None
     finally:
         text.detach().detach()  # or they close the file before its digest is whole
+
+
+def _most_blank_lines(manifest: Manifest) -> int:
+    """Return how many lines without a row may be read: one behind each row, and some."""
+    return manifest.row_capacity + _BLANK_LINES
 
 
 def _dialect(options: CsvOptions) -> dict[str, Any]:
@@ -181,6 +193,7 @@ class _FastReader:
         self._columns: list[str] = []
         self._width = 0
         self._wide: bool | None = None
+        self._blank_lines = 0
 
     def read(self) -> Iterator[RawBatch]:
         """Yield batches that are cut where the careful reader cuts them."""
@@ -194,6 +207,9 @@ class _FastReader:
         if self._wide is None:
             self._wide = len(block) > _WIDE_LINE_BYTES * (block.count(b"\n") + 1)
         table = self._parse(block)
+        self._blank_lines += block.count(b"\n") + (not block.endswith(b"\n")) - table.num_rows
+        if self._blank_lines > _most_blank_lines(self._manifest):
+            raise Doubt
         lengths = _count_characters(table) if self._wide else None
         return _Part(table, len(block), lengths, self._file.share)
 

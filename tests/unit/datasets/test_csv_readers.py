@@ -201,7 +201,7 @@ def test_a_bomb_is_refused_by_public_bounds(tmp_path: Path, compression: str, li
     content = (table() + line * (2**25 // len(line))).encode()
     manifest = declare(csv={"compression": compression})
     message = compare(tmp_path / "f.csv", PACK[compression](content), manifest)
-    assert "more is unpacked" in message or "longer than" in message
+    assert any(rule in message for rule in ("more is unpacked", "longer than", "blank lines"))
 
 
 @pytest.mark.usefixtures("small")
