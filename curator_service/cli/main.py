@@ -16,6 +16,7 @@ class Commands(LazyGroup):
             ("populations", "ledger", "populations", "Populations: the people whom one budget protects."),
             ("datasets", "datasets", "app", "Datasets: a manifest and its rows."),
             ("catalogue", "catalogue", "app", "Descriptions of datasets for catalogues, and the record of processing."),
+            ("subjects", "subjects", "app", "What is held of one person, for whoever has the identifier."),
             ("tokens", "identity", "tokens", "Bearer tokens of principals."),
             ("grants", "identity", "grants", "Which analyst may use which dataset."),
             ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),

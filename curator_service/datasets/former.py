@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from curator_service.datasets.batches import MARK, Batch
+from curator_service.datasets.batches import MARK, Batch, SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.snapshot import ABOUT, About, write_about, write_part
@@ -89,8 +89,9 @@ def _read_gram(folder: Path) -> Any:
         raise RowsUnreadable from None
 
 
-def _read_batches(folder: Path, manifest: Manifest) -> Iterator[Batch]:
-    return _read(folder, [declaration.name for declaration in manifest.columns])
+def _read_batches(folder: Path, manifest: Manifest) -> Iterator[SourceBatch]:
+    for stored, count in _read(folder, [declaration.name for declaration in manifest.columns]):
+        yield SourceBatch(stored, None, count)
 
 
 def _find_counted(folder: Path, manifest: Manifest) -> IntArray | None:

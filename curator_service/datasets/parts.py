@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 
 from curator_service.datasets.batches import MARK, Batch
+from curator_service.datasets.pseudonyms import SIZE, PseudonymArray
 from curator_service.privacy.lattice import IntArray, StoredArray
 
 _NUMBER = np.dtype("<i4")
@@ -42,6 +43,8 @@ class Part:
     digests : tuple of tuple of str and str
         SHA-256 of the rows' numbers, column by column: of the declared columns, and of the marks where they say more
         than that every row counts.
+    subjects : tuple of str and str, or None
+        The key of the pseudonyms of its rows and their SHA-256; None where no subject was declared, or none was kept.
     """
 
     id: str
@@ -49,6 +52,7 @@ class Part:
     capacity: int
     columns: tuple[str, ...]
     digests: tuple[tuple[str, str], ...] = field(repr=False)
+    subjects: tuple[str, str] | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Self:
@@ -62,7 +66,12 @@ class Part:
         if not 0 <= numbers["rows"] <= numbers["capacity"] or os.sep in content["id"]:
             raise ValueError("no part")
         digests = tuple((str(name), str(digest)) for name, digest in content["digests"])
-        return cls(str(content["id"]), **numbers, columns=tuple(map(str, content["columns"])), digests=digests)
+        columns = tuple(map(str, content["columns"]))
+        subjects = None
+        if content.get("subjects") is not None:
+            key_id, digest = content["subjects"]
+            subjects = str(key_id), str(digest)
+        return cls(str(content["id"]), **numbers, columns=columns, digests=digests, subjects=subjects)
 
     def describe(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -72,6 +81,7 @@ class Part:
             "capacity": self.capacity,
             "columns": list(self.columns),
             "digests": [list(pair) for pair in self.digests],
+            "subjects": None if self.subjects is None else list(self.subjects),
         }
 
     @property
@@ -108,12 +118,34 @@ class Part:
         """Return where its Gram is."""
         return folder / f"{self.id}.gram.npy"
 
+    def subjects_path(self, folder: Path) -> Path:
+        """Return where the pseudonyms of its rows are, 16 bytes each."""
+        return folder / f"{self.id}.subjects"
+
     def has_files(self, folder: Path) -> bool:
         """Tell whether its files are there, and its rows have their size."""
         try:
-            return os.stat(self.rows_path(folder)).st_size == self.size and self.gram_path(folder).is_file()
+            is_whole = os.stat(self.rows_path(folder)).st_size == self.size and self.gram_path(folder).is_file()
+            return is_whole and (
+                self.subjects is None or os.stat(self.subjects_path(folder)).st_size == SIZE * self.rows
+            )
         except OSError:
             return False
+
+    def read_subjects(self, folder: Path) -> PseudonymArray:
+        """Return the pseudonym of each row.
+
+        Raises
+        ------
+        RowsUnreadable
+        """
+        try:
+            found = np.fromfile(self.subjects_path(folder), dtype=f"V{SIZE}")
+        except OSError:
+            raise RowsUnreadable from None
+        if self.subjects is None or hashlib.sha256(found.tobytes()).hexdigest() != self.subjects[1]:
+            raise RowsUnreadable
+        return found
 
     def read_gram(self, folder: Path) -> IntArray:
         """Return the exact Gram of its rows, of the terms whose Gram is kept.
@@ -151,6 +183,8 @@ class PartWriter:
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         self._id, self._columns, self._capacity = part_id, tuple(columns), capacity
         self._digests = {name: hashlib.sha256() for name in columns}
+        self._subjects_path = folder / f"{part_id}.subjects"
+        self._subjects: tuple[BinaryIO, str, Any] | None = None
         self.rows = 0
 
     def add(self, stored: Mapping[str, StoredArray], count: int) -> None:
@@ -167,6 +201,16 @@ class PartWriter:
             self._write(stored[name], j, self.rows)
             self._digests[name].update(np.ascontiguousarray(stored[name]).data)
         self.rows += count
+
+    def add_subjects(self, key_id: str, pseudonyms: PseudonymArray) -> None:
+        """Write whose the rows are, in their order."""
+        if self._subjects is None:
+            descriptor = os.open(self._subjects_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._subjects = os.fdopen(descriptor, "wb"), key_id, hashlib.sha256()
+        file, _, digest = self._subjects
+        content = pseudonyms.tobytes()
+        file.write(content)
+        digest.update(content)
 
     def _write(self, numbers: StoredArray, column: int, row: int) -> None:
         content = np.ascontiguousarray(numbers, dtype=_NUMBER).view(np.uint8).data
@@ -199,11 +243,19 @@ class PartWriter:
             self._write(zeros[: self._capacity - start], j, start)
         os.fsync(self._descriptor)
         digests = tuple((name, digest.hexdigest()) for name, digest in self._digests.items())
-        return Part(self._id, self.rows, self._capacity, self._columns, digests)
+        subjects = None
+        if self._subjects is not None:
+            file, key_id, digest = self._subjects
+            file.flush()
+            os.fsync(file.fileno())
+            subjects = key_id, digest.hexdigest()
+        return Part(self._id, self.rows, self._capacity, self._columns, digests, subjects)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close its files."""
         os.close(self._descriptor)
+        if self._subjects is not None:
+            self._subjects[0].close()
 
 
 @dataclass(frozen=True, slots=True)

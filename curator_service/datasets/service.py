@@ -23,6 +23,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.datasets.snapshot import About, Snapshot, Storage
 from curator_service.datasets.sources.base import Progress, Source
 from curator_service.datasets.sources.opening import open_source
+from curator_service.datasets.subjects import make_pseudonymiser
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
@@ -140,7 +141,8 @@ class DatasetService:
         self.ledger.guard.signer()  # a new curator has a key from here on
         dataset_id = f"ds_{secrets.token_hex(12)}"
         with self.storage.writing():
-            snapshot = self.storage.ingest(dataset_id, manifest, rows, self.likeness.sketcher(), progress)
+            known = make_pseudonymiser(self.likeness.keys)
+            snapshot = self.storage.ingest(dataset_id, manifest, rows, self.likeness.sketcher(), progress, known)
             try:
                 return self._publish(dataset_id, manifest, snapshot, actor, other_people)
             except BaseException:

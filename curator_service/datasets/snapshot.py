@@ -22,12 +22,13 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from curator_service.datasets.batches import MARK, Batch
+from curator_service.datasets.batches import MARK, Batch, SourceBatch
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.numpy import sum_rows, sum_terms
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests
 from curator_service.datasets.persons import Persons
+from curator_service.datasets.pseudonyms import Pseudonymiser
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.coding import iterate_rows
@@ -158,6 +159,7 @@ class Storage:
         source: Source,
         sketcher: Sketcher,
         progress: Progress = lambda _rows, _share: None,
+        pseudonymiser: Pseudonymiser | None = None,
     ) -> Snapshot:
         """Check rows against their manifest and write their lattice; call it while `writing`.
 
@@ -172,6 +174,8 @@ class Storage:
             Sees raw values, before the lattice.
         progress : callable
             Called with the number of rows that were read, and their share of all, where it is known.
+        pseudonymiser : Pseudonymiser, optional
+            Of the subjects, where the manifest declares them.
 
         Raises
         ------
@@ -182,7 +186,7 @@ class Storage:
         staging.mkdir(mode=0o700)
         try:
             (staging / _UNREGISTERED).touch(mode=0o600)
-            return _write_snapshot(staging, manifest, source, sketcher, progress)
+            return _write_snapshot(staging, manifest, source, sketcher, progress, pseudonymiser)
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -376,8 +380,9 @@ def write_about(folder: Path, about: About) -> None:
 def write_part(
     folder: Path,
     manifest: Manifest,
-    batches: Iterable[Batch],
+    batches: Iterable[SourceBatch],
     find_counted: Callable[[], IntArray | None] = lambda: None,
+    pseudonymiser: Pseudonymiser | None = None,
 ) -> Part:
     """Write rows and their Gram as a new part, durably.
 
@@ -385,9 +390,11 @@ def write_part(
     ----------
     folder : Path
     manifest : Manifest
-    batches : iterable of Batch
+    batches : iterable of SourceBatch
     find_counted : callable
         Called when all rows are written; returns those that count, or None where all of them do.
+    pseudonymiser : Pseudonymiser, optional
+        Of the subjects, where batches have them; without it, nobody can tell whose the rows are.
 
     Raises
     ------
@@ -396,8 +403,10 @@ def write_part(
     """
     names = [declaration.name for declaration in manifest.columns]
     with closing(PartWriter(folder, new_part_id(), names, manifest.row_capacity)) as writer:
-        for stored, count in batches:
-            writer.add(stored, count)
+        for batch in batches:
+            writer.add(batch.stored, batch.count)
+            if batch.subjects is not None and pseudonymiser is not None:
+                writer.add_subjects(pseudonymiser.key_id, pseudonymiser.make(batch.subjects))
         part = writer.finish(find_counted())
     np.save(part.gram_path(folder), _sum_gram(_tiles_of(folder, part, names), manifest), allow_pickle=False)
     part.gram_path(folder).chmod(0o600)
@@ -436,6 +445,8 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
     beyond = StoredRows(folder, (part,), part.capacity).tiles(part.columns, _READ_ROWS, part.rows)
     if any(numbers.any() for stored, _count in beyond for numbers in stored.values()):
         return False
+    if part.subjects is not None and len(part.read_subjects(folder)) != part.rows:
+        return False
     found = tuple((name, digest.hexdigest()) for name, digest in digests.items())
     is_marked = all_count or MARK in digests
     return is_marked and found == part.digests and np.array_equal(gram, part.read_gram(folder))
@@ -447,11 +458,16 @@ def _tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]
 
 
 def _write_snapshot(
-    staging: Path, manifest: Manifest, source: Source, sketcher: Sketcher, progress: Progress
+    staging: Path,
+    manifest: Manifest,
+    source: Source,
+    sketcher: Sketcher,
+    progress: Progress,
+    pseudonymiser: Pseudonymiser | None,
 ) -> Snapshot:
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
 
-    def batches() -> Iterator[Batch]:
+    def batches() -> Iterator[SourceBatch]:
         rows = 0
         for batch in iterate_rows(manifest, source, sketcher, progress):
             rows += batch.count
@@ -462,11 +478,13 @@ def _write_snapshot(
                 )
             if persons is not None and batch.subjects is not None:
                 persons.add(batch.subjects, batch.stored)
-            yield batch.stored, batch.count
+            yield batch
         if rows == 0:
             raise IngestError(f"{source.label}: no rows below the header")
 
-    part = write_part(staging, manifest, batches(), lambda: None if persons is None else persons.find_counted())
+    part = write_part(
+        staging, manifest, batches(), lambda: None if persons is None else persons.find_counted(), pseudonymiser
+    )
     sync(staging)
     source_digest = source.digest or part.values_digest  # a query has no bytes
     person_count = part.rows if persons is None else persons.count

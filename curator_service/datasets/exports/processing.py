@@ -77,14 +77,14 @@ def _population(population: Population, holdings: Holdings) -> dict[str, Any]:
         "limit": render_amount(population.view(population.limit)),
         "highest_limit": render_amount(population.view(population.highest_limit)),
         "spent_and_held": render_amount(population.view(population.posted + population.pending)),
-        "safeguard": _guarantee(population),
+        "safeguard": describe_guarantee(population),
         "datasets": [
             _dataset(dataset, holdings) for dataset in holdings.datasets if dataset.population == population.name
         ],
     }
 
 
-def _guarantee(population: Population) -> str:
+def describe_guarantee(population: Population) -> str:
     """Return what the budget promises, in words; the promise is that of the highest limit there ever was."""
     promised, spent = population.view(population.highest_limit), population.view(population.posted + population.pending)
     delta = "" if population.accountant is PURE else f", δ = {promised.delta:g}"
