@@ -25,7 +25,7 @@ SPEED = [
     "multipliers",
     "conversions",
     "timing",
-    "passes",
+    "looks",
     "ledger",
     "library",
 ]

@@ -32,6 +32,7 @@ from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
 from curator_service.readiness import Readiness
 from curator_service.releases import routes as release_routes
+from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
 from curator_service.releases.response_models import AnswerSpaceExceededProblem, ReleaseInProgressProblem
 from curator_service.releases.schemas import ReservationRequest
@@ -80,6 +81,8 @@ def create_app(
         The clock.
     """
     settings = Settings() if settings is None else settings
+    if settings.pace is None:
+        settings = settings.model_copy(update={"pace": measure_pace()})
     curator = make_curator(settings, kinds=kinds, noise=noise, now=now)
     readiness = Readiness(curator)
 

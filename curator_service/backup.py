@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import shutil
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -192,6 +193,16 @@ def _member(archive: tarfile.TarFile, name: str) -> bytes:
     return file.read()
 
 
+def _extract(archive: tarfile.TarFile, name: str, target: Path) -> None:
+    """Write a member as a file, durably, in pieces: rows may be larger than memory."""
+    file = archive.extractfile(name)
+    if file is None:
+        raise KeyError(name)
+    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as written:
+        shutil.copyfileobj(file, written, 2**20)
+    sync(target)
+
+
 def _check_empty(curator: Curator) -> None:
     current, _head = curator.database.revisions()
     if current is not None:
@@ -242,10 +253,7 @@ def _restore_folders(root: Path, archive: tarfile.TarFile, about: dict[str, Any]
         for stored in about["sha256"]:
             prefix, _, name = stored.rpartition("/")
             if prefix == f"datasets/{dataset_id}":
-                target = staging / Path(name).name
-                target.write_bytes(_member(archive, stored))
-                target.chmod(0o600)
-                sync(target)
+                _extract(archive, stored, staging / Path(name).name)
         sync(staging)
         staging.rename(folder)
         sync(root)

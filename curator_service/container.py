@@ -117,7 +117,14 @@ def make_curator(
         identity=IdentityService(database, now),
         datasets=datasets,
         job_runner=job_runner,
-        releases=ReleaseService(database, ledger, publisher, synchronous_s=settings.synchronous_s, now=now),
+        releases=ReleaseService(
+            database,
+            ledger,
+            publisher,
+            synchronous_s=settings.synchronous_s,
+            pace=1.0 if settings.pace is None else settings.pace,
+            now=now,
+        ),
         reservations=ReservationService(database, ledger, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )

@@ -44,6 +44,13 @@ class Settings(BaseSettings):
     synchronous_s: float = Field(
         1.0, ge=0, le=60, description="What takes longer, by public numbers, runs as a job, in seconds."
     )
+    pace: float | None = Field(
+        None,
+        ge=2**-10,
+        le=2**20,
+        description="How many times as long as on the reference machine work over rows is made to take; measured when "
+        "the service starts if not set.",
+    )
     passes_max: int = Field(4, ge=1, le=32, description="Releases that take time, for whose answers callers wait.")
     lease_s: float = Field(
         15.0, ge=0.1, le=3600, description="How long a worker may be silent before its jobs are given up, in seconds."

@@ -37,6 +37,8 @@ from curator_service.settings import Settings
 
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 BUDGET = Price(epsilon=1.0, delta=1e-6)
+PUBLIC_PACE: dict[str, Any] = {"pace": 1.0}
+"""The reference machine's, whatever machine tests run on: quotes state times."""
 
 # name, type, missing rule, bounds or levels, unit
 COLUMNS: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
@@ -307,7 +309,7 @@ def _new_world(
     settings: dict[str, Any],
     clock: Ticking,
 ) -> Iterator[World]:
-    chosen = Settings(data_dir=folder / "data", database_url=url, **settings)
+    chosen = Settings(data_dir=folder / "data", database_url=url, **PUBLIC_PACE | settings)
     curator = make_curator(chosen, noise=noise, now=clock)
     world = World(chosen, curator, clock, folder, noise)
     try:
@@ -352,7 +354,7 @@ def open_world(
     original, tokens = _prepared_world(limit, adjacency, analysts)
     for part in ("data", "data-anchor"):
         shutil.copytree(original / part, folder / part)
-    chosen = Settings(data_dir=folder / "data", **settings)
+    chosen = Settings(data_dir=folder / "data", **PUBLIC_PACE | settings)
     world = World(chosen, make_curator(chosen, noise=source, now=clock), clock, folder, source, dict(tokens))
     try:
         yield world

@@ -22,6 +22,7 @@ def serve(
     import uvicorn  # noqa: PLC0415 -- the other commands start faster without the server
 
     from curator_service.api.connections import server_options  # noqa: PLC0415
+    from curator_service.releases.pace import measure_pace  # noqa: PLC0415
 
     settings = read_settings()
     with open_curator() as curator:
@@ -34,6 +35,9 @@ def serve(
     check_machine()  # here once, before a worker that cannot start is started again and again
     # Workers are new processes: they read the same environment, and must not start BLAS threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if settings.pace is None:  # once for all of them, so that their public times agree
+        os.environ["CURATOR_PACE"] = repr(measure_pace())
+        err.print(f"public times: {os.environ['CURATOR_PACE']} times the reference machine's", highlight=False)
     uvicorn.run(
         "curator_service.app:create_app",
         factory=True,

@@ -97,7 +97,7 @@ class Part:
     @property
     def size(self) -> int:
         """Bytes of the file of rows."""
-        return (len(self.columns) + 1) * self.capacity * _NUMBER.itemsize
+        return stored_bytes(len(self.columns), self.capacity)
 
     def places(self, names: Iterable[str]) -> dict[str, int]:
         """Return where the numbers of each column begin, in numbers.
@@ -159,6 +159,11 @@ class Part:
         except (OSError, ValueError, EOFError):
             raise RowsUnreadable from None
         return gram
+
+
+def stored_bytes(columns: int, capacity: int) -> int:
+    """Return how many bytes rows of so many columns take, and their marks."""
+    return (columns + 1) * capacity * _NUMBER.itemsize
 
 
 def join_digests(digests: Iterable[str]) -> str:

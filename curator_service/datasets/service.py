@@ -21,7 +21,7 @@ from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.snapshot import About, Snapshot, Storage
-from curator_service.datasets.sources.base import Progress, Source
+from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser
 from curator_service.identity.policy import Objects
@@ -310,9 +310,12 @@ class DatasetService:
         folder = self.storage.root / dataset.id
         if not is_former(folder):
             return
-        with self.storage.alone(), suppress(RowsUnreadable):  # told as a fault, and tried again at the next start
-            if is_former(folder) and convert(folder, dataset.manifest, noted if noted.get("nonce") else None):
-                log.info("dataset %s: its rows are stored as this version stores them", dataset.name)
+        try:
+            with self.storage.alone(), suppress(RowsUnreadable):  # told as a fault, and tried again at the next start
+                if is_former(folder) and convert(folder, dataset.manifest, noted if noted.get("nonce") else None):
+                    log.info("dataset %s: its rows are stored as this version stores them", dataset.name)
+        except IngestError as error:
+            log.error("its rows are not yet stored as this version stores them: %s", error)  # noqa: TRY400 -- of no row
 
     def _take_over_one(self, dataset: Dataset) -> None:
         try:

@@ -26,7 +26,7 @@ from curator_service.datasets.batches import MARK, Batch, SourceBatch
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.numpy import sum_rows, sum_terms
 from curator_service.datasets.manifest import Manifest
-from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests
+from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests, stored_bytes
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.pseudonyms import Pseudonymiser
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
@@ -400,8 +400,11 @@ def write_part(
     ------
     ValueError
         If the rows are more than the manifest's capacity.
+    IngestError
+        If there is no room for the capacity.
     """
     names = [declaration.name for declaration in manifest.columns]
+    check_space(folder, manifest)
     with closing(PartWriter(folder, new_part_id(), names, manifest.row_capacity)) as writer:
         for batch in batches:
             writer.add(batch.stored, batch.count)
@@ -413,6 +416,22 @@ def write_part(
     sync(part.gram_path(folder))
     sync(folder)
     return part
+
+
+def check_space(folder: Path, manifest: Manifest) -> None:
+    """Refuse what would fill the disk, on which the ledger may be too.
+
+    Raises
+    ------
+    IngestError
+    """
+    needed, free = stored_bytes(len(manifest.columns), manifest.row_capacity), shutil.disk_usage(folder).free
+    if needed > free:
+        raise IngestError(
+            f"{manifest.name}: {len(manifest.columns)} columns with a row_capacity of {manifest.row_capacity} take "
+            f"{needed / 2**30:.2f} GiB, and where rows are stored {free / 2**30:.2f} GiB are free. Make room, or "
+            "declare a capacity nearer to the rows that you expect"
+        )
 
 
 def _sum_gram(batches: Iterable[Batch], manifest: Manifest) -> IntArray:

@@ -6,6 +6,9 @@ import numpy as np
 
 from curator_service.privacy.lattice import IntArray, StoredArray, center_and_scale, to_stored
 
+_BEYOND = 2**31 - 1
+"""Above every stored integer."""
+
 
 def equal_edges(count: int, lower: float, upper: float) -> list[float]:
     """Return the edges of equal bins of a column's declared bounds; the outer ones are the bounds themselves."""
@@ -38,6 +41,17 @@ def cut_points(edges: Sequence[float], lower: float, upper: float) -> IntArray:
 
 
 def find_bins(stored: StoredArray, cuts: IntArray) -> IntArray:
-    """Return the bin of each stored integer: −1 for a missing value and for one that is in no bin."""
-    bins: IntArray = np.searchsorted(cuts, stored, side="right") - 1
-    return np.where(bins < len(cuts) - 1, bins, -1)
+    """Return the bin of each stored integer: −1 for a missing value and for one that is in no bin.
+
+    Notes
+    -----
+    A search by halves whose steps follow from the number of cuts alone: one that branches by what it finds
+    takes twice as long for values that are spread as for values that are equal, and shows it.
+    """
+    halvings = len(cuts).bit_length()
+    padded = np.full(2**halvings, _BEYOND, dtype=np.int32)
+    padded[: len(cuts)] = cuts
+    passed = np.zeros(len(stored), dtype=np.int64)  # cuts at or below each value
+    for k in reversed(range(halvings)):
+        passed += (padded.take(passed + (2**k - 1)) <= stored).astype(np.int64) << k
+    return np.where(passed < len(cuts), passed, 0) - 1

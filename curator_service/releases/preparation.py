@@ -44,6 +44,8 @@ class Prepared:
         What tells that the same request is being worked on.
     fingerprint : str
         What an idempotency key stands for: the request as the caller stated it, and whether a fresh draw was asked for.
+    pace : float
+        How many times as long as on the reference machine work is made to take here.
 
     Notes
     -----
@@ -59,6 +61,7 @@ class Prepared:
     siblings: tuple[dict[str, Any], ...]
     request_digest: str
     fingerprint: str
+    pace: float = 1.0
 
     @property
     def cost(self) -> int:
@@ -102,7 +105,8 @@ class Prepared:
         How long reading, mapping and adding take depends on rows that are not paid for. The duration is several times
         what they take; 0 where nothing of it is done.
         """
-        return self.kind.exact_s(self.plan) + pass_duration_s(self.kernel, self.dataset.manifest.row_capacity)
+        pass_s = pass_duration_s(self.kernel, self.dataset.manifest.row_capacity)
+        return self.pace * (self.kind.exact_s(self.plan) + pass_s)
 
     @cached_property
     def noise_sd(self) -> dict[str, float]:
@@ -122,7 +126,7 @@ class Prepared:
         return perturb(ExactSums(self.kind.exact(self.plan, sums.values)), self.plan, draws)
 
 
-def prepare(kinds: KindRegistry, dataset: Dataset, request: ReleaseRequest) -> Prepared:
+def prepare(kinds: KindRegistry, dataset: Dataset, request: ReleaseRequest, pace: float = 1.0) -> Prepared:
     """Check a request against the dataset's declarations, fill in defaults, and plan it.
 
     Raises
@@ -151,6 +155,7 @@ def prepare(kinds: KindRegistry, dataset: Dataset, request: ReleaseRequest) -> P
         siblings=planned.siblings,
         request_digest=stated_digest if is_canonical else digest(planned.canonical, dataset=dataset.id),
         fingerprint=fingerprint,
+        pace=pace,
     )
 
 

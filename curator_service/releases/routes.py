@@ -76,12 +76,13 @@ class _Asked:
     registration: Registration
     principal_id: str
     text: bytes
+    pace: float
     dataset: Dataset = field(compare=False)
 
 
 @lru_cache(maxsize=64)
 def _prepare_again(asked: _Asked) -> Prepared:
-    return prepare(asked.kinds, asked.dataset, read_request(asked.text, asked.kinds))
+    return prepare(asked.kinds, asked.dataset, read_request(asked.text, asked.kinds), asked.pace)
 
 
 def _prepare(context: RequestContext, dataset: Dataset) -> Prepared:
@@ -91,9 +92,8 @@ def _prepare(context: RequestContext, dataset: Dataset) -> Prepared:
     ------
     MediaTypeUnsupported, BodyMalformed, RequestInvalid
     """
-    return _prepare_again(
-        _Asked(context.get(KindRegistry), dataset.registration, context.principal.id, context.call.json, dataset)
-    )
+    kinds, pace = context.get(KindRegistry), context.get(ReleaseService).pace
+    return _prepare_again(_Asked(kinds, dataset.registration, context.principal.id, context.call.json, pace, dataset))
 
 
 @router.post(

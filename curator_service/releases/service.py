@@ -55,6 +55,8 @@ class ReleaseService:
     publisher : ReleasePublisher
     synchronous_s : float
         What takes longer, by public numbers, runs as a job.
+    pace : float
+        How many times as long as on the reference machine work is made to take here.
     now : callable
         The clock.
     """
@@ -66,12 +68,14 @@ class ReleaseService:
         publisher: ReleasePublisher,
         *,
         synchronous_s: float,
+        pace: float,
         now: Clock = utc_now,
     ) -> None:
         self.database = database
         self.ledger = ledger
         self.publisher = publisher
         self.synchronous_s = synchronous_s
+        self.pace = pace
         self.now = now
 
     def quote(self, prepared: Prepared, analyst: Principal) -> dict[str, Any]:

@@ -260,6 +260,7 @@ class Deployment:
     def environment(self) -> dict[str, str]:
         """The settings of commands: an admin's, who owns the database."""
         chosen = {"CURATOR_DATA_DIR": str(self.world.settings.data_dir), "CURATOR_LEASE_S": str(LEASE_S)}
+        chosen["CURATOR_PACE"] = "1"
         return chosen | ({} if self.url is None else {"CURATOR_DATABASE_URL": self.url})
 
     @property

@@ -152,7 +152,7 @@ def test_a_pass_holds_no_connection_to_the_database_while_it_works(postgres_town
 
 
 def test_what_takes_more_than_a_second_by_its_declarations_is_a_job_that_any_client_follows(town: Deployment) -> None:
-    """Of ten million declared rows a pass is given 4.3 s: nobody's thread waits for them."""
+    """Of ten million declared rows a pass is given 2.6 s: nobody's thread waits for them."""
     path = f"{town.open_account('declared', row_capacity=10_000_000)}"
     server = town.serve()
     with town.call(server) as ada:

@@ -20,6 +20,7 @@ from support import World, body, csv_text, make_rows, manifest_text, problem
 from curator_service.backup import read_backup, write_backup
 from curator_service.datasets import former, parts
 from curator_service.datasets.snapshot import About, Storage
+from curator_service.datasets.sources.base import IngestError
 from curator_service.datasets.sources.coding import Coder
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.privacy.design import make_design
@@ -271,6 +272,32 @@ def test_rows_of_an_earlier_version_survive_a_kill(world: World, monkeypatch: py
     assert faults(world) == []
     assert sums_of_all(world) == before
     assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".npy", ".rows"]
+
+
+def test_a_capacity_for_which_there_is_no_room_is_refused_before_anything_is_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(world.folder)
+    before = sorted(path.name for path in (world.settings.data_dir / "datasets").iterdir())
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
+    with pytest.raises(IngestError, match=r"take 0\.00 GiB, and where rows are stored 0\.00 GiB are free"):
+        world.register("new", "town", make_rows(3, seed=3))
+    assert sorted(path.name for path in (world.settings.data_dir / "datasets").iterdir()) == before
+
+
+def test_rows_of_an_earlier_version_wait_for_room(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, usage = sums_of_all(world), shutil.disk_usage(world.folder)
+    for dataset in world.curator.datasets.list_all():
+        write_former(world.curator.datasets.storage, dataset)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _path: usage._replace(free=1000))
+        assert len(faults(world)) == len(world.curator.datasets.list_all())
+    assert "Make room" in caplog.text
+    assert not list((world.settings.data_dir / "datasets").rglob("part_*"))
+    assert faults(world) == []
+    assert sums_of_all(world) == before
 
 
 @pytest.mark.parametrize("what", ["a row", "a sum", "the note"])

@@ -25,7 +25,7 @@ class RowKernel(Protocol):
 
     @property
     def products(self) -> int:
-        """Elementary operations with which the contribution of one row is added; the public duration follows."""
+        """Products of two numbers that adding one row takes, or as much of something else; public times follow."""
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:

@@ -9,8 +9,8 @@ from curator_service.kinds.counts.tables import Table
 from curator_service.privacy.design import Term
 from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 
-_TABLE_PRODUCTS, _AXIS_PRODUCTS, _HALVING_PRODUCTS = 50, 50, 10
-"""What a row takes in a table, on an axis, and at each halving of its edges, in elementary operations."""
+_TABLE_PRODUCTS, _AXIS_PRODUCTS, _HALVING_PRODUCTS = 250, 250, 30
+"""What a row takes in a table, on an axis, and at each halving of its edges, in products of two numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class CountsKernel:
 
     @property
     def products(self) -> int:
-        """Operations for one row."""
+        """What one row takes, in products."""
         axes = [axis for table in self.tables for axis in table.axes]
         halvings = sum(axis.size.bit_length() for axis in axes)
         return self.width * _TABLE_PRODUCTS + len(axes) * _AXIS_PRODUCTS + halvings * _HALVING_PRODUCTS

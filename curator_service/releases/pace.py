@@ -1,0 +1,77 @@
+"""How fast this machine passes over rows, measured on synthetic ones: what public times are scaled by."""
+
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.engines.numpy import tile_rows
+from curator_service.kinds.counts.kernel import CountsKernel
+from curator_service.kinds.counts.schema import AxisRequest
+from curator_service.kinds.counts.tables import Axis, Table
+from curator_service.kinds.gram.kernel import GramKernel
+from curator_service.privacy.design import Column, ColumnType, MissingRule, make_design
+from curator_service.privacy.lattice import STORED_UNIT, StoredArray
+from curator_service.privacy.row_maps import Ball
+from curator_service.releases.response_time import row_s
+
+STEPS_PER_DOUBLING = 4
+"""Of the grid on which a pace lies: coarse enough for two measurements of one machine to agree, mostly."""
+_REPEATS = 15
+_NARROW, _WIDE, _BINS = 4, 50, 20
+
+
+def measure_pace() -> float:
+    """Measure how many times as long as the reference machine this one takes to map and add rows, in processor time.
+
+    Reads no row of anybody: rows are made up. The slowest of a narrow and a wide Gram and of a table counts, each at
+    the best of several times, rounded up to a quarter power of two. Takes half a second.
+
+    Returns
+    -------
+    float
+    """
+    with threadpool_limits(1, user_api="blas"):
+        return round_up(max(map(_slowness, _kernels())))
+
+
+def round_up(slowness: float) -> float:
+    """Return the least pace of the grid that is no less.
+
+    Examples
+    --------
+    >>> round_up(1.01), round_up(2.0)
+    (1.189207115002721, 2.0)
+    """
+    return float(2 ** (math.ceil(STEPS_PER_DOUBLING * math.log2(slowness)) / STEPS_PER_DOUBLING))
+
+
+def _kernels() -> Iterator[RowKernel]:
+    for width in (_NARROW, _WIDE):
+        *features, target = (Column(f"x{i}", ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for i in range(width - 1))
+        yield GramKernel(make_design(tuple(features), (target,), intercept=True), Ball.of_norm(1.5))
+    yield CountsKernel((Table((Axis.of(target, AxisRequest(column=target.name, bins=_BINS)),)),))
+
+
+def _slowness(kernel: RowKernel) -> float:
+    """Return the time of a tile over what the reference machine needs for it."""
+    count = tile_rows(kernel.width)
+    stored, counted = _make_rows(kernel, count), np.ones(count, dtype=np.bool_)
+    mapped = np.empty((count, kernel.width), dtype=np.float64, order="F")
+
+    def once() -> float:
+        start = time.thread_time()
+        kernel.map({name: values.copy() for name, values in stored.items()}, counted, mapped)
+        kernel.sum(mapped)
+        return time.thread_time() - start
+
+    return min(once() for _ in range(_REPEATS)) / (count * row_s(kernel))
+
+
+def _make_rows(kernel: RowKernel, count: int) -> dict[str, StoredArray]:
+    """Return values that are spread over their bounds."""
+    spread = np.linspace(-STORED_UNIT, STORED_UNIT, count).astype(np.int32)
+    return {name: np.roll(spread, 7 * i) for i, name in enumerate(kernel.columns)}
