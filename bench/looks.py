@@ -64,7 +64,7 @@ def draw(rng: np.random.Generator, count: int, missing: float) -> dict[str, Stor
 
 def store(folder: Path, name: str, stored: Mapping[str, StoredArray], count: int, capacity: int) -> StoredRows:
     """Store the first rows."""
-    writer = PartWriter(folder, name, list(stored), capacity, has_marks=False)
+    writer = PartWriter(folder, name, list(stored), capacity)
     writer.add({column: values[:count] for column, values in stored.items()}, count)
     part = writer.finish()
     writer.close()

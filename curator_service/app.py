@@ -91,6 +91,7 @@ def create_app(
         # One BLAS thread: exact in any number, but calm beside the worker threads.
         with threadpool_limits(1, user_api="blas"):
             run_self_test(kinds.self_tests)
+            curator.check_engine()
             to_thread.current_default_thread_limiter().total_tokens = THREADS
             if not curator.ledger.guard.start():
                 curator.datasets.start()

@@ -1,11 +1,17 @@
 """The services of one curator, wired together: the command line and the HTTP application share them."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from curator_service.approvals.service import LimitService
+from curator_service.datasets.engines.base import Engine
+from curator_service.datasets.engines.conformance import check_engine
+from curator_service.datasets.engines.numpy import NumpyEngine
+from curator_service.datasets.engines.processes import ProcessEngine
 from curator_service.datasets.service import DatasetService
-from curator_service.datasets.snapshot import Storage
+from curator_service.datasets.snapshot import INCOMING, Storage
 from curator_service.identity.service import IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
@@ -51,11 +57,23 @@ class Curator:
         """Return the service of a class."""
         return next(held for held in (getattr(self, field.name) for field in fields(self)) if isinstance(held, service))
 
+    def check_engine(self) -> None:
+        """Sum rows whose sums are known, in the folder of rows: the engine may see no other one of this machine.
+
+        Raises
+        ------
+        SelfTestError
+        """
+        storage = self.datasets.storage
+        with storage.writing(), TemporaryDirectory(prefix=INCOMING, dir=storage.root) as folder:
+            check_engine(storage.engine, self.kinds.conformance, Path(folder))
+
     def close(self) -> None:
         """Give up what this process works on, and close its connections."""
         try:
             self.job_runner.stop()
         finally:
+            self.datasets.storage.engine.close()
             self.database.dispose()
 
 
@@ -82,7 +100,7 @@ def make_curator(
         For measurements of something else than time; there is no setting for it.
     """
     database = Database(settings.url)
-    storage = Storage(settings.data_dir / "datasets")
+    storage = Storage(settings.data_dir / "datasets", make_engine(settings))
     anchor = Anchor(settings.anchor_folder)
     trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
     keys = KeyRing(database, settings.keys_folder, announce_key(trust))
@@ -128,3 +146,12 @@ def make_curator(
         reservations=ReservationService(database, ledger, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )
+
+
+def make_engine(settings: Settings) -> Engine:
+    """Return the engine that the settings name; nothing is started before its first pass."""
+    match settings.engine:
+        case "numpy":
+            return NumpyEngine(settings.engine_workers)
+        case "processes":
+            return ProcessEngine(settings.engine_workers)

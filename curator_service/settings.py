@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -56,7 +57,10 @@ class Settings(BaseSettings):
         15.0, ge=0.1, le=3600, description="How long a worker may be silent before its jobs are given up, in seconds."
     )
     jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait or run.")
-
+    engine: Literal["numpy", "processes"] = Field(
+        "numpy", description="What passes over rows run on; each gives the same integers."
+    )
+    engine_workers: int = Field(1, ge=1, le=1024, description="Threads, processes or tasks of one pass over rows.")
     answer_bytes_max: int = Field(
         2**30,
         ge=2**20,

@@ -25,9 +25,7 @@ def store_rows(folder: Path, stored: Mapping[str, Any], capacity: int) -> Stored
         writer.add(stored, len(next(iter(stored.values()))))
         part = writer.finish()
     if MARK in stored:
-        with part.rows_path(folder).open("r+b") as file:
-            file.seek(4 * part.places([MARK])[MARK])
-            file.write(np.asarray(stored[MARK], dtype="<i4").tobytes())
+        part.overwrite(folder, MARK, 0, stored[MARK])
     return StoredRows(folder, (part,), capacity)
 
 

@@ -147,6 +147,12 @@ class Part:
             raise RowsUnreadable
         return found
 
+    def overwrite(self, folder: Path, column: str, row: int, numbers: StoredArray) -> None:
+        """Put other numbers in the place of stored ones: digests and Gram are then those of what was there."""
+        with self.rows_path(folder).open("r+b") as file:
+            file.seek((self.places([column])[column] + row) * _NUMBER.itemsize)
+            file.write(np.asarray(numbers, dtype=_NUMBER).tobytes())
+
     def read_gram(self, folder: Path) -> IntArray:
         """Return the exact Gram of its rows, of the terms whose Gram is kept.
 

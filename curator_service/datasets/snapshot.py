@@ -23,8 +23,8 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from curator_service.datasets.batches import MARK, Batch, SourceBatch
-from curator_service.datasets.engines.base import RowKernel
-from curator_service.datasets.engines.numpy import sum_rows, sum_terms
+from curator_service.datasets.engines.base import Engine, RowKernel
+from curator_service.datasets.engines.numpy import NumpyEngine, sum_terms
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests, stored_bytes
 from curator_service.datasets.persons import Persons
@@ -42,6 +42,8 @@ FORMAT = 2
 _READ_ROWS = 2**15
 ABOUT = "snapshot.json"
 """What is kept beside the rows."""
+INCOMING = ".incoming-"
+"""Begins the names of folders that nobody has registered: what a killed process left of them is swept."""
 _UNREGISTERED, _LOCK = "unregistered", ".lock"
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError)
 """What reading raises where a file is gone, or is not what was written."""
@@ -134,10 +136,18 @@ class Snapshot:
 
 
 class Storage:
-    """Datasets under one folder."""
+    """Datasets under one folder.
 
-    def __init__(self, root: Path) -> None:
+    Parameters
+    ----------
+    root : Path
+    engine : Engine, optional
+        Of passes over rows; numpy's if not given.
+    """
+
+    def __init__(self, root: Path, engine: Engine | None = None) -> None:
         self.root = root
+        self.engine: Engine = NumpyEngine() if engine is None else engine
         self._grams: SizedCache[_CachedGram] = SizedCache(_GRAMS_BYTES)
         self._about: dict[str, About] = {}
 
@@ -192,7 +202,7 @@ class Storage:
             raise
 
     def _staging(self, dataset_id: str) -> Path:
-        return self.root / f".incoming-{dataset_id}"
+        return self.root / f"{INCOMING}{dataset_id}"
 
     def publish(self, dataset_id: str, about: About) -> None:
         """Give a whole snapshot its name, durably."""
@@ -235,7 +245,7 @@ class Storage:
             for folder in sorted(path for path in self.root.iterdir() if path.is_dir()):
                 if folder.name in registered:
                     self.confirm(folder.name)
-                elif folder.name.startswith((".incoming-", ".restored-")) or (folder / _UNREGISTERED).exists():
+                elif folder.name.startswith((INCOMING, ".restored-")) or (folder / _UNREGISTERED).exists():
                     shutil.rmtree(folder, ignore_errors=True)
                     removed.append(folder.name)
         return removed
@@ -336,7 +346,7 @@ class Storage:
         RowsUnreadable
         """
         if kernel.cached_terms is None:
-            return sum_rows(self.rows(dataset_id, manifest), kernel)
+            return self.engine.sum(kernel, self.rows(dataset_id, manifest))
         positions, gram = self._grams.get(
             dataset_id, lambda: self._load_gram(dataset_id, manifest), lambda held: held[1].nbytes
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.engines.conformance import KnownSums
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.listing import Listing
 from curator_service.kinds.request import ReleaseRequest
@@ -116,6 +117,8 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         None: a stored release answers the same request, and no other.
     self_tests : tuple of Check
         What must hold on a machine beside what must for every kind.
+    conformance : tuple of KnownSums
+        Kernels that an engine must run as they are meant.
     """
 
     name: ClassVar[str]
@@ -127,6 +130,7 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
     example: ClassVar[dict[str, Any]]
     library: LibraryRules[ListingT] | None = None
     self_tests: ClassVar[tuple[Check, ...]] = ()
+    conformance: ClassVar[tuple[KnownSums, ...]] = ()
 
     @abstractmethod
     def plan(self, dataset: Dataset, request: R) -> Planned[P]:

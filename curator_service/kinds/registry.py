@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from curator_service.datasets.engines.conformance import KnownSums
 from curator_service.kinds.base import NAME_MAX, ReleaseKind
 from curator_service.kinds.counts.kind import Counts
 from curator_service.kinds.gram.kind import Gram
@@ -52,6 +53,11 @@ class KindRegistry:
     def self_tests(self) -> list[Check]:
         """What kinds assume of a machine."""
         return [check for kind in self for check in kind.self_tests]
+
+    @property
+    def conformance(self) -> list[KnownSums]:
+        """What kinds know of sums that every engine must give."""
+        return [known for kind in self for known in kind.conformance]
 
     def of_entry(self, entry: Mapping[str, Any]) -> AnyKind:
         """Return the kind of the release that an entry is about. Raise `KeyError` where it is not known."""

@@ -1,8 +1,9 @@
-"""What an engine runs: every kind of release is a sum over rows of bounded integer contributions."""
+"""What engines are, and what they run: every kind of release is a sum over rows of bounded integer contributions."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
+from curator_service.datasets.parts import StoredRows
 from curator_service.privacy.design import Term
 from curator_service.privacy.lattice import FlagArray, IntArray, RowArray, StoredArray
 
@@ -36,3 +37,46 @@ class RowKernel(Protocol):
 
     def sum(self, rows: RowArray) -> IntArray:
         """Return the sum of the contributions of mapped rows: int64, of one shape for any rows."""
+
+
+class Engine(Protocol):
+    """Sums what rows contribute. Sums are exact, so all engines give the same integers.
+
+    Attributes
+    ----------
+    name : str
+        In settings, and in what is said of it.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def sum(self, kernel: RowKernel, rows: StoredRows) -> IntArray:
+        """Sum the contributions of rows, in work that follows from public numbers alone.
+
+        Parameters
+        ----------
+        kernel : RowKernel
+        rows : StoredRows
+            Filled up to their capacity: the work is that of so many rows, however many there are.
+
+        Returns
+        -------
+        ndarray of int64
+            In the kernel's shape.
+
+        Raises
+        ------
+        RowsUnreadable
+            Also where what runs the pass has failed: there is no sum then, never a wrong one.
+        """
+
+    def close(self) -> None:
+        """End what was started for passes."""
+
+
+def cut_rows(capacity: int, count: int) -> list[tuple[int, int]]:
+    """Cut rows into at most so many ranges, next to each other and as long as each other but for the last."""
+    step = -(-capacity // count)
+    return [(start, min(start + step, capacity)) for start in range(0, capacity, step)]

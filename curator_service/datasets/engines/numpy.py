@@ -1,13 +1,14 @@
 """The engine in numpy: maps stored rows, and adds what they contribute."""
 
 from collections.abc import Iterator, Mapping
-from functools import reduce
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, reduce
 from operator import iadd
 
 import numpy as np
 
 from curator_service.datasets.batches import MARK
-from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.engines.base import RowKernel, cut_rows
 from curator_service.datasets.parts import StoredRows
 from curator_service.privacy.design import Design, code_rows
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, IntArray, StoredArray
@@ -19,30 +20,53 @@ _TILE_ROWS_PER_NUMBER = 8
 """Least rows of a tile for each number of a row: what is added for each tile grows with the square of the numbers."""
 
 
-def sum_rows(rows: StoredRows, kernel: RowKernel) -> IntArray:
-    """Sum the contributions of rows, in work that follows from public numbers alone.
+class NumpyEngine:
+    """The engine of this process.
 
     Parameters
     ----------
-    rows : StoredRows
-        Filled up to their capacity: the work is that of so many rows, however many there are.
-    kernel : RowKernel
+    threads : int
+        Of one pass, each with a range of rows: numpy works outside of the interpreter's lock.
+    """
 
-    Returns
-    -------
-    ndarray of int64
-        In the kernel's shape.
+    name = "numpy"
+
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+
+    def sum(self, kernel: RowKernel, rows: StoredRows) -> IntArray:
+        """Sum the contributions of rows: see `Engine`."""
+        check_null_rows(kernel)
+        if self._threads == 1:
+            return sum_range(kernel, rows, 0, rows.capacity)
+        with ThreadPoolExecutor(self._threads) as pool:
+            ranges = zip(*cut_rows(rows.capacity, self._threads), strict=True)
+            return reduce(iadd, pool.map(partial(sum_range, kernel, rows), *ranges))
+
+    def close(self) -> None:
+        """Do nothing: threads end with their pass."""
+
+
+def sum_range(kernel: RowKernel, rows: StoredRows, start: int, stop: int) -> IntArray:
+    """Sum the contributions of a range of rows, tile by tile.
+
+    Parameters
+    ----------
+    kernel : RowKernel
+        Whose null rows were checked.
+    rows : StoredRows
+    start, stop : int
+        Public; at least one row.
 
     Raises
     ------
     RowsUnreadable
     """
-    check_null_rows(kernel)
-    size = tile_rows(kernel.width)
-    mapped = np.empty((min(size, rows.capacity), kernel.width), dtype=np.float64, order="F")
+    size = min(tile_rows(kernel.width), stop - start)
+    mapped = np.empty((size, kernel.width), dtype=np.float64, order="F")
 
     def sums() -> Iterator[IntArray]:
-        for tile, count in rows.tiles(kernel.columns, size):
+        for tile, count in rows.tiles(kernel.columns, size, start, stop):
             kernel.map(tile, tile[MARK] == 1, mapped[:count])
             yield kernel.sum(mapped[:count])
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.counts.conformance import CONFORMANCE
 from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.library import CountsLibrary
 from curator_service.kinds.counts.listing import CountsListing
@@ -58,6 +59,7 @@ class Counts(ReleaseKind[CountsRequest, CountsPlan, CountsListing]):
     declared: ClassVar = ("columns", "tables")
     example: ClassVar = EXAMPLE
     library = CountsLibrary()
+    conformance: ClassVar = CONFORMANCE
 
     def plan(self, dataset: Dataset, request: CountsRequest) -> Planned[CountsPlan]:
         """Check a request against declarations, fill in its defaults, and plan it."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.gram.conformance import CONFORMANCE
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
 from curator_service.kinds.gram.kernel import GramKernel, flatten, is_lambda_min_right, needs_pass
 from curator_service.kinds.gram.library import GramLibrary
@@ -52,6 +53,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
     declared: ClassVar = ("features", "terms", "targets")
     example: ClassVar = EXAMPLE
     library = GramLibrary()
+    conformance: ClassVar = CONFORMANCE
     self_tests: ClassVar = (
         (is_lambda_min_right, "the smallest eigenvalue of a worst-case matrix is outside of its proved bounds"),
     )

@@ -13,7 +13,7 @@ import pytest
 from rows_on_disk import map_rows, store_rows
 
 from curator_service.datasets.batches import MARK, Batch
-from curator_service.datasets.engines.numpy import sum_rows
+from curator_service.datasets.engines.numpy import NumpyEngine
 from curator_service.datasets.manifest import Manifest
 from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.schema import CountsRequest
@@ -198,5 +198,5 @@ def test_rows_that_do_not_count_are_in_no_cell(tmp_path: Path) -> None:
         batch, _ = batch_of(rows)
         counted = [row for row, mark in zip(rows, marks, strict=True) if mark == 1]
         stored = store_rows(tmp_path, batch | {MARK: np.array(marks, dtype=np.int32)}, 70)
-        found = sum_rows(stored, kernel)
+        found = NumpyEngine().sum(kernel, stored)
         assert found.tolist() == [cell for table in count_slowly(kernel.tables, counted) for cell in table]

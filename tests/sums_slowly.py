@@ -1,0 +1,123 @@
+"""Sums over rows in Python's integers, one row after another: what every engine is held against.
+
+    python tests/sums_slowly.py
+
+writes the sums that engines must give when the service starts.
+"""
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import curator_service.kinds
+from curator_service.datasets.batches import MARK
+from curator_service.datasets.engines import conformance
+from curator_service.kinds.counts.conformance import KERNELS as COUNTS
+from curator_service.kinds.counts.kernel import CountsKernel
+from curator_service.kinds.gram.conformance import KERNELS as GRAM
+
+Q, UPPER, MISSING = 2**17 - 1, 2**30, -(2**31)
+Row = Mapping[str, int]
+KERNELS = {"gram": GRAM, "counts": COUNTS}
+
+
+def rounded(value: Fraction) -> Fraction:
+    """Return the nearest float, as IEEE has it: Python divides integers so."""
+    return Fraction(value.numerator / value.denominator)
+
+
+def store(value: float, lower: float, upper: float) -> int:
+    if math.isnan(value):
+        return MISSING
+    low, high = Fraction(lower) / 2, Fraction(upper) / 2
+    try:
+        place = rounded(rounded(Fraction(value) - rounded(low + high)) / rounded(high - low))
+    except OverflowError:
+        return UPPER if value > 0 else -UPPER
+    return max(-UPPER, min(round(place * UPPER), UPPER))
+
+
+def code(term: Any, row: Row) -> int:
+    if term.kind == "constant":
+        return Q
+    value = row[term.column]
+    if term.kind == "numeric":
+        return 0 if value == MISSING else round(Fraction(max(-UPPER, min(value, UPPER)) * Q, UPPER))
+    return Q if value == {"boolean": 1, "missing": MISSING, "level": term.level}[term.kind] else 0
+
+
+def shrink(row_map: Any, terms: list[int], targets: list[int], constant: int) -> list[int]:
+    kind, squared = type(row_map).__name__, sum(z * z for z in terms[constant:])
+    everything = [*terms, *targets]
+    if kind == "Ball":
+        squared, radius = sum(z * z for z in terms), row_map.radius
+        return [scale(z, radius, math.isqrt(squared) + 1) if squared > radius**2 else z for z in everything]
+    if kind == "Box":
+        return everything
+    part = [scale(z, 256 * Q if squared else 0, math.isqrt(squared * 2**16) + 1) for z in everything]
+    mapped = terms[:constant] + part[constant : len(terms)]
+    return mapped + ([max(-Q, min(z, Q)) for z in part[len(terms) :]] if kind == "UnitXY" else targets)
+
+
+def scale(value: int, multiplier: int, divisor: int) -> int:
+    return (1 if value > 0 else -1) * (abs(value) * multiplier // divisor)
+
+
+def cell(axis: Any, value: int) -> int:
+    if axis.missing and value == MISSING:
+        return axis.size - 1
+    if axis.edges is None:
+        return value if 0 <= value < len(axis.column.levels) else -1
+    cuts = [store(edge, axis.column.lower, axis.column.upper) for edge in axis.edges]
+    cuts[-1] += axis.edges[-1] >= axis.column.upper
+    return bisect_right(cuts, value) - 1 if cuts[0] <= value < cuts[-1] else -1
+
+
+def sum_slowly(kernel: Any, rows: Sequence[Row]) -> list[int]:
+    """Return the sums of a kernel over rows, flat; rows have their marks."""
+    counted = [row for row in rows if row[MARK] == 1]
+    if isinstance(kernel, CountsKernel):
+        found = [
+            [tuple(cell(axis, row[axis.column.name]) for axis in t.axes) for row in counted] for t in kernel.tables
+        ]
+        cells = [list(product(*(range(axis.size) for axis in table.axes))) for table in kernel.tables]
+        return [places.count(one) * Q * Q for places, every in zip(found, cells, strict=True) for one in every]
+    design, width = kernel.design, len(kernel.design.terms) + len(kernel.design.targets)
+    gram = [[0] * width for _ in range(width)]
+    for row in counted:
+        if not any(row[name] == MISSING for name in design.omitting):
+            terms, targets = ([code(term, row) for term in side] for side in (design.terms, design.targets))
+            z = shrink(kernel.row_map, terms, targets, int(design.has_constant))
+            gram = [[old + a * b for old, b in zip(line, z, strict=True)] for line, a in zip(gram, z, strict=True)]
+    return [entry for line in gram for entry in line]
+
+
+def rows_of(stored: Mapping[str, Sequence[int]]) -> list[Row]:
+    """Return rows of columns."""
+    return [dict(zip(stored, map(int, row), strict=True)) for row in zip(*stored.values(), strict=True)]
+
+
+def table_rows() -> list[Row]:
+    """Return the table of the engines' check; raw values are stored as they are here, and not as there."""
+    table: dict[str, Sequence[int]] = dict(conformance.make_table())
+    for name, values in conformance.RAW.items():
+        column = conformance.COLUMNS[name]
+        table[name] = [store(values[i % len(values)], column.lower, column.upper) for i in range(conformance.ROWS)]
+    return rows_of(table)
+
+
+def write_sums(folder: Path) -> None:
+    """Write the sums of every kind's kernels, below a folder of kinds."""
+    rows = table_rows()
+    for kind, kernels in KERNELS.items():
+        lines = [f"  {json.dumps(name)}: {json.dumps(sum_slowly(kernel, rows))}" for name, kernel in kernels.items()]
+        (folder / kind / "conformance.json").write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_sums(Path(curator_service.kinds.__path__[0]))
