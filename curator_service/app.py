@@ -82,7 +82,7 @@ def create_app(
     """
     settings = Settings() if settings is None else settings
     if settings.pace is None:
-        settings = settings.model_copy(update={"pace": measure_pace()})
+        settings = settings.model_copy(update={"pace": measure_pace(kinds)})
     curator = make_curator(settings, kinds=kinds, noise=noise, now=now)
     readiness = Readiness(curator)
 

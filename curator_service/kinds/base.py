@@ -119,6 +119,8 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         What must hold on a machine beside what must for every kind.
     conformance : tuple of KnownSums
         Kernels that an engine must run as they are meant.
+    typical : tuple of RowKernel
+        Kernels by which the pace of a machine is measured.
     """
 
     name: ClassVar[str]
@@ -131,6 +133,7 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
     library: LibraryRules[ListingT] | None = None
     self_tests: ClassVar[tuple[Check, ...]] = ()
     conformance: ClassVar[tuple[KnownSums, ...]] = ()
+    typical: ClassVar[tuple[RowKernel, ...]] = ()
 
     @abstractmethod
     def plan(self, dataset: Dataset, request: R) -> Planned[P]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.conformance import KnownSums
 from curator_service.kinds.base import NAME_MAX, ReleaseKind
 from curator_service.kinds.counts.kind import Counts
@@ -58,6 +59,11 @@ class KindRegistry:
     def conformance(self) -> list[KnownSums]:
         """What kinds know of sums that every engine must give."""
         return [known for kind in self for known in kind.conformance]
+
+    @property
+    def typical(self) -> list[RowKernel]:
+        """Kernels by which the pace of a machine is measured."""
+        return [kernel for kind in self for kernel in kind.typical]
 
     def of_entry(self, entry: Mapping[str, Any]) -> AnyKind:
         """Return the kind of the release that an entry is about. Raise `KeyError` where it is not known."""

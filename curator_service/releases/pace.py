@@ -2,40 +2,37 @@
 
 import math
 import time
-from collections.abc import Iterator
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.engines.numpy import tile_rows
-from curator_service.kinds.counts.kernel import CountsKernel
-from curator_service.kinds.counts.schema import AxisRequest
-from curator_service.kinds.counts.tables import Axis, Table
-from curator_service.kinds.gram.kernel import GramKernel
-from curator_service.privacy.design import Column, ColumnType, MissingRule, make_design
+from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.privacy.lattice import STORED_UNIT, StoredArray
-from curator_service.privacy.row_maps import Ball
 from curator_service.releases.response_time import row_s
 
 STEPS_PER_DOUBLING = 4
 """Of the grid on which a pace lies: coarse enough for two measurements of one machine to agree, mostly."""
 _REPEATS = 15
-_NARROW, _WIDE, _BINS = 4, 50, 20
 
 
-def measure_pace() -> float:
+def measure_pace(kinds: KindRegistry = KINDS) -> float:
     """Measure how many times as long as the reference machine this one takes to map and add rows, in processor time.
 
-    Reads no row of anybody: rows are made up. The slowest of a narrow and a wide Gram and of a table counts, each at
-    the best of several times, rounded up to a quarter power of two. Takes half a second.
+    Reads no row of anybody: rows are made up. The slowest of the kinds' typical kernels counts, each at the best of
+    several times, rounded up to a quarter power of two. Takes half a second.
+
+    Parameters
+    ----------
+    kinds : KindRegistry
 
     Returns
     -------
     float
     """
     with threadpool_limits(1, user_api="blas"):
-        return round_up(max(map(_slowness, _kernels())))
+        return round_up(max(map(_slowness, kinds.typical)))
 
 
 def round_up(slowness: float) -> float:
@@ -47,13 +44,6 @@ def round_up(slowness: float) -> float:
     (1.189207115002721, 2.0)
     """
     return float(2 ** (math.ceil(STEPS_PER_DOUBLING * math.log2(slowness)) / STEPS_PER_DOUBLING))
-
-
-def _kernels() -> Iterator[RowKernel]:
-    for width in (_NARROW, _WIDE):
-        *features, target = (Column(f"x{i}", ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for i in range(width - 1))
-        yield GramKernel(make_design(tuple(features), (target,), intercept=True), Ball.of_norm(1.5))
-    yield CountsKernel((Table((Axis.of(target, AxisRequest(column=target.name, bins=_BINS)),)),))
 
 
 def _slowness(kernel: RowKernel) -> float:

@@ -11,7 +11,7 @@ from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.library import CountsLibrary
 from curator_service.kinds.counts.listing import CountsListing
 from curator_service.kinds.counts.response_models import COUNTS
-from curator_service.kinds.counts.schema import CELLS_MAX, EDGES_MAX, EXAMPLE, KIND, CountsRequest
+from curator_service.kinds.counts.schema import CELLS_MAX, EDGES_MAX, EXAMPLE, KIND, AxisRequest, CountsRequest
 from curator_service.kinds.counts.sensitivity import table_l1, table_l2_squared
 from curator_service.kinds.counts.tables import Axis, Table, name_of, outputs_of
 from curator_service.kit.problems import RequestInvalid
@@ -19,6 +19,7 @@ from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import DISTRIBUTIONS, Allocation, Bound, allocate
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.conversions import exact
+from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.mechanism import Output
 from curator_service.privacy.parts import Part
 
@@ -48,6 +49,9 @@ class CountsPlan:
         return outputs_of(self.tables)
 
 
+_TWENTY_BINS = Axis.of(Column("x", ColumnType.NUMERIC), AxisRequest(column="x", bins=20))
+
+
 class Counts(ReleaseKind[CountsRequest, CountsPlan, CountsListing]):
     """Noisy numbers of rows by cell."""
 
@@ -60,6 +64,7 @@ class Counts(ReleaseKind[CountsRequest, CountsPlan, CountsListing]):
     example: ClassVar = EXAMPLE
     library = CountsLibrary()
     conformance: ClassVar = CONFORMANCE
+    typical: ClassVar = (CountsKernel((Table((_TWENTY_BINS,)),)),)
 
     def plan(self, dataset: Dataset, request: CountsRequest) -> Planned[CountsPlan]:
         """Check a request against declarations, fill in its defaults, and plan it."""

@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 
 from curator_service.kinds.gram.statistics import Statistic
-from curator_service.privacy.design import Design, Term, code_rows
+from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, code_rows, make_design
 from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.mechanism import Output, upper_triangle
-from curator_service.privacy.row_maps import RowMap
+from curator_service.privacy.row_maps import Ball, RowMap
 from curator_service.privacy.sums import compute_gram
 
 
@@ -57,6 +57,12 @@ class GramKernel:
     def sum(self, rows: RowArray) -> IntArray:
         """Return Σ z zᵀ."""
         return compute_gram([rows], self.width)
+
+
+def typical_kernel(width: int) -> GramKernel:
+    """Return the kernel of a request of so many numbers: a constant, features and a target, in a ball."""
+    columns = [Column(f"x{i}", ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for i in range(width - 1)]
+    return GramKernel(make_design(tuple(columns[:-1]), (columns[-1],), intercept=True), Ball.of_norm(1.5))
 
 
 def flatten(gram: IntArray, term_count: int, outputs: tuple[Output, ...], lambda_min_tolerance: int) -> IntArray:

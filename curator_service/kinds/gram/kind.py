@@ -9,7 +9,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
 from curator_service.kinds.gram.conformance import CONFORMANCE
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
-from curator_service.kinds.gram.kernel import GramKernel, flatten, is_lambda_min_right, needs_pass
+from curator_service.kinds.gram.kernel import GramKernel, flatten, is_lambda_min_right, needs_pass, typical_kernel
 from curator_service.kinds.gram.library import GramLibrary
 from curator_service.kinds.gram.listing import GramListing
 from curator_service.kinds.gram.plan import GramPlan, derive_bounds, plan_gram
@@ -54,6 +54,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
     example: ClassVar = EXAMPLE
     library = GramLibrary()
     conformance: ClassVar = CONFORMANCE
+    typical: ClassVar = (typical_kernel(4), typical_kernel(50))
     self_tests: ClassVar = (
         (is_lambda_min_right, "the smallest eigenvalue of a worst-case matrix is outside of its proved bounds"),
     )

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from curator_service import app as application
 from curator_service.cli.main import app as command
+from curator_service.kinds.registry import KINDS
 from curator_service.releases import pace
 from curator_service.releases import response_time as response_timer
 from curator_service.releases.pace import measure_pace, round_up
@@ -94,7 +95,7 @@ def test_a_pace_is_on_a_coarse_grid_and_never_below_what_was_measured(slowness: 
 
 def test_the_slowest_kernel_at_its_best_moment_sets_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine on which every number takes 3 units of what the reference takes for a row of the widest."""
-    kernels = list(pace._kernels())
+    kernels = KINDS.typical
     moment, seconds = [0.0], iter(3.0 + i % 5 for i in range(10_000))
 
     def thread_time() -> float:
@@ -107,7 +108,7 @@ def test_the_slowest_kernel_at_its_best_moment_sets_the_pace(monkeypatch: pytest
 
 
 def test_a_pass_is_made_to_take_several_times_what_the_reference_machine_needs() -> None:
-    kernel = next(pace._kernels())
+    kernel = KINDS.typical[0]
     slope = pass_duration_s(kernel, 2_000_000) - pass_duration_s(kernel, 1_000_000)
     assert slope == pytest.approx(HEADROOM * 1_000_000 * row_s(kernel))
 
@@ -130,7 +131,7 @@ _ASKED: list[dict[str, Any]] = [
 
 
 def test_an_application_measures_where_no_pace_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "measure_pace", lambda: 1.25)
+    monkeypatch.setattr(application, "measure_pace", lambda _kinds: 1.25)
     for settings, expected in (({}, 1.25), ({"pace": 3.0}, 3.0)):
         made = application.create_app(Settings(data_dir=tmp_path, **settings))
         assert made.state.curator.releases.pace == expected
