@@ -179,14 +179,19 @@ def _parse_words(column: Column, words: pa.StringArray) -> tuple[StoredArray, Va
             wrong = int(np.argmax(np.isinf(numbers))), "is not a number, but an infinity"
             return np.empty(0, np.int32), None, wrong
         return to_stored(numbers, column.lower, column.upper), code_numbers(numbers), None
-    codes = {level: code for code, level in enumerate(column.levels)}
-    if column.type is ColumnType.BOOLEAN and column.levels == ("false", "true"):
-        codes, words = _BOOLEAN_WORDS, pc.utf8_lower(words)
-    coded = np.array([codes.get(word, -1) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
+    coded = code_words_stored(column, words)
     if (coded == -1).any():
         wrong = int(np.argmax(coded == -1)), f"is not one of the declared levels {', '.join(column.levels)}"
         return coded, None, wrong
     return coded, code_levels(column.levels, coded), None
+
+
+def code_words_stored(column: Column, words: pa.StringArray) -> StoredArray:
+    """Return stored integers of words without spaces around them: −1 for one that is no declared level."""
+    codes = {level: code for code, level in enumerate(column.levels)}
+    if column.type is ColumnType.BOOLEAN and column.levels == ("false", "true"):
+        codes, words = _BOOLEAN_WORDS, pc.utf8_lower(words)
+    return np.array([codes.get(word, -1) if word else MISSING for word in words.to_pylist()], dtype=np.int32)
 
 
 def _is_number(word: str) -> bool:
