@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SPARK := .venv-spark
 export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
@@ -11,11 +12,11 @@ WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test lint types coverage races soak audit docs notebooks lock bench clean
+.PHONY: help demo check test test-spark lint types coverage races soak audit docs notebooks lock bench clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(VENV)/.installed: locks/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=python3.11 …" if sys.version_info < (3, 11) else 0)'
@@ -32,6 +33,15 @@ check: $(VENV)/.installed lint types ## lint, types, and every test that is not 
 
 test: $(VENV)/.installed lint types ## lint, types and every test
 	$(PYTEST)
+
+$(SPARK)/.installed: locks/spark.lock pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/spark.lock
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test-spark: $(SPARK)/.installed ## the engine of Spark, on two cores: needs Java 17, and 450 MB of pyspark
+	$(SPARK)/bin/python -m pytest tests/spark
 
 coverage: $(VENV)/.installed ## lines that the unit tests execute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit \
@@ -62,12 +72,14 @@ notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store wh
 
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --all-extras pyproject.toml --output-file locks/dev.lock
+	  --extra server --extra plots --extra docs --extra dev pyproject.toml --output-file locks/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  --all-extras --constraint locks/dev.lock pyproject.toml --output-file locks/spark.lock
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
 	$(BIN)/python -m bench.run $(if $(DATA),--data $(DATA))
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .coverage build
+	rm -rf $(VENV) $(SPARK) .mypy_cache .pytest_cache .ruff_cache .coverage build

@@ -155,3 +155,7 @@ def make_engine(settings: Settings) -> Engine:
             return NumpyEngine(settings.engine_workers)
         case "processes":
             return ProcessEngine(settings.engine_workers)
+        case "spark":
+            from curator_service.datasets.engines.spark import SparkEngine  # noqa: PLC0415 -- an extra
+
+            return SparkEngine(settings.engine_workers)

@@ -1,6 +1,7 @@
 """Frozen settings, read once from the environment (``CURATOR_*``) and a TOML file (``CURATOR_CONFIG``)."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -57,7 +58,7 @@ class Settings(BaseSettings):
         15.0, ge=0.1, le=3600, description="How long a worker may be silent before its jobs are given up, in seconds."
     )
     jobs_waiting_max: int = Field(16, ge=1, le=10_000, description="Jobs that one worker lets wait or run.")
-    engine: Literal["numpy", "processes"] = Field(
+    engine: Literal["numpy", "processes", "spark"] = Field(
         "numpy", description="What passes over rows run on; each gives the same integers."
     )
     engine_workers: int = Field(1, ge=1, le=1024, description="Threads, processes or tasks of one pass over rows.")
@@ -95,6 +96,14 @@ class Settings(BaseSettings):
         except OSError as error:
             raise ValueError(f"the file cannot be read: {error.strerror}") from None
         return path
+
+    @field_validator("engine")
+    @classmethod
+    def _is_installed(cls, engine: str) -> str:
+        """Refuse an engine whose library is not installed here."""
+        if engine == "spark" and find_spec("pyspark") is None:
+            raise ValueError("spark needs pyspark: pip install 'dp-curator[server,spark]'")
+        return engine
 
     @property
     def keys_folder(self) -> Path:

@@ -112,7 +112,11 @@ class TestPython:
 
     @pytest.mark.parametrize(
         "module",
-        [module.name for module in pkgutil.walk_packages(curator_service.__path__, "curator_service.")],
+        [
+            module.name
+            for module in pkgutil.walk_packages(curator_service.__path__, "curator_service.")
+            if module.name != "curator_service.datasets.engines.spark"  # needs an extra that is not in this lock
+        ],
     )
     def test_examples_of_the_server_run_as_written(self, module: str) -> None:
         assert doctest.testmod(importlib.import_module(module)).failed == 0

@@ -63,6 +63,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/row_maps/ball", "Ball.apply"): ("float np.add np.float64", "integers below 2^53"),
     ("privacy/row_maps/integers", "isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
     ("privacy/sums", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
+    ("kinds/gram/kernel", "typical_kernel"): ("literal", "public numbers of a request that nobody made"),
     ("kinds/gram/kernel", "compute_lambda_min"): (
         "/ float np.eye np.float64 np.linalg.LinAlgError np.linalg.eigvalsh",
         "a first guess, which the factorisation decides",
