@@ -22,6 +22,7 @@ SPEED = [
     "crowding",
     "sampler",
     "gram",
+    "scale",
     "multipliers",
     "conversions",
     "timing",

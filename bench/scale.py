@@ -1,4 +1,4 @@
-"""A pass over stored rows beside what plain numpy does with the same files.
+"""A pass over stored rows beside what plain numpy does with the same files, from 10⁵ rows on.
 
 Rows are drawn once and stored as the curator stores them: `COLUMNS` numeric columns, of which the last is the target.
 Then, in turn within each round, in processor time: the pass of a `ball` request over the stored file; the same job in
@@ -6,20 +6,35 @@ float numpy from the same file (scale, find missing values, norms, clip, product
 bare float product of the same rows, which lie in memory as float64. Each round gives ratios; the table states their
 median and quartiles.
 
-    python -m bench.scale [--rows 100000 1000000 10000000] [--rounds 7]
+A second table is of the clock: the same pass from a disk, with nothing of the file in memory, and from memory by one
+thread, and by threads and by processes that share its rows, as many as there are processors. What it says of the
+largest file, by the row, times 10¹⁰ is the plan below it. A figure of both is `build/bench/scale.svg`.
+
+    python -m bench.scale [--rows 100000 1000000 10000000] [--rounds 7] [--large] [--folder DIR]
+
+`--large` adds 10⁸ rows. Each file, of 52 bytes a row, is written once below DIR, or where temporary files are, and
+deleted when it is measured; where it would leave less than 8 GiB free it is not written.
 """
 
 import argparse
 import os
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from bench.gram import milliseconds, ratio, take_turns
+from bench.gram import ratio, take_turns
+from bench.run import OUTPUT
+from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines import numpy as engine
 from curator_service.datasets.parts import PartWriter, StoredRows
 from curator_service.kinds.gram.kernel import GramKernel
@@ -32,7 +47,11 @@ NAMES = [f"v{i}" for i in range(COLUMNS)]
 DECLARED = [Column(name, ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for name in NAMES]
 KERNEL = GramKernel(make_design(tuple(DECLARED[:-1]), (DECLARED[-1],), intercept=True), Ball.of_norm(NORM))
 _DRAWN = 2**16
-IN_MEMORY_MAX = 10_000_000
+ACTS = ("pass", "float numpy", "bare product")
+CLOCKS = ("from a disk", "one thread", "threads", "processes")
+IN_MEMORY_MAX, LARGE, PLANNED = 10_000_000, 100_000_000, 10**10
+FREE_BYTES_LEFT = 2**33
+"""What a disk keeps free beside a file of rows, or it is not written."""
 
 
 def store(folder: Path, rows: int) -> StoredRows:
@@ -71,49 +90,152 @@ def float_pass(rows: StoredRows, size: int) -> Any:
     return total
 
 
-def exact_pass(rows: StoredRows) -> IntArray:
-    """Run a pass as the curator does."""
-    return engine.NumpyEngine().sum(KERNEL, rows)
-
-
 def bare_product(rows: StoredRows) -> Callable[[], object]:
     """Return the product alone of rows that lie in memory."""
     whole = np.concatenate([tile.copy() for tile, _ in float_tiles(rows, _DRAWN)], axis=1)
     return lambda: whole @ whole.T
 
 
-def measure(folder: Path, rows: int, rounds: int) -> str:
-    """Return a line of the table."""
-    stored, size = store(folder, rows), engine.tile_rows(KERNEL.width)
+def store_where_there_is_room(folder: Path, rows: int) -> StoredRows | None:
+    """Store rows; None where the disk would be too full."""
+    needed = rows * (COLUMNS + 1) * 4
+    return store(folder, rows) if shutil.disk_usage(folder).free > needed + FREE_BYTES_LEFT else None
+
+
+def share(rows: StoredRows, start: int, stop: int) -> IntArray:
+    """Sum a range of rows, as a thread or a process that shares a pass does."""
+    size = engine.tile_rows(KERNEL.width)
+    mapped = np.empty((size, KERNEL.width), dtype=np.float64, order="F")
+    total = np.zeros((KERNEL.width, KERNEL.width), dtype=np.int64)
+    for tile, count in rows.tiles(KERNEL.columns, size, start, stop):
+        KERNEL.map(tile, tile[MARK] == 1, mapped[:count])
+        total += KERNEL.sum(mapped[:count])
+    return total
+
+
+def on_the_clock(act: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> float:
+    """Return the median of the seconds that something takes."""
+    taken: list[float] = []
+    for _ in range(rounds):
+        before()
+        start = time.perf_counter()
+        act()
+        taken.append(time.perf_counter() - start)
+    return median(taken)
+
+
+def shared_pass(pool: Executor, rows: StoredRows, workers: int) -> Callable[[], object]:
+    """Return a pass that workers share, in ranges of whole tiles."""
+    size = engine.tile_rows(KERNEL.width)
+    cuts = [min(rows.capacity, -(-rows.capacity * k // (workers * size)) * size) for k in range(workers + 1)]
+    cuts[-1] = rows.capacity
+    return lambda: sum(pool.map(share, [rows] * workers, cuts[:-1], cuts[1:]))
+
+
+def forget(rows: StoredRows) -> None:
+    """Let the system drop a file from memory."""
+    descriptor = os.open(rows.parts[0].rows_path(rows.folder), os.O_RDONLY)
+    try:
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What passes over so many rows took, in seconds: of the processor, and on the clock."""
+
+    rows: int
+    size: int
+    processor: dict[str, list[float]]
+    clock: dict[str, float]
+
+    def processor_line(self) -> str:
+        """Return a line of the first table."""
+        shown = [f"{median(self.processor[name]):.3g} s" if name in self.processor else "" for name in ACTS]
+        exact = self.processor["pass"]
+        beside = [ratio(exact, self.processor[name]) if name in self.processor else "" for name in ACTS[1:]]
+        per_number = f"{1e9 * median(exact) / self.rows / KERNEL.width:.1f} ns"
+        return f"| {' | '.join([f'{self.rows:,}', *shown, per_number, *beside])} |"
+
+    def clock_line(self, rows: int) -> str:
+        """Return a line of the second table, of as many rows or by proportion of more."""
+        times = rows / self.rows
+        shown = [f"{times * self.clock[name]:,.3g} s" for name in CLOCKS]
+        return f"| {' | '.join([f'{rows:,}', f'{times * self.size / 1e9:,.3g} GB', *shown])} |"
+
+
+def measure(folder: Path, rows: int, rounds: int, pools: Mapping[str, Executor], workers: int) -> Measured | None:
+    """Store rows, take turns on them, and delete them."""
+    stored = store_where_there_is_room(folder, rows)
+    if stored is None:
+        return None
+    size = engine.tile_rows(KERNEL.width)
     acts: dict[str, Callable[[], object]] = {
-        "exact": lambda: exact_pass(stored),
-        "float": lambda: float_pass(stored, size),
+        "pass": lambda: engine.NumpyEngine().sum(KERNEL, stored),
+        "float numpy": lambda: float_pass(stored, size),
     }
     if rows <= IN_MEMORY_MAX:
-        acts["bare"] = bare_product(stored)
-    seconds = take_turns(acts, rounds)
+        acts["bare product"] = bare_product(stored)
+    processor = take_turns(acts, rounds)
+    once = min(rounds, 3)
+    clock = {
+        "from a disk": on_the_clock(acts["pass"], once, lambda: forget(stored)),
+        "one thread": on_the_clock(acts["pass"], once),
+        **{name: on_the_clock(shared_pass(pool, stored, workers), once) for name, pool in pools.items()},
+    }
     stored.parts[0].rows_path(folder).unlink()
-    entries = rows * KERNEL.width
-    beside = [
-        ratio(seconds["exact"], seconds[name]) if name in seconds else "not in memory" for name in ("float", "bare")
-    ]
-    shown = [milliseconds(seconds[name]) if name in seconds else "" for name in ("exact", "float", "bare")]
-    per_entry = 1e9 * sorted(seconds["exact"])[rounds // 2] / entries
-    return f"| {rows:,} | {' | '.join(shown)} | {per_entry:.1f} ns | {' | '.join(beside)} |"
+    return Measured(rows, stored.parts[0].size, processor, clock)
+
+
+def draw_figure(found: Sequence[Measured], path: Path) -> None:
+    """Draw seconds by rows, both on logarithmic axes: a straight line of slope 1 is what grows with the rows alone."""
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
+    for name in ACTS:
+        points = [(one.rows, median(one.processor[name])) for one in found if name in one.processor]
+        axes.plot(*zip(*points, strict=True), marker="o", label=f"{name}, processor")
+    for name in CLOCKS:
+        points = [(one.rows, one.clock[name]) for one in found]
+        axes.plot(*zip(*points, strict=True), marker=".", linestyle=":", label=f"{name}, clock")
+    axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds")
+    axes.legend(fontsize="small")
+    figure.savefig(path)
 
 
 def main() -> None:
-    """Measure and print a table."""
+    """Measure, print both tables and draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--large", action="store_true", help=f"measure {LARGE:,} rows too")
+    parser.add_argument("--folder", type=Path, help="where files of rows are written")
     asked = parser.parse_args()
-    print(f"{COLUMNS} columns and a constant, `ball` of norm {NORM}; {os.cpu_count()} processors, one thread\n")
+    workers = os.cpu_count() or 1
+    found: list[Measured] = []
+    print(f"{COLUMNS} columns and a constant, `ball` of norm {NORM}; {workers} processors, one thread\n")
     print("| rows | pass | float numpy | bare product | pass per number | over float numpy | over the product |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1, user_api="blas"):
-        for rows in asked.rows:
-            print(measure(Path(folder), rows, asked.rounds), flush=True)
+    with (
+        tempfile.TemporaryDirectory(dir=asked.folder) as folder,
+        threadpool_limits(1, user_api="blas"),
+        ProcessPoolExecutor(workers, initializer=threadpool_limits, initargs=(1, "blas")) as processes,
+        ThreadPoolExecutor(workers) as threads,
+    ):
+        for rows in [*asked.rows, *([LARGE] if asked.large else [])]:
+            one = measure(Path(folder), rows, asked.rounds, {"threads": threads, "processes": processes}, workers)
+            if one is None:
+                print(f"| {rows:,} | no room on the disk |", flush=True)
+                continue
+            found.append(one)
+            print(one.processor_line(), flush=True)
+    print(f"\n| rows | bytes | {' | '.join(CLOCKS)} |")
+    print("| ---: |" + " ---: |" * (1 + len(CLOCKS)))
+    for one in found:
+        print(one.clock_line(one.rows))
+    print(found[-1].clock_line(PLANNED))
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    draw_figure(found, OUTPUT / "scale.svg")
 
 
 if __name__ == "__main__":

@@ -158,9 +158,13 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         """Return what rows contribute."""
 
     def exact(self, plan: P, sums: IntArray) -> IntArray:
-        """Return the sums of every output of a plan, flat, in their order."""
+        """Return the sums of every output of a plan, flat, in their order.
+
+        Sums of a row capacity above `INT64_CAPACITY_MAX` have a leading axis of two limbs, and so has what is returned.
+        A kind whose kernel does not return flat sums flattens them here.
+        """
         del plan
-        return sums.ravel()
+        return sums
 
     def text_bytes(self, plan: P) -> int:
         """Return how long an answer's text is beside its values, beyond what `Prepared.answer_bytes` counts for it."""

@@ -13,6 +13,7 @@ import numpy as np
 from curator_service.privacy.lattice import UNIT, IntArray
 from curator_service.privacy.parts import Part
 from curator_service.privacy.samplers import Distribution, NoiseSource
+from curator_service.privacy.sums import LIMB_BITS, carry, split
 
 STEP_DENOMINATOR = UNIT**2
 """Contributions of a row are products of two lattice entries: one scaled unit is q² integers."""
@@ -68,6 +69,7 @@ class ExactSums:
     Attributes
     ----------
     values : ndarray of int64
+        With a leading axis of two limbs where the row capacity is above `sums.INT64_CAPACITY_MAX`.
     """
 
     values: IntArray
@@ -139,6 +141,41 @@ def add_noise(sums: IntArray, draws: IntArray) -> list[int]:
     return noisy
 
 
+def add_noise_to_limbs(limbs: IntArray, draws: IntArray) -> list[int]:
+    """Add noise to exact sums that may not fit int64, as `add_noise` does: at one cost, whatever they are.
+
+    Parameters
+    ----------
+    limbs : ndarray of int64, shape (2, k)
+        Sums of `sums.split` of batches.
+    draws : ndarray of int64, shape (k,)
+
+    Returns
+    -------
+    list of int
+        Noisy integers, exactly, whatever the draws: a high limb of sums is below 2⁴⁵ and one of draws at most 2³⁷.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer draws than sums.
+    TypeError
+        If either is not of int64.
+
+    Notes
+    -----
+    Sums and draws are added limb by limb and carried in int64, which is the same work for a 0 as for any other sum.
+    What comes after, of Python's integers, sees noisy integers alone: carried limbs are a function of the number that
+    they stand for.
+    """
+    if limbs.dtype != np.int64 or draws.dtype != np.int64:
+        raise TypeError("sums and draws are of int64")
+    if limbs.shape != (2, *draws.shape):
+        raise ValueError("one draw for each entry")
+    low, high = carry(limbs + split(draws)).tolist()
+    return [(above << LIMB_BITS) + below for below, above in zip(low, high, strict=True)]
+
+
 def perturb(exact: ExactSums, plan: NoisePlan, draws: IntArray) -> NoisyStatistics:
     """Add a draw to every entry that the plan releases.
 
@@ -160,9 +197,10 @@ def perturb(exact: ExactSums, plan: NoisePlan, draws: IntArray) -> NoisyStatisti
     ValueError
         If there are more or fewer draws than entries.
     """
-    if exact.values.shape != (sum(output.size for output in plan.outputs),):
+    of_limbs = exact.values.ndim == 2  # by the row capacity
+    if exact.values.shape[of_limbs:] != (sum(output.size for output in plan.outputs),):
         raise ValueError("one exact sum for each entry")
-    noisy = iter(add_noise(exact.values, draws))
+    noisy = iter((add_noise_to_limbs if of_limbs else add_noise)(exact.values, draws))
     return NoisyStatistics({output.statistic: list(islice(noisy, output.size)) for output in plan.outputs})
 
 

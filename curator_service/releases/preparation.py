@@ -13,6 +13,7 @@ from curator_service.kinds.base import ReleasePlan
 from curator_service.kinds.listing import Listing
 from curator_service.kinds.registry import AnyKind, KindRegistry
 from curator_service.kinds.request import ReleaseRequest
+from curator_service.kinds.wide import kernel_for
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.calibration import PlanError
 from curator_service.privacy.lattice import IntArray
@@ -71,7 +72,7 @@ class Prepared:
     @cached_property
     def kernel(self) -> RowKernel:
         """What rows contribute to it."""
-        return self.kind.kernel(self.plan)
+        return kernel_for(self.kind.kernel(self.plan), self.dataset.manifest.row_capacity)
 
     @property
     def needs_pass(self) -> bool:

@@ -8,15 +8,17 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression
-from support import COLUMNS, ROWS, World, ZeroNoise, body, open_world
+from support import COLUMNS, ROWS, World, ZeroNoise, body, find_discrepancies, open_world
 
 from analyst_client import OLS, Release, Ridge
 from curator_service.datasets.snapshot import Storage
+from curator_service.kinds import wide
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.design import Design
@@ -290,4 +292,35 @@ def test_the_tolerance_of_lambda_min_is_that_of_the_declared_capacity(exact: Wor
         (part,) = answer["receipt"]["mechanism"]
         assert math.isqrt(int(part["sensitivity"])) == terms * Q**2 + 3 * tolerance
         told.append((part, answer["noise"], answer["receipt"]["units"], quote["noise"], quote["duration_s"]))
+    assert told[0] == told[1]
+
+
+WIDE: dict[str, dict[str, Any]] = {
+    "ball": body(
+        features=["age", "sex"],
+        statistics=["xtx", "xty", "yty", "lambda_min"],
+        rows={"map": "ball"},
+        price={"mu": 0.01},
+    ),
+    "kept since registration": body(
+        features=["age", "weight"], statistics=["xtx", "xty", "lambda_min"], price={"mu": 0.01}, rows={"map": "box"}
+    ),
+    "counts": {"kind": "counts", "tables": [{"axes": [{"column": "sex"}]}], "price": {"mu": 0.01}},
+}
+
+
+def test_sums_in_limbs_are_released_as_sums_in_one_integer_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest capacity of one integer is lowered below the cohort's: answers are the same, and all take a pass."""
+    told: list[dict[str, Any]] = []
+    for name in ("narrow", "wide"):
+        if name == "wide":
+            monkeypatch.setattr(wide, "INT64_CAPACITY_MAX", 999)
+        with open_world(tmp_path / name) as world:
+            api = world.api()
+            quotes = [api.post("/v1/datasets/cohort/quotes", json=asked).json() for asked in WIDE.values()]
+            answers = [api.post(RELEASES, json=asked, key=named.replace(" ", "-")) for named, asked in WIDE.items()]
+            assert [answer.status_code for answer in answers] == [201] * len(WIDE)
+            told.append({"statistics": [answer.json()["statistics"] for answer in answers]})
+            assert [quote["pass_over_rows"] for quote in quotes] == [True, name == "wide", True]
+            assert find_discrepancies(world.curator, "town") == []
     assert told[0] == told[1]

@@ -12,7 +12,7 @@ from curator_service.privacy.design import Column, ColumnType, Design, MissingRu
 from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.mechanism import Output, upper_triangle
 from curator_service.privacy.row_maps import Ball, RowMap
-from curator_service.privacy.sums import compute_gram
+from curator_service.privacy.sums import compute_gram, round_limbs, split_integer
 
 
 def needs_pass(design: Design, row_map: RowMap) -> bool:
@@ -71,6 +71,7 @@ def flatten(gram: IntArray, term_count: int, outputs: tuple[Output, ...], lambda
     Parameters
     ----------
     gram : ndarray of int64, shape (D + T, D + T)
+        Or (2, D + T, D + T): two limbs of each entry, of `privacy.sums.split`.
     term_count : int
         D.
     outputs : tuple of Output
@@ -79,21 +80,23 @@ def flatten(gram: IntArray, term_count: int, outputs: tuple[Output, ...], lambda
     Returns
     -------
     ndarray of int64, shape (entries,)
-        In the order of the outputs.
+        In the order of the outputs; (2, entries) of limbs.
     """
-    xtx = gram[:term_count, :term_count]
+    xtx, limbs = gram[..., :term_count, :term_count], gram.shape[:-2]
+    targets = np.arange(term_count, gram.shape[-1])
     flat: list[IntArray] = []
     for output in outputs:
         match Statistic(output.statistic):
             case Statistic.XTX:
-                flat.append(xtx.ravel()[upper_triangle(term_count)])
+                flat.append(xtx.reshape(*limbs, -1)[..., upper_triangle(term_count)])
             case Statistic.XTY:
-                flat.append(gram[:term_count, term_count:].ravel())
+                flat.append(gram[..., :term_count, term_count:].reshape(*limbs, -1))
             case Statistic.YTY:  # the products of two targets are not part of a release
-                flat.append(np.diagonal(gram)[term_count:])
+                flat.append(gram[..., targets, targets])
             case Statistic.LAMBDA_MIN:  # at a public time, for how long the search takes depends on the sums
-                flat.append(np.array([compute_lambda_min(xtx, lambda_min_tolerance)], dtype=np.int64))
-    return np.concatenate(flat)
+                value = compute_lambda_min(xtx, lambda_min_tolerance)
+                flat.append(np.array(split_integer(value) if limbs else [value], dtype=np.int64))
+    return np.concatenate(flat, axis=-1)
 
 
 def compute_lambda_min(xtx: IntArray, tolerance: int = 1) -> int:
@@ -102,7 +105,7 @@ def compute_lambda_min(xtx: IntArray, tolerance: int = 1) -> int:
     Parameters
     ----------
     xtx : ndarray of int64, shape (D, D)
-        Positive semidefinite.
+        Positive semidefinite. Or (2, D, D): two limbs of each entry.
     tolerance : int
         ε ≥ `lambda_min_float_error`, public.
 
@@ -121,7 +124,7 @@ def compute_lambda_min(xtx: IntArray, tolerance: int = 1) -> int:
     ----------
     .. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed. (2002), theorems 10.3 and 10.7.
     """
-    matrix = xtx.astype(np.float64)
+    matrix = xtx.astype(np.float64) if xtx.ndim == 2 else round_limbs(xtx)
     identity = np.eye(len(matrix))
 
     def is_definite(k: int) -> bool:

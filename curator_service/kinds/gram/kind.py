@@ -25,6 +25,7 @@ from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.parts import Part
 from curator_service.privacy.row_maps import BallRows, RowMap, make_row_map
+from curator_service.privacy.sums import INT64_CAPACITY_MAX
 
 TERMS_MAX = 1000
 PASS_WORK_MAX = 1_000_000_000_000
@@ -65,11 +66,13 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         rows = _rows(dataset, request, design)
         row_map = make_row_map(rows)
         capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
-        if needs_pass(design, row_map) and capacity * width**2 > PASS_WORK_MAX:
+        is_wide = capacity > INT64_CAPACITY_MAX
+        if (is_wide or needs_pass(design, row_map)) and capacity * width**2 > PASS_WORK_MAX:
+            otherwise = "" if is_wide else ", or for the box map and columns that are not declared with missing = omit"
             raise RequestInvalid.at(
                 "/rows",
-                "the declared row capacity is too large for a pass over rows with so many terms; ask for fewer terms, "
-                "or for the box map and columns that are not declared with missing = omit",
+                "the declared row capacity is too large for a pass over rows with so many terms; ask for fewer terms"
+                f"{otherwise}",
             )
         shares = request.shares_of_price
         plan = _plan(dataset, request, design, row_map, request.price.price)

@@ -161,7 +161,7 @@ BAD_MANIFESTS: dict[str, tuple[str, list[str]]] = {
     "no name": (column_text('type = "boolean"').replace('name = "new"', ""), ["name"]),
     "name with a slash": (column_text('type = "boolean"').replace('"new"', '"../new"'), ["name"]),
     "capacity 0": (column_text('type = "boolean"').replace("= 10", "= 0"), ["row_capacity"]),
-    "capacity beyond the lattice": (column_text('type = "boolean"').replace("= 10", "= 600_000_000"), ["row_capacity"]),
+    "capacity too large": (column_text('type = "boolean"').replace("= 10", f"= {10**11 + 1}"), ["row_capacity"]),
     "capacity missing": (column_text('type = "boolean"').replace("row_capacity = 10", ""), ["row_capacity"]),
     "not TOML": ("name = new", ["not valid TOML"]),
     "5,000 digits": (column_text('type = "boolean"').replace("= 10", f"= {'9' * 5000}"), ["thousands of digits"]),

@@ -29,7 +29,7 @@ from curator_service.privacy.design import Column, ColumnType, Design, MissingRu
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, IntArray, StoredArray
 from curator_service.privacy.parts import GaussianPart, LaplacePart
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
-from curator_service.privacy.sums import compute_gram
+from curator_service.privacy.sums import INT64_CAPACITY_MAX, compute_gram, split
 
 FloatArray = npt.NDArray[np.float64]
 XTX, XTY, YTY, LAMBDA_MIN = Statistic
@@ -415,16 +415,22 @@ def largest_lambda_min_move(
     rows = mapped(case, persons)[:, : len(case.design.terms)].astype(np.int64)
     lengths = (rows**2).sum(axis=1)
     null, best = np.zeros_like(rows[0]), 0
+
+    def computed(xtx: IntArray) -> int:
+        """Compute it as it is of a dataset of this capacity; `xtx` has Python's integers."""
+        held = xtx if row_capacity <= INT64_CAPACITY_MAX else split(xtx)
+        return compute_lambda_min(held.astype(np.int64), tolerance)
+
     for x in rng.permutation(rows[lengths * 1000 >= 999 * lengths.max()])[:16]:
         norm = int(x @ x)
         with_x = compute_gram([x[None]], len(x)) * rows_per_person
         for others in (rows[np.abs(rows @ x) * 10**4 <= norm], rows[rng.integers(0, len(rows), size=5)]):
             for repeats in (1, 40, (row_capacity - rows_per_person) // max(len(others), 1)):
-                around = compute_gram([others], len(x)) * repeats
-                top = compute_lambda_min(around + with_x, tolerance)
+                around = compute_gram([others], len(x)).astype(object) * repeats
+                top = computed(around + with_x)
                 for v in [null] if adjacency is ADD_REMOVE else [null, *others[:1]]:
                     with_v = compute_gram([v[None]], len(x)) * rows_per_person
-                    best = max(best, abs(top - compute_lambda_min(around + with_v, tolerance)))
+                    best = max(best, abs(top - computed(around + with_v)))
     return best
 
 

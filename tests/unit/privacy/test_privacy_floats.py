@@ -32,10 +32,10 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, center_and_scale, to_request_lattice, to_stored
-from curator_service.privacy.mechanism import ExactSums, NoisyStatistics, draw_noise
+from curator_service.privacy.mechanism import ExactSums, NoisyStatistics, add_noise_to_limbs, draw_noise
 from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
 from curator_service.privacy.samplers import Distribution
-from curator_service.privacy.sums import EXACT_BLOCK_ROWS, compute_gram
+from curator_service.privacy.sums import EXACT_BLOCK_ROWS, compute_gram, split_integer
 from curator_service.releases import publisher
 
 Q_SQUARED = UNIT**2
@@ -64,6 +64,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/row_maps/integers", "isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
     ("privacy/sums", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
     ("kinds/gram/kernel", "typical_kernel"): ("literal", "public numbers of a request that nobody made"),
+    ("privacy/sums", "round_limbs"): ("literal np.float64", "two integers below 2^53, and one rounding of their sum"),
     ("kinds/gram/kernel", "compute_lambda_min"): (
         "/ float np.eye np.float64 np.linalg.LinAlgError np.linalg.eigvalsh",
         "a first guess, which the factorisation decides",
@@ -125,7 +126,7 @@ MODULES: dict[str, Callable[[str], bool]] = {
 _INTEGER_ONLY = {
     "math": {"isqrt", "ceil", "floor", "isfinite", "prod"},
     "np": {"int32", "int64", "uint64", "bool_", "arange", "repeat", "frombuffer", "flatnonzero", "diagonal", "errstate"}
-    | {"where", "concatenate", "triu_indices"},
+    | {"where", "concatenate", "stack", "triu_indices"},
 }
 _BUILDERS = {"array", "zeros", "ones", "empty", "full"}
 _INTEGER_TYPES = {"np.int32", "np.int64", "np.uint64", "np.bool_"}
@@ -307,10 +308,10 @@ class Sealed(np.ndarray):  # type: ignore[type-arg]
 
     def __array_function__(self, function: Any, _types: object, arguments: Any, options: Any) -> Any:
         assert function in {np.concatenate, np.diagonal}, "something computes with a sealed number"
-        assert not options
+        assert options == ({"axis": -1} if function is np.concatenate else {})
         (given,) = arguments
         plain = given.view(np.ndarray) if function is np.diagonal else [part.view(np.ndarray) for part in given]
-        return function(plain).view(Sealed)
+        return function(plain, **options).view(Sealed)
 
     def __getitem__(self, index: Any) -> Any:
         picked = super().__getitem__(index)
@@ -322,6 +323,29 @@ class Sealed(np.ndarray):  # type: ignore[type-arg]
 
     tolist = item = astype = tobytes = __int__ = __float__ = __index__ = __bool__ = __iter__ = _refuse
     __repr__ = __str__ = __format__ = __contains__ = any = all = min = max = sum = nonzero = _refuse
+
+
+class SealedDraws(Sealed):
+    """Draws that may be cut into limbs too, all of them alike."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **_: object) -> Any:
+        plain = [given.view(np.ndarray) if isinstance(given, Sealed) else given for given in inputs]
+        if ufunc is np.add:
+            assert {type(given) for given in inputs} == {Sealed, SealedDraws}
+            return np.add(*plain)
+        assert (ufunc in {np.bitwise_and, np.right_shift}, method, len(inputs)) == (True, "__call__", 2)
+        return ufunc(*plain).view(SealedDraws)
+
+    def __array_function__(self, function: Any, _types: object, arguments: Any, options: Any) -> Any:
+        assert (function is np.stack, options) == (True, {})
+        return np.stack([part.view(np.ndarray) for part in arguments[0]]).view(SealedDraws)
+
+
+def test_noise_is_added_to_limbs_and_nothing_looks_at_a_sum_or_at_a_draw() -> None:
+    sums, draws = [2**70, 0, -1, 5], np.array([-(2**60), 7, 2**26, 0])
+    limbs = np.concatenate([split_integer(value) for value in sums], axis=1)
+    noisy = add_noise_to_limbs(limbs.view(Sealed), draws.view(SealedDraws))
+    assert noisy == [a + b for a, b in zip(sums, draws.tolist(), strict=True)]
 
 
 @pytest.mark.parametrize("mechanism", list(Mechanism))

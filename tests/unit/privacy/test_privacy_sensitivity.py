@@ -46,7 +46,7 @@ from curator_service.privacy.design import Design
 from curator_service.privacy.lattice import UNIT, center_and_scale, to_stored
 from curator_service.privacy.parts import GaussianPart
 from curator_service.privacy.row_maps import Box, Unit
-from curator_service.privacy.sums import ROW_CAPACITY_MAX
+from curator_service.privacy.sums import INT64_CAPACITY_MAX, ROW_CAPACITY_MAX
 
 ALL = "xtx xty yty lambda_min"
 MOST = "xtx xty yty"
@@ -210,15 +210,16 @@ def test_rows_of_one_person_that_differ_move_no_further(case: Case, adjacency: A
 
 
 @BOTH
+@pytest.mark.parametrize("capacity", [INT64_CAPACITY_MAX, ROW_CAPACITY_MAX])
 @pytest.mark.parametrize("rows_per_person", [1, 5])
 @pytest.mark.parametrize(
     "case", [Case("n"), Case("nnn"), Case("nn", 1.2), Case("nn", "unit", intercept=False)], ids=str
 )
 def test_no_neighbour_beats_the_bound_of_lambda_min_at_the_largest_capacity(
-    case: Case, rows_per_person: int, adjacency: Adjacency
+    case: Case, rows_per_person: int, capacity: int, adjacency: Adjacency
 ) -> None:
-    moved = largest_lambda_min_move(case, adjacency, rows_per_person, ROW_CAPACITY_MAX)
-    plan = plan_of(case, adjacency, row_capacity=ROW_CAPACITY_MAX, rows_per_person=rows_per_person)
+    moved = largest_lambda_min_move(case, adjacency, rows_per_person, capacity)
+    plan = plan_of(case, adjacency, row_capacity=capacity, rows_per_person=rows_per_person)
     part = next(p for p in plan.parts if p.statistic is LAMBDA_MIN)
     assert isinstance(part, GaussianPart)
     assert moved**2 <= part.sensitivity_squared

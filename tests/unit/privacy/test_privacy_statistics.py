@@ -14,7 +14,7 @@ from curator_service.privacy import sums
 from curator_service.privacy.lattice import UNIT, IntArray
 from curator_service.privacy.mechanism import ExactSums
 from curator_service.privacy.samplers import SCALE_MAX
-from curator_service.privacy.sums import EXACT_BLOCK_ROWS, ROW_CAPACITY_MAX, compute_gram
+from curator_service.privacy.sums import EXACT_BLOCK_ROWS, INT64_CAPACITY_MAX, ROW_CAPACITY_MAX, compute_gram, split
 
 
 def gram_in_python(rows: IntArray) -> list[list[int]]:
@@ -64,7 +64,7 @@ def test_no_rows_give_zeros() -> None:
 
 
 def test_the_row_capacity_leaves_room_for_sums_and_noise() -> None:
-    assert ROW_CAPACITY_MAX * UNIT**2 + 60 * SCALE_MAX < 2**63
+    assert INT64_CAPACITY_MAX * UNIT**2 + 60 * SCALE_MAX < 2**63
 
 
 def test_the_gram_is_cut_into_its_parts() -> None:
@@ -91,8 +91,8 @@ def smallest_eigenvalue(xtx: list[list[int]]) -> mpmath.mpf:
     return min(context.eigsy(context.matrix(xtx), eigvals_only=True))
 
 
-def ill_conditioned(kind: str, width: int) -> tuple[IntArray, int]:
-    """Return a Gram of up to the largest row capacity, and its number of rows."""
+def ill_conditioned(kind: str, width: int, capacity: int) -> tuple[list[list[int]], int]:
+    """Return a Gram of up to a row capacity, and its number of rows."""
     rng = np.random.default_rng(width)
     rows = rng.integers(-UNIT, UNIT, size=(width + 2, width), endpoint=True)
     if kind == "collinear":
@@ -104,17 +104,20 @@ def ill_conditioned(kind: str, width: int) -> tuple[IntArray, int]:
         rows = np.repeat(rows[:, :1], width, axis=1)
     if kind == "largest":
         rows = np.full((width + 2, width), UNIT)
-    repeats = ROW_CAPACITY_MAX // len(rows)
+    repeats = capacity // len(rows)
     gram = (rows.T.astype(object) @ rows.astype(object)) * repeats
-    return np.array(gram.tolist(), dtype=np.int64), len(rows) * repeats
+    return gram.tolist(), len(rows) * repeats
 
 
+@pytest.mark.parametrize("capacity", [INT64_CAPACITY_MAX, ROW_CAPACITY_MAX])
 @pytest.mark.parametrize("width", [1, 2, 5, 10])
 @pytest.mark.parametrize("kind", ["random", "collinear", "nearly collinear", "rank one", "largest"])
-def test_lambda_min_is_within_its_float_error(kind: str, width: int) -> None:
-    xtx, count = ill_conditioned(kind, width)
+def test_lambda_min_is_within_its_float_error(kind: str, width: int, capacity: int) -> None:
+    xtx, count = ill_conditioned(kind, width, capacity)
     tolerance = lambda_min_float_error(width, width * UNIT**2, count)
-    computed, true = compute_lambda_min(xtx, tolerance), smallest_eigenvalue(xtx.tolist())
+    held = np.array(xtx, dtype=object)
+    fitting = held if capacity == INT64_CAPACITY_MAX else split(held)
+    computed, true = compute_lambda_min(fitting.astype(np.int64), tolerance), smallest_eigenvalue(xtx)
     assert computed % tolerance == 0
     assert true - 2 * tolerance <= computed <= true + tolerance
 
@@ -167,7 +170,8 @@ def test_lambda_min_of_a_singular_matrix_is_zero_to_within_the_tolerance() -> No
 def test_a_factorisation_decides_definiteness_up_to_the_proved_error() -> None:
     """Shift matrices by what their smallest eigenvalue is, give or take the bound: both verdicts must be right."""
     for width in (2, 5, 20):
-        xtx, count = ill_conditioned("random", width)
+        held, count = ill_conditioned("random", width, INT64_CAPACITY_MAX)
+        xtx = np.array(held, dtype=np.int64)
         error = lambda_min_float_error(width, width * UNIT**2, count)
         shift = round(smallest_eigenvalue(xtx.tolist()))
         identity = np.eye(width)
