@@ -75,11 +75,13 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def check_machine() -> None:
-    """Check what the proofs assume of this machine; end the command where it does not hold."""
+def check_machine(curator: Curator | None = None) -> None:
+    """Check what the proofs assume of this machine, and a curator's engine; end the command where it does not hold."""
     try:
         with threadpool_limits(1, user_api="blas"):
             run_self_test(KINDS.self_tests)
+            if curator is not None:
+                curator.check_engine()
     except SelfTestError as error:
         fail(str(error))
 
@@ -123,6 +125,7 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iter
     except OperationalError:
         fail("the database does not answer; check CURATOR_DATABASE_URL and that the server runs")
     finally:
+        curator.datasets.storage.engine.close()
         curator.database.dispose()
 
 

@@ -29,10 +29,10 @@ def serve(
         reason = curator.ledger.guard.start()  # the database answers, and its ledger holds
         if not reason:
             curator.datasets.start()
+        check_machine(curator)  # here once, before a worker that cannot start is started again and again
     if reason:
         err.print(f"[red]sealed:[/red] {escape(reason)}", highlight=False, soft_wrap=True)
         err.print("No release leaves until an admin runs `curator restore --reconcile`; reads are served.")
-    check_machine()  # here once, before a worker that cannot start is started again and again
     # Workers are new processes: they read the same environment, and must not start BLAS threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if settings.pace is None:  # once for all of them, so that their public times agree

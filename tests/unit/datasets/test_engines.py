@@ -22,10 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows_on_disk import store_rows
 from sums_slowly import rows_of, sum_slowly, write_sums
+from support import World
 
 import curator_service.kinds
 from curator_service.app import create_app
-from curator_service.container import make_engine
+from curator_service.container import make_curator, make_engine
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines import conformance
 from curator_service.datasets.engines import numpy as numpy_engine
@@ -34,6 +35,7 @@ from curator_service.datasets.engines.conformance import LEVELS, MARKS, NUMBERS,
 from curator_service.datasets.engines.numpy import NumpyEngine
 from curator_service.datasets.engines.processes import ProcessEngine
 from curator_service.datasets.parts import RowsUnreadable, StoredRows
+from curator_service.datasets.service import DatasetUnavailable
 from curator_service.kinds.gram import kernel as gram
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kinds.registry import KINDS
@@ -202,6 +204,20 @@ def test_a_killed_worker_fails_its_pass_and_no_other(
         with pytest.raises(RowsUnreadable):
             engine.sum(Fatal(kernel.design, kernel.row_map), rows)
         assert engine.sum(kernel, rows).ravel().tolist() == sums[case.name]
+
+
+@pytest.mark.slow
+def test_a_curator_with_worker_processes_gives_the_same_sums_and_says_when_it_cannot(world: World) -> None:
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
+    columns = (dataset.manifest.by_name["age"], dataset.manifest.by_name["sex"])
+    kernel = GramKernel(design.make_design(columns, (), intercept=True), Ball.of_norm(1.1))
+    settings = world.settings.model_copy(update={"engine": "processes", "engine_workers": 2})
+    with closing(make_curator(settings, now=world.clock)) as curator:
+        curator.check_engine()
+        sums = curator.datasets.sum_rows(dataset, kernel).values
+        assert np.array_equal(sums, world.curator.datasets.sum_rows(dataset, kernel).values)
+        with pytest.raises(DatasetUnavailable, match="Nothing was charged"):
+            curator.datasets.sum_rows(dataset, Fatal(kernel.design, kernel.row_map))
 
 
 def test_rows_that_cannot_be_read_are_told_from_any_engine(engine: Engine, tmp_path: Path, table: Any) -> None:

@@ -83,7 +83,12 @@ def test_the_wheel_holds_both_packages_the_migrations_and_the_licence(tmp_path: 
     (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    for wanted in ("analyst_client/py.typed", "curator_service/app.py", "curator_service/migrations/env.py"):
+    for wanted in (
+        "analyst_client/py.typed",
+        "curator_service/app.py",
+        "curator_service/kinds/gram/conformance.json",
+        "curator_service/migrations/env.py",
+    ):
         assert wanted in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     folders = {name.split("/")[0] for name in names}
