@@ -30,7 +30,7 @@ from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, Sto
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.sources.base import IngestError, Progress, Source
-from curator_service.datasets.sources.coding import iterate_rows
+from curator_service.datasets.sources.coding import iterate_rows, observe_sketch
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.files import sync
 from curator_service.privacy.design import Term, cached_design
@@ -453,7 +453,7 @@ def _write_snapshot(
 
     def batches() -> Iterator[Batch]:
         rows = 0
-        for batch in iterate_rows(manifest, source, sketcher, progress):
+        for batch in iterate_rows(manifest, source, observe_sketch(sketcher), progress):
             rows += batch.count
             if rows > manifest.row_capacity:
                 raise IngestError(

@@ -24,6 +24,37 @@ class IngestError(ValueError):
     """The rows break the manifest; the message names file, line and column, for the admin, and shows no value."""
 
 
+class Faults:
+    """Takes what breaks the manifest. This one ends the reading at the first fault; others may gather them.
+
+    Parameters
+    ----------
+    source : Source
+    """
+
+    def __init__(self, source: "Source") -> None:
+        self._source = source
+
+    def add(self, rule: str, places: Sequence[int] | None, column: str | None = None) -> None:
+        """Take a fault.
+
+        Parameters
+        ----------
+        rule : str
+            What is wrong; it shows no value.
+        places : sequence of int or None
+            Of the rows, at least one; None of a whole column.
+        column : str, optional
+
+        Raises
+        ------
+        IngestError
+            Unless the rows behind it shall be read too.
+        """
+        place = "" if places is None else f", {self._source.place} {places[0]}"
+        raise IngestError(f"{self._source.label}{place}{'' if column is None else f', column {column!r}'}: {rule}")
+
+
 class Doubt(Exception):
     """The fast reader of a source leaves the decision to the careful one; the rows may be right."""
 
@@ -72,8 +103,16 @@ class Source(Protocol):
             If `reread` has to decide.
         """
 
-    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield the same batches once more, from the first one, and where each row is.
+
+        Raises
+        ------
+        IngestError
+        """
+
+    def list_columns(self) -> list[str]:
+        """Return what the columns that can be read are called, in order.
 
         Raises
         ------
@@ -98,6 +137,22 @@ def list_headers(manifest: Manifest) -> list[str]:
     """Return what the columns of a raw batch are called in the source."""
     subject = [] if manifest.subject is None else [manifest.subject]
     return [*subject, *(declaration.header for declaration in manifest.columns)]
+
+
+def check_columns(declared: Sequence[str], found: Sequence[str], place: str) -> None:
+    """Refuse a source that has not each declared column, once; the message names all of those.
+
+    Raises
+    ------
+    IngestError
+    """
+    wrong = {
+        how: [name for name in declared if (found.count(name) > 1) is repeated and found.count(name) != 1]
+        for how, repeated in (("no column", False), ("more than one column", True))
+    }
+    said = [f"{how} {', '.join(map(repr, names))}" for how, names in wrong.items() if names]
+    if said:
+        raise IngestError(f"{place}: {', and '.join(said)}, which the manifest declares")
 
 
 def look_of(found: os.stat_result) -> tuple[int, ...]:
