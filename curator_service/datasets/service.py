@@ -19,6 +19,7 @@ from curator_service.datasets.former import convert, is_former
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.parts import RowsUnreadable
+from curator_service.datasets.report import Report
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.snapshot import About, Snapshot, Storage
 from curator_service.datasets.sources.base import Progress, Source
@@ -337,6 +338,16 @@ class DatasetService:
     def holds(self, dataset: Dataset) -> bool:
         """Tell whether stored rows and sums are, number by number, those that were registered."""
         return self.storage.holds(dataset.id, dataset.manifest, dataset.commitment)
+
+    def report(self, dataset: Dataset) -> Report:
+        """Return what registration found of the rows: for the operator alone, and so for no route.
+
+        Raises
+        ------
+        RowsUnreadable
+            Also if there is none: earlier versions wrote none.
+        """
+        return self.storage.report(dataset.id)
 
     def public_count(self, dataset: Dataset) -> int | None:
         """Return the number of rows, or of persons, where it is public; None where not, or while the rows are gone."""
