@@ -207,7 +207,7 @@ class _ColumnCounts:
 
     def add(self, coded: CodedColumn) -> None:
         """Take in the next rows."""
-        self._missing += int(np.count_nonzero(~coded.values.present & ~coded.wrong))
+        self._missing += int(np.count_nonzero(coded.missing))
         if coded.numbers is None:
             seen = coded.stored[coded.stored != MISSING]
             self._levels += np.bincount(seen, minlength=len(self._levels))

@@ -137,7 +137,7 @@ class DatasetService:
         manifest = load_manifest(manifest_path)
         self.ledger.guard.check_open()
         self._check_registrable(manifest)
-        rows = open_source(source, manifest) if isinstance(source, Path) else source
+        rows = open_source(source, manifest.csv_options) if isinstance(source, Path) else source
         self.ledger.guard.signer()  # a new curator has a key from here on
         dataset_id = f"ds_{secrets.token_hex(12)}"
         with self.storage.writing():

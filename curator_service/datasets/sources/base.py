@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -119,6 +120,9 @@ class Source(Protocol):
         IngestError
         """
 
+    def close(self) -> None:
+        """Give up what a reading that was left before its end holds."""
+
     @property
     def digest(self) -> str:
         """SHA-256 of the bytes that were read, when all were; empty where a source has none."""
@@ -131,6 +135,32 @@ def read_ahead(items: Iterator[_T]) -> Generator[_T]:
         while (item := ahead.result()) is not _END:
             ahead = pool.submit(next, items, _END)
             yield item
+
+
+def read_batches(
+    manifest: Manifest, source: Source, faults: Faults, use: Callable[[RawBatch], _T]
+) -> Generator[tuple[RawBatch, _T]]:
+    """Yield batches and what is made of each; where a reader or `use` is in doubt, the careful reader goes on.
+
+    Raises
+    ------
+    IngestError
+    """
+    done = 0
+    try:
+        with closing(source.read(manifest)) as batches:
+            for raw in batches:
+                used = use(raw)
+                done += 1
+                yield raw, used
+    except Doubt:
+        pass
+    else:
+        return
+    with closing(source.reread(manifest, faults)) as batches:
+        for number, raw in enumerate(batches):
+            if number >= done:
+                yield raw, use(raw)
 
 
 def list_headers(manifest: Manifest) -> list[str]:

@@ -1,7 +1,7 @@
 """Raw columns to stored integers: the one coder, whatever rows come from."""
 
 import unicodedata
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
 from curator_service.datasets.sketch import Codes, Sketcher, Values, code_levels, code_numbers, code_words
-from curator_service.datasets.sources.base import Doubt, Faults, Progress, RawBatch, Source
+from curator_service.datasets.sources.base import Doubt, Faults, Progress, RawBatch, Source, read_batches
 from curator_service.kit.instants import MICROSECONDS, parse_instant
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import MISSING, StoredArray, to_stored
@@ -47,14 +47,14 @@ class CodedColumn:
         What a sketch sees.
     numbers : ndarray of float64, shape (n,), or None
         Numbers before the lattice, NaN where missing; None of levels.
-    wrong : ndarray of bool, shape (n,)
-        True where a value breaks the declaration.
+    missing : ndarray of bool, shape (n,)
+        True where there is no value; not where one breaks the declaration.
     """
 
     stored: StoredArray
     values: Values
     numbers: _Numbers | None
-    wrong: _Flags
+    missing: _Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ def iterate_rows(
         Naming source, place and column, and showing no value.
     """
     faults, rows = faults or Faults(source), 0
-    with ThreadPoolExecutor(1) as pool, closing(_code_batches(manifest, source, faults)) as batches:
+    coder = Coder(manifest, source, faults)
+    with ThreadPoolExecutor(1) as pool, closing(read_batches(manifest, source, faults, coder.code)) as batches:
         observed = None
         for raw, coded in batches:
             if observed is not None:
@@ -113,25 +114,6 @@ def iterate_rows(
 def observe_sketch(sketcher: Sketcher) -> Observer:
     """Return what lets a sketcher see raw values, before the lattice."""
     return lambda coded: sketcher.add([column.values for column in coded.columns], coded.persons)
-
-
-def _code_batches(manifest: Manifest, source: Source, faults: Faults) -> Generator[tuple[RawBatch, CodedBatch]]:
-    coder = Coder(manifest, source, faults)
-    done = 0
-    try:
-        with closing(source.read(manifest)) as batches:
-            for raw in batches:
-                coded = coder.code(raw)
-                done += 1
-                yield raw, coded
-    except Doubt:
-        pass
-    else:
-        return
-    with closing(source.reread(manifest, faults)) as batches:
-        for number, raw in enumerate(batches):
-            if number >= done:
-                yield raw, coder.code(raw)
 
 
 class Coder:
@@ -177,8 +159,9 @@ class Coder:
         except _WrongColumn as error:
             wrong.add(None, str(error))
             coded = coder.code(pa.nulls(len(array), pa.string()), _Wrong(len(array)))
+            coded.missing[:] = False
         self._tell(raw, coder.column.name, wrong)
-        return CodedColumn(*coded, wrong.rows)
+        return coded
 
     def _code_subjects(self, raw: RawBatch, array: pa.Array) -> Sequence[str]:
         assert self._manifest.subject is not None
@@ -228,8 +211,8 @@ class _ColumnCoder:
         self._missing = pa.array(["", *words], pa.string())
         self._missing_numbers = [number for word in words if (number := _to_number(word, decimal)) is not None]
 
-    def code(self, array: pa.Array, wrong: _Wrong) -> tuple[StoredArray, Values, _Numbers | None]:
-        """Return stored integers, what a sketch sees, and numbers; what is wrong is noted, and then missing."""
+    def code(self, array: pa.Array, wrong: _Wrong) -> CodedColumn:
+        """Return the column; what is wrong is noted, and then stored as missing."""
         numbers = None
         if self.column.type is ColumnType.NUMERIC:
             read = self._read_instants if self._declaration.format else self._read_numbers
@@ -238,9 +221,10 @@ class _ColumnCoder:
         else:
             stored = self._read_levels(array, wrong)
             values = code_levels(self.column.levels, stored)
-        if self.column.missing is MissingRule.COMPLETE and not values.present.all():
-            wrong.add(~values.present, "value is missing, and the manifest declares it complete")
-        return stored, values, numbers
+        missing = ~values.present & ~wrong.rows
+        if self.column.missing is MissingRule.COMPLETE and missing.any():
+            wrong.add(missing, "value is missing, and the manifest declares it complete")
+        return CodedColumn(stored, values, numbers, missing)
 
     def _read_numbers(self, array: pa.Array, wrong: _Wrong) -> _Numbers:
         if pa.types.is_string(array.type):

@@ -88,6 +88,9 @@ class CsvSource:
         with self._open(ROW_CAPACITY_MAX, None) as (file, stream):
             return _Records(self._options, file, stream, self.label).read_header()
 
+    def close(self) -> None:
+        """Hold nothing; see `Source`."""
+
     @contextmanager
     def _open(self, row_capacity: int, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
         with DigestedFile(self._path, state) as file:

@@ -86,6 +86,9 @@ class ParquetSource:
             schema = self._check(path, file, []).schema_arrow
             return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
+    def close(self) -> None:
+        """Hold nothing; see `Source`."""
+
     def _list_files(self) -> list[Path]:
         if not self._path.is_dir():
             return [self._path]

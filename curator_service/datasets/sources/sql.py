@@ -143,25 +143,26 @@ class CopySource(CsvSource):
         except base.Doubt:
             raise
         except BaseException:
-            self._close()
+            self.close()
             raise
-        self._close()
+        self.close()
 
     def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield rows; see `Source`."""
         try:
             yield from super().reread(manifest, faults)
         finally:
-            self._close()
+            self.close()
 
     def list_columns(self) -> list[str]:
         """Return what the columns are called; see `Source`."""
         try:
             return super().list_columns()
         finally:
-            self._close()
+            self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the connection; see `Source`."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -217,6 +218,9 @@ class QuerySource:
         """Return what the columns are called; see `Source`."""
         with self._ask() as result:
             return list(result.keys())
+
+    def close(self) -> None:
+        """Hold nothing; see `Source`."""
 
     @contextmanager
     def _ask(self) -> Iterator[CursorResult[Any]]:
