@@ -68,7 +68,7 @@ def ingest(path: Path, rows: int) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         storage = Storage(Path(folder))
         with storage.writing():
-            storage.ingest("ds_x", manifest, open_source(path, manifest), Sketcher(b"bench"))
+            storage.ingest("ds_x", manifest, open_source(path, manifest.csv_options), Sketcher(b"bench"))
 
 
 def _measure(work: str, path: Path, rows: int, answers: "multiprocessing.Queue[tuple[float, float]]") -> None:

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -12,6 +13,8 @@ from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
 from pydantic import ValidationError
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, ProgrammingError
 from threadpoolctl import threadpool_limits
@@ -21,7 +24,8 @@ from curator_service.container import Curator, make_curator
 from curator_service.datasets.exports.required import ExportError
 from curator_service.datasets.manifest import ManifestError
 from curator_service.datasets.service import RegistrationError
-from curator_service.datasets.sources.base import IngestError
+from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.sql import open_query
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
@@ -37,6 +41,17 @@ from curator_service.settings import Settings
 
 out = Console()
 err = Console(stderr=True)
+ManifestFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
+DataSource = Annotated[
+    Path | None,
+    typer.Argument(exists=True, readable=True, help="The rows: a CSV or Parquet file, or a folder of Parquet files."),
+]
+QueryFile = Annotated[
+    Path | None, typer.Option(dir_okay=False, help="A file with a query whose result is the rows, not DATA.")
+]
+DatabaseName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Where --sql is asked: a name in CURATOR_SOURCES.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _ERRORS = (
     ExportError,
@@ -73,6 +88,38 @@ def fail(message: str) -> NoReturn:
     for line in message.splitlines():
         err.print(f"[red]error:[/red] {escape(line)}", highlight=False, soft_wrap=True)
     raise typer.Exit(1)
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what is refused into one clear line."""
+    try:
+        yield
+    except _ERRORS as error:
+        fail(str(error))
+
+
+@contextmanager
+def reading(name: str) -> Iterator[Progress]:
+    """Show how far a source was read, while it is."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(f"reading {name}", total=1.0)
+        yield lambda count, share: bar.update(
+            task, completed=share or 0.0, description=f"reading {name}: {count:,} rows"
+        )
+
+
+def choose_source(data: Path | None, sql: Path | None, database: str | None) -> Path | Source:
+    """Return where rows come from: a path, or a query; what is neither, or both, ends the command."""
+    if data is not None and sql is None and database is None:
+        return data
+    if data is not None or sql is None or database is None:
+        fail("the rows are DATA, a file or a folder, or what --sql QUERY_FILE gives beside --database NAME")
+    known = read_settings().sources
+    if database not in known:
+        fail(f"there is no database {database!r} in CURATOR_SOURCES; known: {', '.join(sorted(known)) or 'none'}")
+    return open_query(sql, database, known[database].get_secret_value())
 
 
 def check_machine(curator: Curator | None = None) -> None:

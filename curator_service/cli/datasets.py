@@ -1,34 +1,36 @@
 """Commands of datasets."""
 
 import re
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from curator_service.cli.common import (
     AsJson,
+    DatabaseName,
+    DataSource,
+    ManifestFile,
+    QueryFile,
     actor,
     authenticate_admin,
     check_machine,
+    choose_source,
     emit,
-    err,
     fail,
     open_curator,
     out,
-    read_settings,
+    reading,
 )
+from curator_service.cli.reports import NOTICE, print_report
 from curator_service.container import Curator
 from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, QuasiIdentifier, check_columns, measure
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
-from curator_service.datasets.sources.base import Source
-from curator_service.datasets.sources.sql import open_query
+from curator_service.datasets.sources.base import IngestError
 
 app = typer.Typer(no_args_is_help=True)
 REASON_MAX = 500
@@ -36,25 +38,14 @@ HYGIENE_NOTICE = (
     "For the operator alone. This describes the stored rows, exactly and without noise. It says nothing about "
     "releases, which the budget protects, and none of it may be passed to an analyst."
 )
-_File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 
 
 @app.command("add")
 def add(
-    manifest: _File,
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            exists=True, readable=True, help="The rows: a CSV or Parquet file, or a folder of Parquet files."
-        ),
-    ] = None,
-    sql: Annotated[
-        Path | None,
-        typer.Option(dir_okay=False, help="A file with a query whose result is the rows, not DATA."),
-    ] = None,
-    database: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Where --sql is asked: a name in CURATOR_SOURCES.")
-    ] = None,
+    manifest: ManifestFile,
+    data: DataSource = None,
+    sql: QueryFile = None,
+    database: DatabaseName = None,
     other_people: Annotated[
         str | None,
         typer.Option(
@@ -72,39 +63,39 @@ def add(
     """
     if other_people is not None and (not token or not 0 < len(other_people) <= REASON_MAX):
         fail(f"--other-people takes a reason of up to {REASON_MAX} characters, and an admin's token")
-    rows = _choose_source(data, sql, database)
-    name = (data or sql or manifest).name
+    rows = choose_source(data, sql, database)
     check_machine()
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with open_curator(to_write=True) as curator, Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(f"reading {name}", total=1.0)
+    with open_curator(to_write=True) as curator, reading((data or sql or manifest).name) as progress:
         said = None
         if other_people is not None:
             said = OtherPeople(authenticate_admin(curator, token or ""), other_people)
-        dataset = curator.datasets.register(
-            manifest,
-            rows,
-            actor=actor(),
-            other_people=said,
-            progress=lambda count, share: bar.update(
-                task, completed=share or 0.0, description=f"reading {name}: {count:,} rows"
-            ),
-        )
-        shown = _render(curator, dataset)
+        try:
+            dataset = curator.datasets.register(manifest, rows, actor=actor(), other_people=said, progress=progress)
+        except IngestError as error:
+            fail(f"{error}\nthis is the first fault; `curator manifest check` names all of them")
+        shown, report = _render(curator, dataset), curator.datasets.report(dataset)
+    if as_json:
+        emit({"id": dataset.id, **shown, "report": report.render()}, as_json=True, table="")
+        return
+    print_report(report)
     count = len(dataset.manifest.columns)
     text = f"[green]registered[/green] {dataset.name}: {count} columns, population {dataset.population}"
-    emit({"id": dataset.id, **shown}, as_json=as_json, table=text)
+    out.print(text, soft_wrap=True)
 
 
-def _choose_source(data: Path | None, sql: Path | None, database: str | None) -> Path | Source:
-    if data is not None and sql is None and database is None:
-        return data
-    if data is not None or sql is None or database is None:
-        fail("the rows are DATA, a file or a folder, or what --sql QUERY_FILE gives beside --database NAME")
-    known = read_settings().sources
-    if database not in known:
-        fail(f"there is no database {database!r} in CURATOR_SOURCES; known: {', '.join(sorted(known)) or 'none'}")
-    return open_query(sql, database, known[database].get_secret_value())
+@app.command("report")
+def show_report(name: str, as_json: AsJson = False) -> None:
+    """Show again what registration found of the rows: counts and warnings. For the operator alone."""
+    with open_curator() as curator:
+        dataset = find(curator.datasets.list_all(), name)
+        try:
+            report = curator.datasets.report(dataset)
+        except RowsUnreadable:
+            fail(f"dataset {name}: there is no report; an earlier version registered it, or its files are gone")
+    if as_json:
+        emit({"notice": NOTICE, "dataset": name, **report.render()}, as_json=True, table="")
+        return
+    print_report(report)
 
 
 @app.command("list")

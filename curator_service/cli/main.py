@@ -14,6 +14,7 @@ class Commands(LazyGroup):
         name: Place(f"curator_service.cli.{module}", attribute, text)
         for name, module, attribute, text in (
             ("populations", "ledger", "populations", "Populations: the people whom one budget protects."),
+            ("manifest", "manifest", "app", "Manifests: check all rows against one before it is registered."),
             ("datasets", "datasets", "app", "Datasets: a manifest and its rows."),
             ("catalogue", "catalogue", "app", "Descriptions of datasets for catalogues, and the record of processing."),
             ("subjects", "subjects", "app", "What is held of one person, for whoever has the identifier."),

@@ -21,6 +21,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from curator_service.datasets.catalogue import Catalogue
 from curator_service.kit.files import open_regular
@@ -32,7 +33,8 @@ from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Text = Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f]*$")]
-Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f\[\]]+$")]
+LEVEL = re.compile(r"[^\x00-\x1f\x7f\[\]]{1,200}")
+Level = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=f"^{LEVEL.pattern}$")]
 Header = Annotated[
     str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$", strip_whitespace=True)
 ]
@@ -93,6 +95,10 @@ _TEXT_OR_COMMENT = re.compile(
 _LONG_KEY = re.compile(r"(?:\.[^.=,\n\[\]{}]*+){16}")
 """Sixteen dots with no end of a key or a value between them: the parser's time grows with the square of a key's."""
 _TABLE_OF_COLUMN = re.compile(r"^[ \t]*\[\[", re.MULTILINE)
+
+
+_UNFILLED = "bounds_to_fill_in"
+_BOUND_WITHOUT_NUMBER = re.compile(r"^[ \t]*(?:lower|upper|row_capacity)[ \t]*=[ \t]*(?:#.*)?$", re.MULTILINE)
 
 
 class ManifestError(ValueError):
@@ -167,10 +173,9 @@ class ColumnDeclaration(BaseModel):
     @model_validator(mode="after")
     def _check_public_range(self) -> Self:
         numeric = self.type is ColumnType.NUMERIC
-        if numeric and (self.lower is None or self.upper is None):
-            raise ValueError(
-                "a numeric column needs public bounds: lower and upper, declared, never read from the data"
-            )
+        empty = [name for name in ("lower", "upper") if numeric and getattr(self, name) is None]
+        if empty:
+            raise PydanticCustomError(_UNFILLED, "needs {bounds}", {"bounds": " and ".join(empty)})
         if numeric and self.levels:
             raise ValueError("a numeric column has bounds, not levels")
         if not numeric and (self.lower is not None or self.upper is not None):
@@ -330,6 +335,10 @@ def _load(path: Path, model: type[_Model]) -> _Model:
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
+        empty = [text.count("\n", 0, found.start()) + 1 for found in _BOUND_WITHOUT_NUMBER.finditer(text)]
+        if empty:
+            places = ", ".join(map(str, empty))
+            raise ManifestError(f"{path}: a number is to be filled in, from knowledge: line {places}") from None
         raise ManifestError(f"{path}: not valid TOML: {_shorten(str(error))}") from error
     except RecursionError:
         raise ManifestError(f"{path}: not valid TOML: nested too deep") from None
@@ -338,10 +347,13 @@ def _load(path: Path, model: type[_Model]) -> _Model:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        found = error.errors(include_url=False)
+        unfilled = [item for item in error.errors(include_url=False) if item["type"] == _UNFILLED]
+        found = [item for item in error.errors(include_url=False) if item["type"] != _UNFILLED]
         lines = [f"{path}: {_place(content, item['loc'])}{_reason(item)}" for item in found[:_ERRORS_SHOWN_MAX]]
         if len(found) > _ERRORS_SHOWN_MAX:
             lines.append(f"{path}: and {len(found) - _ERRORS_SHOWN_MAX} more mistakes")
+        if unfilled:
+            lines.append(f"{path}: {_list_unfilled(content, unfilled)}")
         raise ManifestError("\n".join(lines)) from error
 
 
@@ -363,6 +375,12 @@ def _read_text(path: Path) -> str:
     if len(_TABLE_OF_COLUMN.findall(bare)) > COLUMNS_MAX:
         raise ManifestError(f"{path}: more than {COLUMNS_MAX} columns")
     return text
+
+
+def _list_unfilled(content: dict[str, Any], items: list[Any]) -> str:
+    """Return every bound that a draft left to a person, in one line."""
+    empty = [f"{_place(content, item['loc']).removesuffix(': ')} {item['msg']}" for item in items]
+    return f"a numeric column needs public bounds, declared, never read from the data: {'; '.join(empty)}"
 
 
 def _place(content: dict[str, Any], location: tuple[int | str, ...]) -> str:

@@ -19,6 +19,7 @@ from curator_service.datasets.former import convert, is_former
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.parts import RowsUnreadable
+from curator_service.datasets.report import Report
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.snapshot import About, Snapshot, Storage
 from curator_service.datasets.sources.base import IngestError, Progress, Source
@@ -137,7 +138,7 @@ class DatasetService:
         manifest = load_manifest(manifest_path)
         self.ledger.guard.check_open()
         self._check_registrable(manifest)
-        rows = open_source(source, manifest) if isinstance(source, Path) else source
+        rows = open_source(source, manifest.csv_options) if isinstance(source, Path) else source
         self.ledger.guard.signer()  # a new curator has a key from here on
         dataset_id = f"ds_{secrets.token_hex(12)}"
         with self.storage.writing():
@@ -342,6 +343,16 @@ class DatasetService:
     def holds(self, dataset: Dataset) -> bool:
         """Tell whether stored rows and sums are, number by number, those that were registered."""
         return self.storage.holds(dataset.id, dataset.manifest, dataset.commitment)
+
+    def report(self, dataset: Dataset) -> Report:
+        """Return what registration found of the rows: for the operator alone, and so for no route.
+
+        Raises
+        ------
+        RowsUnreadable
+            Also if there is none: earlier versions wrote none.
+        """
+        return self.storage.report(dataset.id)
 
     def public_count(self, dataset: Dataset) -> int | None:
         """Return the number of rows, or of persons, where it is public; None where not, or while the rows are gone."""

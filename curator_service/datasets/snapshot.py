@@ -2,6 +2,7 @@
 
 A dataset is a folder with parts (int32 per column and a mark of which rows count, and the exact box Gram of the terms
 declared without ``omit``) and ``snapshot.json``, which lists them: counts, digests, and the nonce of their commitment.
+What the operator may know of the rows is in ``report.json``; nothing else depends on it.
 It is written once, under a temporary name, and renamed when it is whole. A mark shows that it is not registered yet;
 whoever writes one holds a shared lock, so that what a killed process left is told from what is being written.
 """
@@ -29,9 +30,10 @@ from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests, stored_bytes
 from curator_service.datasets.persons import Persons
 from curator_service.datasets.pseudonyms import Pseudonymiser
+from curator_service.datasets.report import Report, Reporter
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.sources.base import IngestError, Progress, Source
-from curator_service.datasets.sources.coding import iterate_rows
+from curator_service.datasets.sources.coding import CodedBatch, iterate_rows, observe_sketch
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.files import sync
 from curator_service.privacy.design import Term, cached_design
@@ -44,6 +46,8 @@ ABOUT = "snapshot.json"
 """What is kept beside the rows."""
 INCOMING = ".incoming-"
 """Begins the names of folders that nobody has registered: what a killed process left of them is swept."""
+REPORT = "report.json"
+"""Counts and warnings for the operator; no route reads it."""
 _UNREGISTERED, _LOCK = "unregistered", ".lock"
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError)
 """What reading raises where a file is gone, or is not what was written."""
@@ -277,6 +281,19 @@ class Storage:
                 raise RowsUnreadable from None
         return self._about[dataset_id]
 
+    def report(self, dataset_id: str) -> Report:
+        """Return what registration found of the rows, for the operator alone.
+
+        Raises
+        ------
+        RowsUnreadable
+            Also if there is none: earlier versions wrote none.
+        """
+        try:
+            return Report.read(json.loads((self.root / dataset_id / REPORT).read_bytes()))
+        except _UNREADABLE:
+            raise RowsUnreadable from None
+
     def has_files(self, dataset_id: str) -> bool:
         """Tell whether what a release needs of a dataset is there."""
         try:
@@ -379,12 +396,17 @@ def new_part_id() -> str:
 
 def write_about(folder: Path, about: About) -> None:
     """Write what is kept beside the rows, in one step."""
-    part = folder / f".{ABOUT}"
-    part.write_text(json.dumps(about.describe(), indent=2) + "\n", encoding="utf-8")
-    part.chmod(0o600)
+    _write_json(folder / ABOUT, about.describe())
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    part = path.with_name(f".{path.name}")
+    part.touch(mode=0o600)
+    part.chmod(0o600)  # of an earlier attempt, too
+    part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     sync(part)
-    part.rename(folder / ABOUT)
-    sync(folder)
+    part.rename(path)
+    sync(path.parent)
 
 
 def write_part(
@@ -495,10 +517,21 @@ def _write_snapshot(
     pseudonymiser: Pseudonymiser | None,
 ) -> Snapshot:
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
+    counted: IntArray | None = None
+    reporter, sketch = Reporter(manifest, source), observe_sketch(sketcher)
+
+    def observe(coded: CodedBatch) -> None:
+        sketch(coded)
+        reporter.add(coded)
+
+    def find_counted() -> IntArray | None:
+        nonlocal counted
+        counted = None if persons is None else persons.find_counted()
+        return counted
 
     def batches() -> Iterator[SourceBatch]:
         rows = 0
-        for batch in iterate_rows(manifest, source, sketcher, progress):
+        for batch in iterate_rows(manifest, source, observe, progress):
             rows += batch.count
             if rows > manifest.row_capacity:
                 raise IngestError(
@@ -511,10 +544,10 @@ def _write_snapshot(
         if rows == 0:
             raise IngestError(f"{source.label}: no rows below the header")
 
-    part = write_part(
-        staging, manifest, batches(), lambda: None if persons is None else persons.find_counted(), pseudonymiser
-    )
+    part = write_part(staging, manifest, batches(), find_counted, pseudonymiser)
     sync(staging)
     source_digest = source.digest or part.values_digest  # a query has no bytes
     person_count = part.rows if persons is None else persons.count
+    report = reporter.finish(part.rows, person_count, part.rows if counted is None else len(counted))
+    _write_json(staging / REPORT, report.render())
     return Snapshot(person_count, part, source_digest, sketcher.finish())

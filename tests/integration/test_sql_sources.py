@@ -15,7 +15,7 @@ from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.sketch import Sketcher
 from curator_service.datasets.sources import base, csv
 from curator_service.datasets.sources.base import IngestError
-from curator_service.datasets.sources.coding import iterate_rows
+from curator_service.datasets.sources.coding import iterate_rows, observe_sketch
 from curator_service.datasets.sources.csv import CsvSource
 from curator_service.datasets.sources.sql import open_query
 from curator_service.settings import Settings
@@ -63,7 +63,7 @@ def ask(folder: Path, url: str, query: str) -> Any:
 
 def collect(source: Any) -> Any:
     sketcher = Sketcher(b"t")
-    batches = list(iterate_rows(MANIFEST, source, sketcher))
+    batches = list(iterate_rows(MANIFEST, source, observe_sketch(sketcher)))
     rows = [[values.tolist() for values in batch.stored.values()] + [list(batch.subjects or ())] for batch in batches]
     return rows, sketcher.finish().to_bytes()
 
@@ -117,7 +117,7 @@ def test_a_query_in_postgresql_sees_one_instant(tmp_path: Path, monkeypatch: pyt
         # A line that is longer than the fast reader takes, and each of its fields as long as the careful one takes.
         note = "repeat('x', CASE WHEN who = 'last' THEN 70000 ELSE 1 END)"
         path.write_text(f"SELECT *, {note} AS one, {note} AS other FROM visits")
-        rows = iterate_rows(MANIFEST, open_query(path, "hospital", address), Sketcher(b""))
+        rows = iterate_rows(MANIFEST, open_query(path, "hospital", address), lambda _: None)
         first = next(rows)
         assert first.count == 9
         other.execute("DELETE FROM visits")

@@ -394,7 +394,7 @@ def test_a_restore_that_was_killed_is_swept_and_begins_anew(world: World, tmp_pa
     read_backup(fresh, tmp_path / "b.tar")
     (part,) = Storage(settings.data_dir / "datasets").about(dataset).parts
     assert sorted(path.name for path in (settings.data_dir / "datasets" / dataset).iterdir()) == [
-        f"{part.id}.gram.npy", f"{part.id}.rows", "snapshot.json",
+        f"{part.id}.gram.npy", f"{part.id}.rows", "report.json", "snapshot.json",
     ]  # fmt: skip
     fresh.database.dispose()
 

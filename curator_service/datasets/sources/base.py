@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +23,37 @@ Progress = Callable[[int, float | None], None]
 
 class IngestError(ValueError):
     """The rows break the manifest; the message names file, line and column, for the admin, and shows no value."""
+
+
+class Faults:
+    """Takes what breaks the manifest. This one ends the reading at the first fault; others may gather them.
+
+    Parameters
+    ----------
+    source : Source
+    """
+
+    def __init__(self, source: "Source") -> None:
+        self._source = source
+
+    def add(self, rule: str, places: Sequence[int] | None, column: str | None = None) -> None:
+        """Take a fault.
+
+        Parameters
+        ----------
+        rule : str
+            What is wrong; it shows no value.
+        places : sequence of int or None
+            Of the rows, at least one; None of a whole column.
+        column : str, optional
+
+        Raises
+        ------
+        IngestError
+            Unless the rows behind it shall be read too.
+        """
+        place = "" if places is None else f", {self._source.place} {places[0]}"
+        raise IngestError(f"{self._source.label}{place}{'' if column is None else f', column {column!r}'}: {rule}")
 
 
 class Doubt(Exception):
@@ -72,13 +104,24 @@ class Source(Protocol):
             If `reread` has to decide.
         """
 
-    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield the same batches once more, from the first one, and where each row is.
 
         Raises
         ------
         IngestError
         """
+
+    def list_columns(self) -> list[str]:
+        """Return what the columns that can be read are called, in order.
+
+        Raises
+        ------
+        IngestError
+        """
+
+    def close(self) -> None:
+        """Give up what a reading that was left before its end holds."""
 
     @property
     def digest(self) -> str:
@@ -94,10 +137,52 @@ def read_ahead(items: Iterator[_T]) -> Generator[_T]:
             yield item
 
 
+def read_batches(
+    manifest: Manifest, source: Source, faults: Faults, use: Callable[[RawBatch], _T]
+) -> Generator[tuple[RawBatch, _T]]:
+    """Yield batches and what is made of each; where a reader or `use` is in doubt, the careful reader goes on.
+
+    Raises
+    ------
+    IngestError
+    """
+    done = 0
+    try:
+        with closing(source.read(manifest)) as batches:
+            for raw in batches:
+                used = use(raw)
+                done += 1
+                yield raw, used
+    except Doubt:
+        pass
+    else:
+        return
+    with closing(source.reread(manifest, faults)) as batches:
+        for number, raw in enumerate(batches):
+            if number >= done:
+                yield raw, use(raw)
+
+
 def list_headers(manifest: Manifest) -> list[str]:
     """Return what the columns of a raw batch are called in the source."""
     subject = [] if manifest.subject is None else [manifest.subject]
     return [*subject, *(declaration.header for declaration in manifest.columns)]
+
+
+def check_columns(declared: Sequence[str], found: Sequence[str], place: str) -> None:
+    """Refuse a source that has not each declared column, once; the message names all of those.
+
+    Raises
+    ------
+    IngestError
+    """
+    wrong = {
+        how: [name for name in declared if (found.count(name) > 1) is repeated and found.count(name) != 1]
+        for how, repeated in (("no column", False), ("more than one column", True))
+    }
+    said = [f"{how} {', '.join(map(repr, names))}" for how, names in wrong.items() if names]
+    if said:
+        raise IngestError(f"{place}: {', and '.join(said)}, which the manifest declares")
 
 
 def look_of(found: os.stat_result) -> tuple[int, ...]:

@@ -1,11 +1,10 @@
 """Raw columns to stored integers: the one coder, whatever rows come from."""
 
 import unicodedata
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import ColumnDeclaration, Manifest
 from curator_service.datasets.sketch import Codes, Sketcher, Values, code_levels, code_numbers, code_words
-from curator_service.datasets.sources.base import Doubt, IngestError, Progress, RawBatch, Source
+from curator_service.datasets.sources.base import Doubt, Faults, Progress, RawBatch, Source, read_batches
 from curator_service.kit.instants import MICROSECONDS, parse_instant
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import MISSING, StoredArray, to_stored
@@ -23,24 +22,60 @@ from curator_service.privacy.lattice import MISSING, StoredArray, to_stored
 _BOOLEAN_WORDS = dict.fromkeys(("false", "0", "f", "no", "n", "0.0"), 0)
 _BOOLEAN_WORDS |= dict.fromkeys(("true", "1", "t", "yes", "y", "1.0"), 1)
 _BOOLEAN_NUMBERS = {0.0: 0, 1.0: 1}
+_MICROSECONDS_OF = {"d": 86_400e6, "s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
 _UNKNOWN = -1
 _INVISIBLE = r"[\x00-\x20\x7f]+"
 """What `fold` leaves out of ASCII."""
 
-_T = TypeVar("_T")
 _Numbers = npt.NDArray[np.float64]
+_Flags = npt.NDArray[np.bool_]
 
 
-class WrongValue(Exception):
-    """A value, or a whole column, breaks its declaration: which row of the batch, and the rule; never the value."""
+class _WrongColumn(Exception):
+    """A whole column breaks its declaration: the rule."""
 
-    def __init__(self, row: int | None, rule: str) -> None:
-        super().__init__(rule)
-        self.row, self.rule = row, rule
+
+@dataclass(frozen=True, slots=True)
+class CodedColumn:
+    """One column of a batch.
+
+    Attributes
+    ----------
+    stored : ndarray of int32, shape (n,)
+        Stored integers; missing where a value breaks the declaration.
+    values : Values
+        What a sketch sees.
+    numbers : ndarray of float64, shape (n,), or None
+        Numbers before the lattice, NaN where missing; None of levels.
+    missing : ndarray of bool, shape (n,)
+        True where there is no value; not where one breaks the declaration.
+    """
+
+    stored: StoredArray
+    values: Values
+    numbers: _Numbers | None
+    missing: _Flags
+
+
+@dataclass(frozen=True, slots=True)
+class CodedBatch:
+    """Rows as they are stored, and what was seen of them before."""
+
+    batch: SourceBatch
+    columns: Sequence[CodedColumn]
+    persons: Codes | None
+
+
+Observer = Callable[[CodedBatch], None]
+"""Sees each batch before its rows are stored: a sketch, or a report."""
 
 
 def iterate_rows(
-    manifest: Manifest, source: Source, sketcher: Sketcher, progress: Progress = lambda _rows, _share: None
+    manifest: Manifest,
+    source: Source,
+    observe: Observer,
+    progress: Progress = lambda _rows, _share: None,
+    faults: Faults | None = None,
 ) -> Iterator[SourceBatch]:
     """Yield the rows of a source in order, as stored integers.
 
@@ -48,54 +83,37 @@ def iterate_rows(
     ----------
     manifest : Manifest
     source : Source
-    sketcher : Sketcher
-        Sees raw values, before the lattice.
+    observe : callable
+        Called with each batch in order, on a thread of its own.
     progress : callable
         Called with the number of rows that were read, and their share of all, where it is known.
+    faults : Faults, optional
+        Takes what breaks the manifest; reading goes on behind it unless it raises. The first fault ends it otherwise.
 
     Raises
     ------
     IngestError
         Naming source, place and column, and showing no value.
     """
-    coder, rows = Coder(manifest, source), 0
-    with ThreadPoolExecutor(1) as pool, closing(_code_batches(manifest, source, coder)) as batches:
-        sketched = None
+    faults, rows = faults or Faults(source), 0
+    coder = Coder(manifest, source, faults)
+    with ThreadPoolExecutor(1) as pool, closing(read_batches(manifest, source, faults, coder.code)) as batches:
+        observed = None
         for raw, coded in batches:
-            if sketched is not None:
-                sketched.result()
-            # While this batch is sketched, the caller stores it and the next one is read.
-            sketched = pool.submit(sketcher.add, coded.values, coded.persons)
+            if observed is not None:
+                observed.result()
+            # While this batch is observed, the caller stores it and the next one is read.
+            observed = pool.submit(observe, coded)
             rows += coded.batch.count
             progress(rows, raw.share)
             yield coded.batch
-        if sketched is not None:
-            sketched.result()
+        if observed is not None:
+            observed.result()
 
 
-def _code_batches(manifest: Manifest, source: Source, coder: "Coder") -> Generator[tuple[RawBatch, "_Coded"]]:
-    done = 0
-    try:
-        with closing(source.read(manifest)) as batches:
-            for raw in batches:
-                coded = coder.code(raw)
-                done += 1
-                yield raw, coded
-    except Doubt:
-        pass
-    else:
-        return
-    with closing(source.reread(manifest)) as batches:
-        for number, raw in enumerate(batches):
-            if number >= done:
-                yield raw, coder.code(raw)
-
-
-@dataclass(frozen=True, slots=True)
-class _Coded:
-    batch: SourceBatch
-    values: list[Values]
-    persons: Codes | None
+def observe_sketch(sketcher: Sketcher) -> Observer:
+    """Return what lets a sketcher see raw values, before the lattice."""
+    return lambda coded: sketcher.add([column.values for column in coded.columns], coded.persons)
 
 
 class Coder:
@@ -105,47 +123,80 @@ class Coder:
     ----------
     manifest : Manifest
     source : Source
+    faults : Faults
+        Takes what breaks a declaration.
     """
 
-    def __init__(self, manifest: Manifest, source: Source) -> None:
+    def __init__(self, manifest: Manifest, source: Source, faults: Faults) -> None:
         self._manifest = manifest
-        self._source = source
+        self._faults = faults
         self._columns = [_ColumnCoder(c, manifest, source.decimal) for c in manifest.columns]
 
-    def code(self, raw: RawBatch) -> _Coded:
-        """Return stored integers and what a sketch sees.
+    def code(self, raw: RawBatch) -> CodedBatch:
+        """Return stored integers and what an observer sees.
 
         Raises
         ------
         IngestError
-            At the first column that breaks its declaration, and its first row.
+            From where faults are taken.
         Doubt
             Instead, where the batch does not say where its rows are.
         """
-        stored: dict[str, StoredArray] = {}
-        values: list[Values] = []
         arrays = list(raw.columns)
         subjects = None if self._manifest.subject is None else arrays.pop(0)
-        for coder, array in zip(self._columns, arrays, strict=True):
-            name = coder.column.name
-            stored[name], seen = self._tell(raw, name, coder.code, array)
-            values.append(seen)
-        count = len(raw.columns[0])
-        if subjects is None:
-            return _Coded(SourceBatch(stored, None, count), values, None)
-        assert self._manifest.subject is not None
-        folded = self._tell(raw, self._manifest.subject, _code_subjects, subjects)
-        return _Coded(SourceBatch(stored, folded, count), values, code_words(folded))
+        coded = {
+            coder.column.name: self._code_column(raw, coder, array)
+            for coder, array in zip(self._columns, arrays, strict=True)
+        }
+        folded = None if subjects is None else self._code_subjects(raw, subjects)
+        batch = SourceBatch({name: one.stored for name, one in coded.items()}, folded, len(raw.columns[0]))
+        return CodedBatch(batch, list(coded.values()), None if folded is None else code_words(folded))
 
-    def _tell(self, raw: RawBatch, name: str, code: Callable[[pa.Array], _T], array: pa.Array) -> _T:
+    def _code_column(self, raw: RawBatch, coder: "_ColumnCoder", array: pa.Array) -> CodedColumn:
+        wrong = _Wrong(len(array))
         try:
-            return code(array)
-        except WrongValue as wrong:
-            row, rule = wrong.row, wrong.rule
-        if raw.places is None:
+            coded = coder.code(array, wrong)
+        except _WrongColumn as error:
+            wrong.add(None, str(error))
+            coded = coder.code(pa.nulls(len(array), pa.string()), _Wrong(len(array)))
+            coded.missing[:] = False
+        self._tell(raw, coder.column.name, wrong)
+        return coded
+
+    def _code_subjects(self, raw: RawBatch, array: pa.Array) -> Sequence[str]:
+        assert self._manifest.subject is not None
+        wrong = _Wrong(len(array))
+        folded: Sequence[str] = [""] * len(array)
+        try:
+            folded = _fold_array(array)
+            if "" in folded:
+                wrong.add(np.array([not one for one in folded], np.bool_), "subject is missing; whose row is it?")
+        except _WrongColumn as error:
+            wrong.add(None, str(error))
+        self._tell(raw, self._manifest.subject, wrong)
+        return folded
+
+    def _tell(self, raw: RawBatch, name: str, wrong: "_Wrong") -> None:
+        if wrong.found and raw.places is None:
             raise Doubt
-        place = "" if row is None else f", {self._source.place} {raw.places[row]}"
-        raise IngestError(f"{self._source.label}{place}, column {name!r}: the {rule}")
+        for rows, rule in wrong.found:
+            places = None if rows is None else [raw.places[row] for row in rows]  # type: ignore[index]
+            self._faults.add(f"the {rule}", places, name)
+
+
+class _Wrong:
+    """What breaks a declaration within one column of a batch."""
+
+    def __init__(self, count: int) -> None:
+        self.rows: _Flags = np.zeros(count, np.bool_)
+        self.found: list[tuple[list[int] | None, str]] = []
+
+    def add(self, rows: _Flags | None, rule: str) -> None:
+        """Note rows, or the whole column, unless they were noted for another rule; the rule never shows a value."""
+        fresh = None if rows is None else np.flatnonzero(rows & ~self.rows).tolist()
+        if fresh != []:
+            self.rows |= True if rows is None else rows
+            self.found.append((fresh, rule))
 
 
 class _ColumnCoder:
@@ -160,55 +211,60 @@ class _ColumnCoder:
         self._missing = pa.array(["", *words], pa.string())
         self._missing_numbers = [number for word in words if (number := _to_number(word, decimal)) is not None]
 
-    def code(self, array: pa.Array) -> tuple[StoredArray, Values]:
-        """Return stored integers, and what a sketch sees."""
+    def code(self, array: pa.Array, wrong: _Wrong) -> CodedColumn:
+        """Return the column; what is wrong is noted, and then stored as missing."""
+        numbers = None
         if self.column.type is ColumnType.NUMERIC:
-            numbers = self._read_instants(array) if self._declaration.format else self._read_numbers(array)
+            read = self._read_instants if self._declaration.format else self._read_numbers
+            numbers = read(array, wrong)
             stored, values = to_stored(numbers, self.column.lower, self.column.upper), code_numbers(numbers)
         else:
-            stored = self._read_levels(array)
+            stored = self._read_levels(array, wrong)
             values = code_levels(self.column.levels, stored)
-        if self.column.missing is MissingRule.COMPLETE and not values.present.all():
-            raise WrongValue(int(np.argmin(values.present)), "value is missing, and the manifest declares it complete")
-        return stored, values
+        missing = ~values.present & ~wrong.rows
+        if self.column.missing is MissingRule.COMPLETE and missing.any():
+            wrong.add(missing, "value is missing, and the manifest declares it complete")
+        return CodedColumn(stored, values, numbers, missing)
 
-    def _read_numbers(self, array: pa.Array) -> _Numbers:
+    def _read_numbers(self, array: pa.Array, wrong: _Wrong) -> _Numbers:
         if pa.types.is_string(array.type):
-            numbers = parse_numbers(self._blank(array), self._decimal)
+            numbers, unread = parse_numbers(self._blank(array), self._decimal)
+            wrong.add(unread, "value is not a number")
         else:
             numbers = _to_floats(array)
         if np.isinf(numbers).any():
-            raise WrongValue(int(np.argmax(np.isinf(numbers))), "value is not a number, but an infinity")
+            wrong.add(np.isinf(numbers), "value is not a number, but an infinity")
+            numbers = np.where(np.isinf(numbers), np.nan, numbers)
         for missing in self._missing_numbers:
             numbers = np.where(numbers == missing, np.nan, numbers)
         return numbers
 
-    def _read_instants(self, array: pa.Array) -> _Numbers:
+    def _read_instants(self, array: pa.Array, wrong: _Wrong) -> _Numbers:
         form, origin = self._declaration.format, parse_instant(self._declaration.origin or "")
         assert origin is not None
         if pa.types.is_string(array.type):
-            instants, present = _parse_instants(self._blank(array), form == "datetime")
+            instants, present = _parse_instants(self._blank(array), form == "datetime", wrong)
         else:
-            instants, present = _to_instants(array, form == "datetime")
+            instants, present = _to_instants(array, form == "datetime", wrong)
         numbers: _Numbers = (instants - origin) / MICROSECONDS[self._declaration.unit or "days"]
-        numbers[~present] = np.nan
+        numbers[~present | wrong.rows] = np.nan
         return numbers
 
-    def _read_levels(self, array: pa.Array) -> StoredArray:
+    def _read_levels(self, array: pa.Array, wrong: _Wrong) -> StoredArray:
         levels = self.column.levels
         bare = self.column.type is ColumnType.BOOLEAN and not self._declaration.levels
         numbers = _BOOLEAN_NUMBERS if bare else self._declaration.number_levels
         if pa.types.is_boolean(array.type):
             if self.column.type is not ColumnType.BOOLEAN:
-                raise WrongValue(None, "column holds booleans, and its declaration is a category")
+                raise _WrongColumn("column holds booleans, and its declaration is a category")
             coded: StoredArray = pc.fill_null(pc.cast(array, pa.int32()), MISSING).to_numpy(zero_copy_only=False)
             return coded
         if not pa.types.is_string(array.type):
             if not numbers:
-                raise WrongValue(
-                    None, "column holds numbers, and its declared levels are texts: write the levels as numbers"
+                raise _WrongColumn(
+                    "column holds numbers, and its declared levels are texts: write the levels as numbers"
                 )
-            return self._match_numbers(_to_floats(array), numbers)
+            return self._check_levels(self._match_numbers(_to_floats(array), numbers), wrong)
         words = self._blank(array)
         found = pc.dictionary_encode(words)
         codes = {level: code for code, level in enumerate(levels)}
@@ -218,7 +274,7 @@ class _ColumnCoder:
             self._match_word(_lower(word) if bare else word, codes, numbers) for word in found.dictionary.to_pylist()
         ]
         coded = np.array(by_word or [MISSING], dtype=np.int32)[found.indices.to_numpy(zero_copy_only=False)]
-        return self._check_levels(coded)
+        return self._check_levels(coded, wrong)
 
     def _match_word(self, word: str, codes: Mapping[str, int], numbers: Mapping[float, int]) -> int:
         if not word:
@@ -240,12 +296,13 @@ class _ColumnCoder:
         for missing in self._missing_numbers:
             coded[floats == missing] = MISSING
         coded[np.isnan(floats)] = MISSING
-        return self._check_levels(coded)
+        return coded
 
-    def _check_levels(self, coded: StoredArray) -> StoredArray:
-        if (coded == _UNKNOWN).any():
-            rule = f"value is not one of the declared levels {', '.join(self.column.levels)}"
-            raise WrongValue(int(np.argmax(coded == _UNKNOWN)), rule)
+    def _check_levels(self, coded: StoredArray, wrong: _Wrong) -> StoredArray:
+        unknown = coded == _UNKNOWN
+        if unknown.any():
+            wrong.add(unknown, f"value is not one of the declared levels {', '.join(self.column.levels)}")
+            coded = np.where(unknown, np.int32(MISSING), coded)
         return coded
 
     def _blank(self, words: pa.Array) -> pa.Array:
@@ -263,25 +320,22 @@ def _lower(word: str) -> str:
     return str(pc.utf8_lower(pa.scalar(word, pa.string())).as_py())
 
 
-def parse_numbers(words: pa.Array, decimal: str) -> _Numbers:
-    """Return numbers; NaN for an empty word.
-
-    Raises
-    ------
-    WrongValue
-    """
+def parse_numbers(words: pa.Array, decimal: str) -> tuple[_Numbers, _Flags]:
+    """Return numbers, NaN for an empty word, and which words are none, NaN as well."""
     filled = pc.if_else(pc.equal(words, ""), "nan", words)
+    wrong = np.zeros(len(words), np.bool_)
     if decimal != ".":
-        if pc.any(pc.match_substring(filled, ".")).as_py():
-            raise WrongValue(pc.index(pc.match_substring(filled, "."), True).as_py(), "value is not a number")
+        wrong |= pc.match_substring(filled, ".").to_numpy(zero_copy_only=False)
         filled = pc.replace_substring(filled, decimal, ".")
+    if wrong.any():
+        filled = pc.if_else(pa.array(wrong), "nan", filled)
     try:
-        numbers: _Numbers = pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False)
+        return pc.cast(filled, pa.float64()).to_numpy(zero_copy_only=False), wrong
     except pa.ArrowInvalid:
-        row = next(i for i, word in enumerate(filled.to_pylist()) if _to_number(word, ".") is None)
-    else:
-        return numbers
-    raise WrongValue(row, "value is not a number")
+        found = pc.dictionary_encode(filled)
+        unread = np.array([_to_number(word, ".") is None for word in found.dictionary.to_pylist()], np.bool_)
+        wrong |= unread[found.indices.to_numpy(zero_copy_only=False)]
+    return pc.cast(pc.if_else(pa.array(wrong), "nan", filled), pa.float64()).to_numpy(zero_copy_only=False), wrong
 
 
 def _to_number(word: str, decimal: str) -> float | None:
@@ -302,60 +356,48 @@ def _to_floats(array: pa.Array) -> _Numbers:
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         array = pc.cast(array, pa.float64(), safe=False)
     else:
-        raise WrongValue(None, f"column holds {name_type(kind)}, and its declaration asks for numbers")
+        raise _WrongColumn(f"column holds {name_type(kind)}, and its declaration asks for numbers")
     return np.asarray(pc.fill_null(array, np.nan).to_numpy(zero_copy_only=False), np.float64)
 
 
-def _parse_instants(words: pa.Array, with_time: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _parse_instants(words: pa.Array, with_time: bool, wrong: _Wrong) -> tuple[npt.NDArray[np.int64], _Flags]:
     found = pc.dictionary_encode(words)
     texts = found.dictionary.to_pylist()
     parsed = [0 if not text else parse_instant(text, with_time=with_time) for text in texts]
     places = found.indices.to_numpy(zero_copy_only=False)
-    wrong = np.array([instant is None for instant in parsed], np.bool_)
-    if wrong.any():
+    unread = np.array([instant is None for instant in parsed], np.bool_)
+    if unread.any():
         example = "2020-01-31T23:59:00" if with_time else "2020-01-31"
-        raise WrongValue(
-            int(np.argmax(wrong[places])), f"value is not a {'time' if with_time else 'date'} like {example}"
-        )
+        wrong.add(unread[places], f"value is not a {'time' if with_time else 'date'} like {example}")
     instants = np.array([instant or 0 for instant in parsed], np.int64)
     return instants[places], np.array([bool(text) for text in texts], np.bool_)[places]
 
 
-def _to_instants(array: pa.Array, with_time: bool) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def _to_instants(array: pa.Array, with_time: bool, wrong: _Wrong) -> tuple[npt.NDArray[np.int64], _Flags]:
     kind = array.type
     if not pa.types.is_date(kind) and not pa.types.is_timestamp(kind):
-        raise WrongValue(None, f"column holds {name_type(kind)}, and its declaration asks for dates or times")
+        raise _WrongColumn(f"column holds {name_type(kind)}, and its declaration asks for dates or times")
     present = pc.is_valid(array).to_numpy(zero_copy_only=False)
-    try:
-        whole = pc.cast(array, pa.timestamp("us"), safe=False) if pa.types.is_date(kind) else _to_microseconds(array)
-        instants = pc.fill_null(pc.cast(whole, pa.int64()), 0).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:
-        instants = None
-    if instants is None or (np.abs(instants) > 2**58).any():  # 7,000 years before and after 1970
-        row = 0 if instants is None else int(np.argmax(np.abs(instants) > 2**58))
-        raise WrongValue(row, "value is no instant of the years 1 to 9999")
-    if not with_time and (apart := instants % MICROSECONDS["days"] != 0).any():
-        raise WrongValue(int(np.argmax(apart)), "value has a time of the day, and its declaration asks for a date")
+    counted = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    counts = pc.fill_null(pc.cast(array, counted), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    unit = "d" if pa.types.is_date32(kind) else "ms" if pa.types.is_date(kind) else kind.unit
+    far = np.abs(counts.astype(np.float64)) * _MICROSECONDS_OF[unit] > 2**58  # 7,000 years before and after 1970
+    wrong.add(far, "value is no instant of the years 1 to 9999")
+    # Digits finer than microseconds are left out, as of words.
+    near = np.where(far, 0, counts)
+    instants = near // 1000 if unit == "ns" else near * int(_MICROSECONDS_OF[unit])
+    if not with_time:
+        apart = instants % MICROSECONDS["days"] != 0
+        wrong.add(apart, "value has a time of the day, and its declaration asks for a date")
     return instants, present
 
 
-def _to_microseconds(array: pa.Array) -> pa.Array:
-    """Return instants in microseconds; finer digits are left out, as of words."""
-    if array.type.unit == "ns":
-        nanoseconds = pc.fill_null(pc.cast(array, pa.int64()), 0).to_numpy(zero_copy_only=False)
-        return pa.array(nanoseconds // 1000, pa.int64())
-    return pc.cast(array, pa.timestamp("us", array.type.tz))
-
-
-def _code_subjects(array: pa.Array) -> Sequence[str]:
+def _fold_array(array: pa.Array) -> list[str]:
     if pa.types.is_integer(array.type):
         array = pc.cast(array, pa.string())
     elif not pa.types.is_string(array.type):
-        raise WrongValue(None, f"column holds {name_type(array.type)}; a subject is a text or a whole number")
-    folded = fold_subjects(pc.fill_null(array, ""))
-    if "" in folded:
-        raise WrongValue(folded.index(""), "subject is missing; whose row is it?")
-    return folded
+        raise _WrongColumn(f"column holds {name_type(array.type)}; a subject is a text or a whole number")
+    return fold_subjects(pc.fill_null(array, ""))
 
 
 def fold_subjects(words: pa.Array) -> list[str]:

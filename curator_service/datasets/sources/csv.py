@@ -22,10 +22,19 @@ import pyarrow.csv as arrow_csv
 
 from curator_service.datasets.manifest import CsvOptions, Manifest
 from curator_service.datasets.sources import base
-from curator_service.datasets.sources.base import Doubt, IngestError, RawBatch, list_headers, read_ahead
-from curator_service.datasets.sources.coding import WrongValue, blank, parse_numbers
+from curator_service.datasets.sources.base import (
+    Doubt,
+    Faults,
+    IngestError,
+    RawBatch,
+    check_columns,
+    list_headers,
+    read_ahead,
+)
+from curator_service.datasets.sources.coding import blank, parse_numbers
 from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, Unpacked
 from curator_service.privacy.design import ColumnType
+from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
 _BLOCK_BYTES = 2**22
 _BLANK_LINES = 100_000
@@ -61,41 +70,64 @@ class CsvSource:
 
     def read(self, manifest: Manifest) -> Generator[RawBatch]:
         """Yield rows as Arrow reads them; see `Source`."""
-        with self._open(manifest, None) as (file, stream):
+        with self._open(manifest.row_capacity, None) as (file, stream):
             try:
                 yield from _FastReader(manifest, self._options, file, stream).read()
                 self.digest = file.finish()
             finally:
                 self._state = file.state
 
-    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield rows as Python reads them; see `Source`."""
-        with self._open(manifest, self._state) as (file, stream):
-            yield from _read_carefully(manifest, self._options, file, stream, self.label)
+        with self._open(manifest.row_capacity, self._state) as (file, stream):
+            records = _Records(self._options, file, stream, self.label)
+            yield from records.read(list_headers(manifest), _most_blank_lines(manifest), faults)
             self.digest = file.finish()
 
+    def list_columns(self) -> list[str]:
+        """Return what the columns are called; see `Source`."""
+        with self._open(ROW_CAPACITY_MAX, None) as (file, stream):
+            return _Records(self._options, file, stream, self.label).read_header()
+
+    def close(self) -> None:
+        """Hold nothing; see `Source`."""
+
     @contextmanager
-    def _open(self, manifest: Manifest, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
+    def _open(self, row_capacity: int, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
         with DigestedFile(self._path, state) as file:
             packed = self._options.compression
             try:
                 if packed == "none":
                     yield file, file
                 else:
-                    yield file, Unpacked(file, packed, manifest.row_capacity, self.label)
+                    yield file, Unpacked(file, packed, row_capacity, self.label)
             except Changed:
                 raise IngestError(f"{self.label}: somebody wrote into the file while it was read") from None
 
 
-def _read_carefully(
-    manifest: Manifest, options: CsvOptions, file: Digested, stream: io.RawIOBase, label: str
-) -> Iterator[RawBatch]:
-    encoding = "utf-8-sig" if options.encoding == "utf-8" else options.encoding
-    text = io.TextIOWrapper(io.BufferedReader(stream), encoding=encoding, newline="")
-    try:
-        reader = csv.reader(_read_lines(text, label), **_dialect(options))
+class _Records:
+    """Reads line by line, as Python does."""
+
+    def __init__(self, options: CsvOptions, file: Digested, stream: io.RawIOBase, label: str) -> None:
+        self._options, self._file, self._label = options, file, label
+        encoding = "utf-8-sig" if options.encoding == "utf-8" else options.encoding
+        self._text = io.TextIOWrapper(io.BufferedReader(stream), encoding=encoding, newline="")
+        self._reader = csv.reader(_read_lines(self._text, label), **_dialect(options))
+
+    def read_header(self) -> list[str]:
+        """Return the fields of the first line, without spaces around them."""
+        with self._explain():
+            return [name.strip() for name in next(self._reader, [])]
+
+    def read(self, declared: Sequence[str], blank_lines_max: int, faults: Faults) -> Iterator[RawBatch]:
+        """Yield batches; a line with too many or too few fields is a fault, and no row."""
+        with self._explain():
+            yield from self._read(declared, blank_lines_max, faults)
+
+    def _read(self, declared: Sequence[str], blank_lines_max: int, faults: Faults) -> Iterator[RawBatch]:
+        reader, label = self._reader, self._label
         header = next(reader, None)
-        positions = _find_columns(list_headers(manifest), header, label)
+        positions = _find_columns(declared, header, label)
         width = len(header or ())
         rows: list[list[str]] = []
         lines: list[int] = []
@@ -109,31 +141,36 @@ def _read_carefully(
                 )
             if row or width == 1:  # a blank line is no row, unless the one field of a row is missing
                 fields = row or [""]
-                if len(fields) != width:
-                    raise IngestError(f"{label}, line {start}: {len(fields)} fields where the header has {width}")
-                rows.append([fields[position] for position in positions])
-                lines.append(start)
-                held += sum(map(len, rows[-1]))
+                if len(fields) == width:
+                    rows.append([fields[position] for position in positions])
+                    lines.append(start)
+                    held += sum(map(len, rows[-1]))
+                else:
+                    faults.add(f"{len(fields)} fields where the header has {width}", [start])
             else:
                 blank_lines += 1
-                if blank_lines > _most_blank_lines(manifest):
-                    raise IngestError(
-                        f"{label}, line {start}: more than {_most_blank_lines(manifest)} blank lines; is it a table?"
-                    )
+                if blank_lines > blank_lines_max:
+                    raise IngestError(f"{label}, line {start}: more than {blank_lines_max} blank lines; is it a table?")
             start = reader.line_num + 1
             if len(rows) == base.BATCH_ROWS or held > base.BATCH_CHARACTERS:
-                yield _to_raw(rows, lines, file.share)
+                yield _to_raw(rows, lines, self._file.share)
                 rows, lines, held = [], [], 0
         if rows:
             yield _to_raw(rows, lines, 1.0)
-    except UnicodeDecodeError:
-        raise IngestError(f"{label}: not {options.encoding.upper()} text") from None
-    except UnicodeEncodeError:  # half a pair of surrogates, in the encodings that let it pass
-        raise IngestError(f"{label}: not {options.encoding.upper()} text") from None
-    except csv.Error as error:
-        raise IngestError(f"{label}, line {reader.line_num}: {error}") from None
-    finally:
-        text.detach().detach()  # or they close the file before its digest is whole
+
+    @contextmanager
+    def _explain(self) -> Iterator[None]:
+        label = self._label
+        try:
+            yield
+        except UnicodeDecodeError:
+            raise IngestError(f"{label}: not {self._options.encoding.upper()} text") from None
+        except UnicodeEncodeError:  # half a pair of surrogates, in the encodings that let it pass
+            raise IngestError(f"{label}: not {self._options.encoding.upper()} text") from None
+        except csv.Error as error:
+            raise IngestError(f"{label}, line {self._reader.line_num}: {error}") from None
+        finally:
+            self._text.detach().detach()  # or they close the file before its digest is whole
 
 
 def _most_blank_lines(manifest: Manifest) -> int:
@@ -165,10 +202,7 @@ def _find_columns(declared: Sequence[str], header: list[str] | None, label: str)
     if header is None:
         raise IngestError(f"{label}, line 1: the file is empty; it needs a header")
     names = [name.strip() for name in header]
-    for name in declared:
-        if names.count(name) != 1:
-            found = "no column" if name not in names else "more than one column"
-            raise IngestError(f"{label}, line 1: {found} {name!r}, which the manifest declares")
+    check_columns(declared, names, f"{label}, line 1")
     return [names.index(name) for name in declared]
 
 
@@ -309,11 +343,11 @@ class _FastReader:
         """Read numbers as the coder reads words; None if one is wrong."""
         missing = pa.array(["", *(self._manifest.missing_values or ())], pa.string())
         columns = {name: _to_array(table[name]) for name in table.column_names}
-        try:
-            for name in names:
-                columns[name] = pa.array(parse_numbers(blank(columns[name], missing), self._options.decimal))
-        except WrongValue:
-            return None
+        for name in names:
+            numbers, wrong = parse_numbers(blank(columns[name], missing), self._options.decimal)
+            if wrong.any():
+                return None
+            columns[name] = pa.array(numbers)
         return pa.table(columns)
 
     def _plain_numbers(self) -> dict[str, pa.DataType]:

@@ -14,7 +14,15 @@ import pyarrow.parquet as pq
 
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.sources import base
-from curator_service.datasets.sources.base import IngestError, RawBatch, list_headers, look_of, read_ahead
+from curator_service.datasets.sources.base import (
+    Faults,
+    IngestError,
+    RawBatch,
+    check_columns,
+    list_headers,
+    look_of,
+    read_ahead,
+)
 from curator_service.datasets.sources.coding import name_type
 from curator_service.kit.files import open_regular
 
@@ -52,7 +60,7 @@ class ParquetSource:
             opened = [(path, stack.enter_context(_open(path))) for path in self._list_files()]
             looks = [look_of(os.fstat(file.fileno())) for _, file in opened]
             digests = [_digest(file) for _, file in opened]
-            readers = [stack.enter_context(self._check(path, file, manifest)) for path, file in opened]
+            readers = [stack.enter_context(self._check(path, file, list_headers(manifest))) for path, file in opened]
             self._check_types(readers, [path for path, _ in opened], list_headers(manifest))
             total = sum(reader.metadata.num_rows for reader in readers)
             if total > manifest.row_capacity:
@@ -66,9 +74,20 @@ class ParquetSource:
             whole = b"".join(bytes.fromhex(digest) for digest in digests)
             self.digest = digests[0] if len(digests) == 1 else hashlib.sha256(whole).hexdigest()
 
-    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield rows; no reader is in doubt of typed values."""
+        del faults
         yield from self.read(manifest)
+
+    def list_columns(self) -> list[str]:
+        """Return what the columns that are not nested are called; see `Source`."""
+        path = self._list_files()[0]
+        with _open(path) as file:
+            schema = self._check(path, file, []).schema_arrow
+            return [field.name for field in schema if not pa.types.is_nested(field.type)]
+
+    def close(self) -> None:
+        """Hold nothing; see `Source`."""
 
     def _list_files(self) -> list[Path]:
         if not self._path.is_dir():
@@ -81,7 +100,7 @@ class ParquetSource:
             raise IngestError(f"{self.label}: has {'no' if not found else 'too many'} files *{_SUFFIX}")
         return found
 
-    def _check(self, path: Path, file: BinaryIO, manifest: Manifest) -> pq.ParquetFile:
+    def _check(self, path: Path, file: BinaryIO, declared: list[str]) -> pq.ParquetFile:
         """Look at what a footer declares before any of it is read."""
         file.seek(0, os.SEEK_END)
         size = file.tell()
@@ -99,7 +118,7 @@ class ParquetSource:
                 pre_buffer=False,
                 buffer_size=2**20,
             )
-            self._check_footer(path, reader, manifest, size)
+            self._check_footer(path, reader, declared, size)
         except (pa.ArrowException, OSError, ValueError) as error:
             if isinstance(error, IngestError):
                 raise
@@ -117,19 +136,16 @@ class ParquetSource:
                         f"{path}: the column {name!r} holds {name_type(kind)}, and {name_type(first)} in the first file"
                     )
 
-    def _check_footer(self, path: Path, reader: pq.ParquetFile, manifest: Manifest, size: int) -> None:
+    def _check_footer(self, path: Path, reader: pq.ParquetFile, declared: list[str], size: int) -> None:
         about = reader.metadata
         if about.num_columns > _COLUMNS_MAX:
             raise IngestError(f"{path}: more than {_COLUMNS_MAX} columns; write those that are declared alone")
-        names = reader.schema_arrow.names
-        for name in list_headers(manifest):
-            if names.count(name) != 1:
-                found = "no column" if name not in names else "more than one column"
-                raise IngestError(f"{path}: {found} {name!r}, which the manifest declares")
+        check_columns(declared, reader.schema_arrow.names, str(path))
+        for name in declared:
             kind = reader.schema_arrow.field(name).type
             if pa.types.is_nested(kind):
                 raise IngestError(f"{path}: the column {name!r} holds nested values; write one value in each row")
-        places = [i for i in range(about.num_columns) if about.schema.column(i).path in set(list_headers(manifest))]
+        places = [i for i in range(about.num_columns) if about.schema.column(i).path in set(declared)]
         rows = 0
         for group in (about.row_group(i) for i in range(about.num_row_groups)):
             rows += group.num_rows

@@ -14,12 +14,12 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
-from sqlalchemy import URL, Connection, create_engine, make_url
+from sqlalchemy import URL, Connection, CursorResult, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from curator_service.datasets.manifest import CsvOptions, Manifest
 from curator_service.datasets.sources import base
-from curator_service.datasets.sources.base import IngestError, RawBatch, Source, list_headers
+from curator_service.datasets.sources.base import Faults, IngestError, RawBatch, Source, check_columns, list_headers
 from curator_service.datasets.sources.csv import CsvSource
 from curator_service.datasets.sources.streams import Changed, Digested
 from curator_service.kit.files import open_regular
@@ -101,8 +101,8 @@ class CopySource(CsvSource):
         self._connection: psycopg.Connection[Any] | None = None
 
     @contextmanager
-    def _open(self, manifest: Manifest, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
-        del manifest
+    def _open(self, row_capacity: int, state: tuple[int, str] | None) -> Iterator[tuple[Digested, io.RawIOBase]]:
+        del row_capacity
         failure = None
         try:
             with (
@@ -143,18 +143,26 @@ class CopySource(CsvSource):
         except base.Doubt:
             raise
         except BaseException:
-            self._close()
+            self.close()
             raise
-        self._close()
+        self.close()
 
-    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield rows; see `Source`."""
         try:
-            yield from super().reread(manifest)
+            yield from super().reread(manifest, faults)
         finally:
-            self._close()
+            self.close()
 
-    def _close(self) -> None:
+    def list_columns(self) -> list[str]:
+        """Return what the columns are called; see `Source`."""
+        try:
+            return super().list_columns()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection; see `Source`."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -198,12 +206,30 @@ class QuerySource:
 
     def read(self, manifest: Manifest) -> Generator[RawBatch]:
         """Yield rows; see `Source`."""
+        with self._ask() as result:
+            yield from self._iterate(result, list_headers(manifest))
+
+    def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
+        """Yield rows; a reader that knows where they are is never asked twice."""
+        del faults
+        yield from self.read(manifest)
+
+    def list_columns(self) -> list[str]:
+        """Return what the columns are called; see `Source`."""
+        with self._ask() as result:
+            return list(result.keys())
+
+    def close(self) -> None:
+        """Hold nothing; see `Source`."""
+
+    @contextmanager
+    def _ask(self) -> Iterator[CursorResult[Any]]:
         failure = None
         try:
             engine = create_engine(self._url)
             try:
                 with engine.connect() as connection:
-                    yield from self._iterate(connection, list_headers(manifest))
+                    yield self._execute(connection)
             finally:
                 engine.dispose()
         except (SQLAlchemyError, ImportError) as error:
@@ -211,22 +237,17 @@ class QuerySource:
         if failure is not None:
             raise failure
 
-    def reread(self, manifest: Manifest) -> Generator[RawBatch]:
-        """Yield rows; a reader that knows where they are is never asked twice."""
-        yield from self.read(manifest)
-
-    def _iterate(self, connection: Connection, names: list[str]) -> Iterator[RawBatch]:
+    def _execute(self, connection: Connection) -> CursorResult[Any]:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("PRAGMA query_only = ON")
         else:
             connection = connection.execution_options(isolation_level="REPEATABLE READ")
         streamed = connection.execution_options(stream_results=True, max_row_buffer=base.BATCH_ROWS)
-        result, done = streamed.exec_driver_sql(self._query), 0
-        found = list(result.keys())
-        for name in names:
-            if found.count(name) != 1:
-                how = "no column" if name not in found else "more than one column"
-                raise IngestError(f"{self.label}: {how} {name!r}, which the manifest declares")
+        return streamed.exec_driver_sql(self._query)
+
+    def _iterate(self, result: CursorResult[Any], names: list[str]) -> Iterator[RawBatch]:
+        found, done = list(result.keys()), 0
+        check_columns(names, found, self.label)
         places = [found.index(name) for name in names]
         while rows := result.fetchmany(base.BATCH_ROWS):
             columns = [

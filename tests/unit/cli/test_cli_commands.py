@@ -432,3 +432,37 @@ def test_no_export_tells_how_many_rows_there_are_or_who_logs_in(full: tuple[Cli,
     assert not re.search(r"\b80\b", cli.run("catalogue", "record", "--json").stdout)
     named = name_database(make_url("postgresql://owner:secret@db.example:5432/curator"))
     assert named == "postgresql, curator on db.example"
+
+
+def test_a_check_needs_no_curator_and_shows_every_fault(cli: Cli) -> None:
+    manifest, data = write_dataset(cli.folder)
+    lines = Path(data).read_text(encoding="utf-8").splitlines()
+    Path(data).write_text("\n".join([*lines, "1,2", "3,4"]), encoding="utf-8")
+    shown = cli.run("manifest", "check", manifest, data)
+    assert shown.exit_code == 1
+    assert "2 fields where the header has 15 (lines 82, 83)" in shown.output
+    assert cli.json("manifest", "check", manifest, data, code=1)["faults"][0]["places"] == [82, 83]
+    Path(data).write_text("\n".join(lines), encoding="utf-8")
+    assert "fine: `curator datasets add` would take these rows" in cli.run("manifest", "check", manifest, data).output
+    assert not (cli.folder / "data").exists()
+
+
+def test_what_registration_found_is_shown_again(cli: Cli) -> None:
+    cli.run(*POPULATION, *BUDGET)
+    manifest, data = write_dataset(cli.folder)
+    checked = cli.json("manifest", "check", manifest, data)
+    assert cli.json("datasets", "add", manifest, data)["report"] == {
+        name: value for name, value in checked.items() if name != "notice"
+    }
+    assert cli.json("datasets", "report", "cohort") == {**checked, "dataset": "cohort"}
+    assert "For the operator alone" in cli.run("datasets", "report", "cohort").output
+    (report,) = (cli.folder / "data").glob("datasets/*/report.json")
+    report.unlink()
+    assert "there is no report" in cli.error("datasets", "report", "cohort")
+
+
+def test_a_refused_registration_says_where_all_faults_are_named(cli: Cli) -> None:
+    cli.run(*POPULATION, *BUDGET)
+    manifest, data = write_dataset(cli.folder)
+    Path(data).write_text(Path(data).read_text(encoding="utf-8") + "1,2\n", encoding="utf-8")
+    assert "`curator manifest check` names all of them" in cli.error("datasets", "add", manifest, data)

@@ -18,7 +18,7 @@ from curator_service.datasets.sketch import Sketcher
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources import csv as reader
 from curator_service.datasets.sources.base import Doubt, IngestError
-from curator_service.datasets.sources.coding import iterate_rows
+from curator_service.datasets.sources.coding import iterate_rows, observe_sketch
 from curator_service.datasets.sources.csv import CsvSource
 
 CANARY = "48151623"
@@ -54,7 +54,7 @@ def outcome(source: CsvSource, manifest: Manifest) -> Any:
     """Return all integers, subjects, sketch and digest; or the message."""
     sketcher = Sketcher(b"test")
     try:
-        batches = list(iterate_rows(manifest, source, sketcher))
+        batches = list(iterate_rows(manifest, source, observe_sketch(sketcher)))
     except IngestError as error:
         return str(error)
     stored = [{name: values.tolist() for name, values in batch.stored.items()} for batch in batches]
@@ -263,7 +263,7 @@ def test_no_value_is_in_an_error_its_traceback_or_the_log(
     path = tmp_path / "f.csv"
     path.write_text(table([*ROWS, BAD[name]]))
     with pytest.raises(IngestError) as caught:
-        list(iterate_rows(declare(), CsvSource(path, declare().csv_options), Sketcher(b"")))
+        list(iterate_rows(declare(), CsvSource(path, declare().csv_options), lambda _: None))
     assert f"{path}, line 5" in str(caught.value)
     assert CANARY not in "".join(traceback.format_exception(caught.value))
     assert CANARY not in caplog.text
@@ -284,4 +284,4 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, doubtfu
     path = tmp_path / "f.csv"
     path.write_text(table(ROWS * 50) + ("1" if doubtful else ""))
     with pytest.raises(IngestError, match="somebody wrote into the file"):
-        list(iterate_rows(declare(), Rewritten(path, declare().csv_options), Sketcher(b"")))
+        list(iterate_rows(declare(), Rewritten(path, declare().csv_options), lambda _: None))

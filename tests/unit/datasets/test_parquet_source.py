@@ -17,7 +17,7 @@ from curator_service.datasets.sketch import Sketcher
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources import parquet as reader
 from curator_service.datasets.sources.base import IngestError
-from curator_service.datasets.sources.coding import iterate_rows
+from curator_service.datasets.sources.coding import iterate_rows, observe_sketch
 from curator_service.datasets.sources.opening import open_source
 
 CANARY = 48151623
@@ -43,8 +43,8 @@ BEGIN = datetime.datetime(2020, 1, 1)  # noqa: DTZ001 -- as files hold them
 
 def read(path: Path, manifest: Manifest) -> Any:
     sketcher, stored, subjects = Sketcher(b"t"), [], []
-    source = open_source(path, manifest)
-    for batch in iterate_rows(manifest, source, sketcher):
+    source = open_source(path, manifest.csv_options)
+    for batch in iterate_rows(manifest, source, observe_sketch(sketcher)):
         stored += batch.stored["x"].tolist()
         subjects += batch.subjects or []
     assert len(source.digest) == 64
@@ -216,7 +216,7 @@ def test_a_forged_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "BATCH_ROWS", 7)
     path, manifest = write(tmp_path / "x.parquet", pa.array(np.zeros(50))), declare(NUMERIC)
-    rows = iterate_rows(manifest, open_source(path, manifest), Sketcher(b""))
+    rows = iterate_rows(manifest, open_source(path, manifest.csv_options), lambda _: None)
     next(rows)
     with path.open("r+b") as file:
         file.write(b"PAR1")

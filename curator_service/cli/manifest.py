@@ -1,0 +1,97 @@
+"""Commands of manifests: they need no database of the curator's, and register nothing."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from curator_service.cli.common import (
+    AsJson,
+    DatabaseName,
+    DataSource,
+    ManifestFile,
+    QueryFile,
+    choose_source,
+    emit,
+    err,
+    fail,
+    out,
+    reading,
+    refusals,
+)
+from curator_service.cli.reports import NOTICE, print_report
+from curator_service.datasets.checking import check_rows
+from curator_service.datasets.drafting import ROWS_MAX, draft_manifest
+from curator_service.datasets.manifest import CsvOptions, load_manifest
+from curator_service.datasets.sources.opening import is_csv, open_source
+from curator_service.datasets.sources.sniffing import sniff
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command("draft")
+def draft(
+    data: DataSource = None,
+    sql: QueryFile = None,
+    database: DatabaseName = None,
+    name: Annotated[str | None, typer.Option(help="Of the dataset; else the file's.")] = None,
+    population: Annotated[str | None, typer.Option(help="Whose budget protects these people.")] = None,
+    row_capacity: Annotated[
+        int | None, typer.Option(min=1, help="Public bound on the number of rows: a round number, from knowledge.")
+    ] = None,
+    to: Annotated[Path | None, typer.Option("--out", help="A new file; else standard output.")] = None,
+    all_rows: Annotated[bool, typer.Option("--all", help=f"Read all rows, not the first {ROWS_MAX:,}.")] = False,
+) -> None:
+    """Propose a manifest for a person to complete: names, types, units, levels; bounds stay empty.
+
+    Of the rows it shows levels of short lists alone. Nothing leaves this machine.
+    """
+    if to is not None and to.exists():
+        fail(f"{to} exists; a draft never replaces what somebody completed")
+    with refusals():
+        rows = choose_source(data, sql, database)
+        options = sniff(rows) if isinstance(rows, Path) and is_csv(rows) else None
+        source = open_source(rows, options or CsvOptions()) if isinstance(rows, Path) else rows
+        text = draft_manifest(
+            source,
+            options,
+            name=name or (data or sql or Path("dataset")).name.split(".")[0],
+            population=population,
+            row_capacity=row_capacity,
+            rows_max=None if all_rows else ROWS_MAX,
+        )
+        source.close()
+    if to is None:
+        typer.echo(text, nl=False)
+        return
+    to.write_text(text, encoding="utf-8")
+    empty = text.count("\n# lower =") + text.count("\n# upper =")
+    err.print(f"wrote {to}: {empty} bounds to fill in, {text.count('check:') - 1} lines to look at", highlight=False)
+
+
+@app.command("check")
+def check(
+    manifest: ManifestFile,
+    data: DataSource = None,
+    sql: QueryFile = None,
+    database: DatabaseName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read all rows against a manifest, and register nothing: every fault at once. For the operator alone.
+
+    Exit status: 0 if the rows can be registered, warnings or not; 1 if not.
+    """
+    with refusals():
+        declared = load_manifest(manifest)
+        rows = choose_source(data, sql, database)
+        source = open_source(rows, declared.csv_options) if isinstance(rows, Path) else rows
+        with reading((data or sql or manifest).name) as progress:
+            report = check_rows(declared, source, progress)
+    if as_json:
+        emit({"notice": NOTICE, **report.render()}, as_json=True, table="")
+    else:
+        print_report(report)
+        if not report.faults:
+            out.print("[green]fine:[/green] `curator datasets add` would take these rows", highlight=False)
+    if report.faults:
+        raise typer.Exit(1)

@@ -1,0 +1,52 @@
+"""A reading of all rows against a manifest that registers nothing: every fault, and the operator's report."""
+
+from curator_service.datasets.batches import SourceBatch
+from curator_service.datasets.manifest import Manifest
+from curator_service.datasets.persons import Persons
+from curator_service.datasets.report import GatheredFaults, Report, Reporter
+from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.coding import iterate_rows
+
+
+def check_rows(manifest: Manifest, source: Source, progress: Progress = lambda _rows, _share: None) -> Report:
+    """Read every row as registration does, and go on behind what breaks the manifest.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    source : Source
+    progress : callable
+        Called with the number of rows that were read, and their share of all, where it is known.
+
+    Returns
+    -------
+    Report
+        Of the rows up to a fault behind which nothing can be read; that one is its last.
+    """
+    faults, reporter = GatheredFaults(source), Reporter(manifest, source)
+    persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
+    rows = whose = 0
+    try:
+        for batch in iterate_rows(manifest, source, reporter.add, progress, faults):
+            rows += batch.count
+            whose += batch.count if persons is None else _add_persons(persons, batch)
+    except IngestError as error:
+        faults.add(f"{error}; nothing behind this was read", None)
+    else:
+        if not rows:
+            faults.add(f"{source.label}: no rows below the header", None)
+    if rows > manifest.row_capacity:
+        faults.add(f"{rows:,} rows are more than the row_capacity of {manifest.row_capacity:,}", None)
+    if persons is None:
+        return reporter.finish(rows, rows, rows, faults.list_all())
+    counted = len(persons.find_counted()) if whose else 0
+    return reporter.finish(rows, persons.count, counted + rows - whose, faults.list_all())
+
+
+def _add_persons(persons: Persons, batch: SourceBatch) -> int:
+    """Take in the rows whose subject is known, and return how many these are."""
+    subjects = batch.subjects or ()
+    known = [row for row, subject in enumerate(subjects) if subject]
+    if known:
+        persons.add([subjects[row] for row in known], {name: one[known] for name, one in batch.stored.items()})
+    return len(known)
