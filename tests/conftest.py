@@ -11,8 +11,11 @@ from support import Api, World, fresh_database, open_world
 # A worker of the test runner has a width of its own, which commands would keep.
 os.environ.pop("COLUMNS", None)
 
-# A mutant is found by the first example that fails, however long.
-settings.register_profile("first_failure", phases=[Phase.explicit, Phase.generate])
+# How long an example takes is the machine's matter.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+# A mutant is found by the first example that fails.
+settings.register_profile("first_failure", deadline=None, phases=[Phase.explicit, Phase.generate])
 
 POSTGRES_VARIABLE = "CURATOR_TEST_POSTGRES_URL"
 FORBID_SKIPS_VARIABLE = "CURATOR_TEST_FORBID_SKIPS"
