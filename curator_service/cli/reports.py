@@ -38,4 +38,6 @@ def _column_table(report: Report) -> Table:
 
 
 def _share(count: int, rows: int) -> str:
-    return f"{count:,} ({count / rows:.1%})" if count else "0"
+    if not count:
+        return "0"
+    return f"{count:,} ({count / rows:.1%})" if count >= 0.001 * rows else f"{count:,} (<0.1%)"
