@@ -222,3 +222,19 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeyp
         file.write(b"PAR1")
     with pytest.raises(IngestError, match="somebody wrote into the file"):
         list(rows)
+
+
+@pytest.mark.parametrize("encoding", ["dictionary", "prefixes"])
+def test_a_text_that_is_stored_once_and_meant_for_every_row_is_refused_before_it_is_repeated(
+    tmp_path: Path, encoding: str
+) -> None:
+    """Of 613 bytes a reader would make gigabytes."""
+    texts, path = pa.array(["z" * 10_000] * 20_000), tmp_path / "x.parquet"
+    options: dict[str, Any] = {} if encoding == "dictionary" else {"column_encoding": {"x": "DELTA_BYTE_ARRAY"}}
+    pq.write_table(pa.table({"x": texts}), path, use_dictionary=not options, compression="zstd", **options)
+    del texts
+    pool = pa.default_memory_pool()
+    before = pool.bytes_allocated()
+    with pytest.raises(IngestError, match="bytes of text"):
+        read(path, declare(TEXTS, row_capacity=20_000))
+    assert pool.bytes_allocated() - before < 2**24
