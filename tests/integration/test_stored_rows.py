@@ -1,11 +1,14 @@
 """Rows that are gone, changed or left behind on disk are noticed, told and refused; what is alive is left alone."""
 
+import errno
+import fcntl
 import hashlib
 import json
 import multiprocessing
 import os
 import shutil
 import signal
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -406,3 +409,81 @@ def test_a_folder_that_nobody_marked_is_never_removed(world: World) -> None:
     (strange / "part.rows").write_bytes(b"rows")
     assert faults(world) == []
     assert strange.exists()
+
+
+# --- Notes and sums that are damaged in other ways
+
+
+def put_in_the_note(folder: Path, place: str) -> None:
+    """Put text that is no number in base 16 into the note beside the rows."""
+    path = folder / "snapshot.json"
+    content = json.loads(path.read_text())
+    if place == "nonce":
+        content["nonce"] = "zz"
+    else:
+        content["parts"][0]["digests"][0][1] = "zz"
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("place", ["nonce", "digest"])
+def test_a_note_whose_digests_are_none_is_a_fault_and_no_crash(world: World, place: str) -> None:
+    put_in_the_note(folder_of(world), place)
+    (fault,) = faults(world)
+    assert "cohort" in fault
+    assert world.discrepancies() == ["the rows of dataset cohort"]
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file anew."""
+    path.write_bytes(content)
+
+
+WRONG_SUMS: dict[str, Callable[[Path], None]] = {
+    "of another shape": lambda path: np.save(path, np.zeros((1, 1), np.int64)),
+    "of another type": lambda path: np.save(path, np.load(path) * 1.5),
+    "an archive": lambda path: write_bytes(path, b"PK\x03\x04" + b"x" * 100),
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG_SUMS))
+def test_sums_that_are_no_sums_are_refused_and_no_crash(world: World, name: str) -> None:
+    WRONG_SUMS[name](sums_of(folder_of(world)))
+    assert all("cohort" in fault for fault in faults(world))
+    problem(world.api().post(RELEASES, json=box(), key="k"), "dataset-unavailable", 503)
+    assert world.discrepancies() == ["the rows of dataset cohort"]
+
+
+def test_a_full_disk_keeps_nothing_of_a_part_that_was_not_finished(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would stay full, and the ledger could not be written."""
+    folder = folder_of(world)
+    dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
+    write_former(world.curator.datasets.storage, dataset)
+    before = sorted(folder.iterdir())
+
+    def fill(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(parts.PartWriter, "finish", fill)
+    assert len(faults(world)) == 1
+    assert sorted(folder.iterdir()) == before
+
+
+def test_nothing_is_written_anew_while_a_backup_reads_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the backup would lack files, or hold a half of one beside the digest of the whole."""
+    locks, add = [], tarfile.TarFile.add
+
+    def look(self: tarfile.TarFile, *arguments: Any, **options: Any) -> None:
+        with (folder_of(world).parent / ".lock").open("r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                locks.append("held")
+            else:
+                locks.append("free")
+        add(self, *arguments, **options)
+
+    monkeypatch.setattr(tarfile.TarFile, "add", look)
+    write_backup(world.curator, world.folder / "b.tar")
+    assert set(locks) == {"held"}

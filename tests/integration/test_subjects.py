@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import Result
 from rows_on_disk import write_former
@@ -16,7 +17,9 @@ from typer.testing import CliRunner
 from curator_service.backup import read_backup, write_backup
 from curator_service.cli.main import app
 from curator_service.datasets.repository import Dataset
-from curator_service.datasets.subjects import find_person
+from curator_service.datasets.subjects import _decode, find_person
+from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.lattice import STORED_UNIT
 
 MANIFEST = """
 name = "{name}"
@@ -176,3 +179,8 @@ def test_of_rows_of_an_earlier_version_nobody_can_be_found(world: World) -> None
     assert world.discrepancies() == []
     assert find(world, CANARY) == {}
     assert "visits" in run(world, "find", identifier=CANARY).stderr
+
+
+def test_what_is_stored_under_the_widest_bounds_can_be_written_out() -> None:
+    column = Column("x", ColumnType.NUMERIC, lower=-1.7e308, upper=1.7e308)
+    assert _decode(column, np.array([STORED_UNIT, 0], np.int32)) == [1.7e308, 0.0]

@@ -1,6 +1,7 @@
 """What a source of rows is: raw columns in batches, and where each row stands."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -176,8 +177,9 @@ def check_columns(declared: Sequence[str], found: Sequence[str], place: str) -> 
     ------
     IngestError
     """
+    counts = Counter(found)
     wrong = {
-        how: [name for name in declared if (found.count(name) > 1) is repeated and found.count(name) != 1]
+        how: [name for name in declared if (counts[name] > 1) is repeated and counts[name] != 1]
         for how, repeated in (("no column", False), ("more than one column", True))
     }
     said = [f"{how} {', '.join(map(repr, names))}" for how, names in wrong.items() if names]

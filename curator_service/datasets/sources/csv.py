@@ -9,10 +9,10 @@ import codecs
 import csv
 import io
 from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,7 @@ from curator_service.datasets.sources.streams import Changed, Digested, Digested
 from curator_service.privacy.design import ColumnType
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
 
+_T = TypeVar("_T")
 _BLOCK_BYTES = 2**22
 _BLANK_LINES = 100_000
 _LINE_CHARACTERS_MAX = 2**22
@@ -116,13 +117,12 @@ class _Records:
 
     def read_header(self) -> list[str]:
         """Return the fields of the first line, without spaces around them."""
-        with self._explain():
-            return [name.strip() for name in next(self._reader, [])]
+        with closing(self._explain(self._reader)) as lines:
+            return [name.strip() for name in next(lines, [])]
 
     def read(self, declared: Sequence[str], blank_lines_max: int, faults: Faults) -> Iterator[RawBatch]:
         """Yield batches; a line with too many or too few fields is a fault, and no row."""
-        with self._explain():
-            yield from self._read(declared, blank_lines_max, faults)
+        yield from self._explain(self._read(declared, blank_lines_max, faults))
 
     def _read(self, declared: Sequence[str], blank_lines_max: int, faults: Faults) -> Iterator[RawBatch]:
         reader, label = self._reader, self._label
@@ -158,19 +158,18 @@ class _Records:
         if rows:
             yield _to_raw(rows, lines, 1.0)
 
-    @contextmanager
-    def _explain(self) -> Iterator[None]:
-        label = self._label
+    def _explain(self, items: Iterator[_T]) -> Generator[_T]:
+        refusal = None
         try:
-            yield
-        except UnicodeDecodeError:
-            raise IngestError(f"{label}: not {self._options.encoding.upper()} text") from None
-        except UnicodeEncodeError:  # half a pair of surrogates, in the encodings that let it pass
-            raise IngestError(f"{label}: not {self._options.encoding.upper()} text") from None
+            yield from items
+        except UnicodeError:  # of half a pair of surrogates, too, in the encodings that let it pass
+            refusal = f"{self._label}: not {self._options.encoding.upper()} text"
         except csv.Error as error:
-            raise IngestError(f"{label}, line {self._reader.line_num}: {error}") from None
+            refusal = f"{self._label}, line {self._reader.line_num}: {error}"
         finally:
             self._text.detach().detach()  # or they close the file before its digest is whole
+        if refusal is not None:  # behind the handlers: the error of a text holds the text
+            raise IngestError(refusal)
 
 
 def _most_blank_lines(manifest: Manifest) -> int:
@@ -203,7 +202,8 @@ def _find_columns(declared: Sequence[str], header: list[str] | None, label: str)
         raise IngestError(f"{label}, line 1: the file is empty; it needs a header")
     names = [name.strip() for name in header]
     check_columns(declared, names, f"{label}, line 1")
-    return [names.index(name) for name in declared]
+    places = {name: place for place, name in enumerate(names)}
+    return [places[name] for name in declared]
 
 
 @dataclass(slots=True)

@@ -285,3 +285,34 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, doubtfu
     path.write_text(table(ROWS * 50) + ("1" if doubtful else ""))
     with pytest.raises(IngestError, match="somebody wrote into the file"):
         list(iterate_rows(declare(), Rewritten(path, declare().csv_options), lambda _: None))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_an_error_of_the_text_keeps_no_bytes_of_it_in_its_chain(tmp_path: Path, encoding: str) -> None:
+    path, manifest = tmp_path / "f.csv", declare(csv={"encoding": encoding})
+    path.write_bytes(table([PLAIN]).encode() + CANARY.encode() + b"\xff\n")
+    with pytest.raises(IngestError, match="text") as caught:
+        list(iterate_rows(manifest, CsvSource(path, manifest.csv_options), lambda _: None))
+    assert caught.value.__context__ is None
+
+
+class Counted(str):
+    """A name that counts with how many it is compared."""
+
+    __slots__ = ()
+    compared = 0
+    __hash__ = str.__hash__
+
+    def strip(self, chars: str | None = None, /) -> "Counted":
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_header_of_many_columns_is_looked_through_once() -> None:
+    names = [f"c{i}" for i in range(2000)]
+    header = [Counted(name) for name in names]
+    assert reader._find_columns(names, header, "") == list(range(2000))
+    assert Counted.compared < 20_000

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from curator_service.datasets.persons import Persons
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources import base as source
 from curator_service.datasets.sources.base import IngestError
+from curator_service.datasets.sources.coding import fold_subjects
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.lattice import MISSING
@@ -251,3 +253,13 @@ def test_a_file_without_the_subject_is_refused(clinic: World) -> None:
     text = MANIFEST.format(population="town", rows=2).replace('"patient"', '"person"')
     with pytest.raises(IngestError, match="no column 'person'"):
         register(clinic, VISITS, manifest=text)
+
+
+@pytest.mark.parametrize(
+    "mark", ["\u200d", "\u034f", "\ufe0f", "\u3164", "\u180b", "\U000e0100"], ids=lambda mark: f"{ord(mark):x}"
+)
+def test_what_is_not_seen_tells_no_two_persons_apart(mark: str) -> None:
+    """Or one person has the rows of two."""
+    pairs = [(f"e{mark}\u0301", "\u00e9"), (f"a{mark}b", "AB"), (f"\u304b{mark}\u3099", "\u304c")]
+    for one, other in pairs:
+        assert fold_subjects(pa.array([one])) == fold_subjects(pa.array([other]))
