@@ -155,9 +155,12 @@ class Part:
         RowsUnreadable
         """
         try:
-            gram: IntArray = np.load(self.gram_path(folder), allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+            with self.gram_path(folder).open("rb") as file:  # `np.load` would take it for an archive, too
+                gram: IntArray = np.lib.format.read_array(file, allow_pickle=False)
+        except (OSError, ValueError, EOFError, MemoryError):
             raise RowsUnreadable from None
+        if gram.dtype != np.int64:
+            raise RowsUnreadable
         return gram
 
 

@@ -286,11 +286,12 @@ class Storage:
                 return "rows are gone"
             for part in about.parts:
                 part.read_gram(folder)
-        except (OSError, RowsUnreadable):
+            found = about.commitment
+        except (OSError, ValueError, RowsUnreadable):  # a digest may be none
             return "rows cannot be read"
         if not self.has_files(dataset_id):
             return "rows cannot be read"
-        return "" if about.commitment == commitment else "rows are not those that were registered"
+        return "" if found == commitment else "rows are not those that were registered"
 
     def rows(self, dataset_id: str, manifest: Manifest) -> StoredRows:
         """Return where the rows are, and how many a pass works through.
@@ -358,7 +359,10 @@ class Storage:
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
         terms = cached_design(manifest.cacheable).terms
         folder = self.root / dataset_id
-        gram = reduce(add, (part.read_gram(folder) for part in self.about(dataset_id).parts))
+        grams = [part.read_gram(folder) for part in self.about(dataset_id).parts]
+        if any(gram.shape != (len(terms), len(terms)) for gram in grams):
+            raise RowsUnreadable
+        gram = reduce(add, grams)
         return {term: i for i, term in enumerate(terms)}, gram
 
 
