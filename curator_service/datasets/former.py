@@ -50,20 +50,28 @@ def convert(folder: Path, manifest: Manifest, noted: Mapping[str, Any] | None = 
     """
     if not _is_converted(folder):
         kept = _read_note(folder, noted)
-        for left in folder.glob("part_*"):
-            left.unlink()
-        part = write_part(folder, manifest, _read_batches(folder, manifest), lambda: _find_counted(folder, manifest))
+        _remove_parts(folder)
+        try:
+            batches = _read_batches(folder, manifest)
+            part = write_part(folder, manifest, batches, lambda: _find_counted(folder, manifest))
+        except BaseException:  # a full disk must not stay full
+            _remove_parts(folder)
+            raise
         if part.lattice_digest != kept["lattice_digest"] or not np.array_equal(
             part.read_gram(folder), _read_gram(folder)
         ):
-            part.rows_path(folder).unlink()
-            part.gram_path(folder).unlink()
+            _remove_parts(folder)
             return False
         write_about(folder, About(kept["persons"], (part,), kept["nonce"]))
     for name in (_GRAM, _ROWS):
         (folder / name).unlink(missing_ok=True)
     sync(folder)
     return True
+
+
+def _remove_parts(folder: Path) -> None:
+    for left in folder.glob("part_*"):
+        left.unlink()
 
 
 def _is_converted(folder: Path) -> bool:
