@@ -87,7 +87,8 @@ def _open_part(part: Path) -> BinaryIO:
 
 
 def _write(curator: Curator, file: BinaryIO) -> dict[str, Any]:
-    with tarfile.open(fileobj=file, mode="w") as archive:
+    # Nobody writes rows of an earlier version anew meanwhile.
+    with curator.datasets.storage.writing(), tarfile.open(fileobj=file, mode="w") as archive:
         about = _write_tables(curator, archive)
         for dataset_id in about["datasets"]:
             for stored in curator.datasets.storage.files(dataset_id):
