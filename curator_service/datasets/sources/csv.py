@@ -92,6 +92,7 @@ def _read_carefully(
 ) -> Iterator[RawBatch]:
     encoding = "utf-8-sig" if options.encoding == "utf-8" else options.encoding
     text = io.TextIOWrapper(io.BufferedReader(stream), encoding=encoding, newline="")
+    refusal = None
     try:
         reader = csv.reader(_read_lines(text, label), **_dialect(options))
         header = next(reader, None)
@@ -126,14 +127,14 @@ def _read_carefully(
                 rows, lines, held = [], [], 0
         if rows:
             yield _to_raw(rows, lines, 1.0)
-    except UnicodeDecodeError:
-        raise IngestError(f"{label}: not {options.encoding.upper()} text") from None
-    except UnicodeEncodeError:  # half a pair of surrogates, in the encodings that let it pass
-        raise IngestError(f"{label}: not {options.encoding.upper()} text") from None
+    except UnicodeError:  # of half a pair of surrogates, too, in the encodings that let it pass
+        refusal = f"{label}: not {options.encoding.upper()} text"
     except csv.Error as error:
-        raise IngestError(f"{label}, line {reader.line_num}: {error}") from None
+        refusal = f"{label}, line {reader.line_num}: {error}"
     finally:
         text.detach().detach()  # or they close the file before its digest is whole
+    if refusal is not None:  # behind the handlers: the error of a text holds the text
+        raise IngestError(refusal)
 
 
 def _most_blank_lines(manifest: Manifest) -> int:
@@ -164,12 +165,15 @@ def _read_lines(text: io.TextIOWrapper, label: str) -> Iterator[str]:
 def _find_columns(declared: Sequence[str], header: list[str] | None, label: str) -> list[int]:
     if header is None:
         raise IngestError(f"{label}, line 1: the file is empty; it needs a header")
-    names = [name.strip() for name in header]
+    places: dict[str, list[int]] = {name: [] for name in declared}
+    for place, name in enumerate(header):
+        if (found := places.get(name.strip())) is not None:
+            found.append(place)
     for name in declared:
-        if names.count(name) != 1:
-            found = "no column" if name not in names else "more than one column"
-            raise IngestError(f"{label}, line 1: {found} {name!r}, which the manifest declares")
-    return [names.index(name) for name in declared]
+        if len(places[name]) != 1:
+            how = "more than one column" if places[name] else "no column"
+            raise IngestError(f"{label}, line 1: {how} {name!r}, which the manifest declares")
+    return [places[name][0] for name in declared]
 
 
 @dataclass(slots=True)
