@@ -1,5 +1,6 @@
 """Raw columns to stored integers: the one coder, whatever rows come from."""
 
+import re
 import unicodedata
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,10 @@ _BOOLEAN_NUMBERS = {0.0: 0, 1.0: 1}
 _UNKNOWN = -1
 _INVISIBLE = r"[\x00-\x20\x7f]+"
 """What `fold` leaves out of ASCII."""
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that are not seen: joiners, fillers and selectors of variants (Default_Ignorable_Code_Point)."""
 
 _T = TypeVar("_T")
 _Numbers = npt.NDArray[np.float64]
@@ -367,8 +372,12 @@ def fold_subjects(words: pa.Array) -> list[str]:
 
 
 def _fold(subject: str) -> str:
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", subject).casefold())
-    return "".join(c for c in folded if unicodedata.category(c) not in {"Cf", "Cc", "Zs", "Zl", "Zp"})
+    for _ in range(2):  # what is not seen may keep apart what is put together
+        folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", subject).casefold())
+        subject = _UNSEEN.sub(
+            "", "".join(c for c in folded if unicodedata.category(c) not in {"Cf", "Cc", "Zs", "Zl", "Zp"})
+        )
+    return unicodedata.normalize("NFKC", subject)
 
 
 def name_type(kind: pa.DataType) -> str:
