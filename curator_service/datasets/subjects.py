@@ -104,6 +104,6 @@ def _decode(column: Column, stored: StoredArray) -> list[Any]:
     if column.type is not ColumnType.NUMERIC:
         return [None if code == MISSING else column.levels[code] for code in stored.tolist()]
     center, scale = center_and_scale(column.lower, column.upper)
-    digits = math.floor(-math.log10(2 * scale / STORED_UNIT))  # what a stored integer can tell apart
+    digits = math.floor(math.log10(STORED_UNIT / 2) - math.log10(scale))  # what a stored integer can tell apart
     values = (None if number == MISSING else center + scale * (number / STORED_UNIT) for number in stored.tolist())
     return [None if value is None else round(value, digits) for value in values]
