@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curator_service.datasets.batches import MARK
-from curator_service.datasets.engines.numpy import sum_rows
+from curator_service.datasets.engines.numpy import NumpyEngine
 from curator_service.kinds.gram.kernel import GramKernel, flatten
 from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.kinds.gram.statistics import Statistic
@@ -123,7 +123,7 @@ def test_a_pass_beyond_int64_is_that_of_python_integers() -> None:
     tile |= {MARK: np.ones(12, dtype=np.int32)}
     tile[kernel.columns[0]][:] = STORED_UNIT
     heavy = Heavy(kernel.design, kernel.row_map)
-    found = joined(sum_rows(cast(Any, Repeated(tile, 25)), WideKernel(heavy)))
+    found = joined(NumpyEngine().sum(WideKernel(heavy), cast(Any, Repeated(tile, 25))))
     mapped: RowArray = np.empty((12, kernel.width), order="F")
     every: FlagArray = np.ones(12, dtype=np.bool_)
     kernel.map(tile, every, mapped)

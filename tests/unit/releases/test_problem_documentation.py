@@ -14,7 +14,11 @@ ROOT = Path(__file__).parents[3]
 def problems() -> list[type[Problem]]:
     """Return every problem of the service."""
     for module in pkgutil.walk_packages(curator_service.__path__, "curator_service."):
-        if not module.name.endswith(".__main__") and "migrations" not in module.name:
+        if (
+            not module.name.endswith(".__main__")
+            and "migrations" not in module.name
+            and not module.name.endswith("engines.spark")
+        ):
             importlib.import_module(module.name)
     found, pending = [], [Problem]
     while pending:
