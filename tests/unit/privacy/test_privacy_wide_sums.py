@@ -103,7 +103,8 @@ class Repeated:
         self.count = len(tile[MARK])
         self.capacity = self.count * times
 
-    def tiles(self, _names: tuple[str, ...], size: int) -> Iterator[tuple[dict[str, Any], int]]:
+    def tiles(self, _names: tuple[str, ...], size: int, start: int, stop: int) -> Iterator[tuple[dict[str, Any], int]]:
+        assert (start, stop) == (0, self.capacity)
         assert self.count <= size
         for _ in range(self.times):
             yield self.tile, self.count
