@@ -23,10 +23,12 @@ SPEED = [
     "sampler",
     "gram",
     "scale",
+    "ingest",
     "multipliers",
     "conversions",
     "timing",
     "looks",
+    "cuts",
     "ledger",
     "library",
 ]

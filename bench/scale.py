@@ -7,7 +7,8 @@ bare float product of the same rows, which lie in memory as float64. Each round 
 median and quartiles.
 
 A second table is of the clock: the same pass from a disk, with nothing of the file in memory, and from memory by one
-thread, and by threads and by processes that share its rows, as many as there are processors. What it says of the
+thread, and by the engines that share its rows, with as many threads, processes or tasks as there are processors; by
+Spark's where that is installed, on this machine alone. What it says of the
 largest file, by the row, times 10¹⁰ is the plan below it. A figure of both is `build/bench/scale.svg`.
 
     python -m bench.scale [--rows 100000 1000000 10000000] [--rounds 7] [--large] [--folder DIR]
@@ -22,8 +23,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,12 +35,13 @@ from threadpoolctl import threadpool_limits
 
 from bench.gram import ratio, take_turns
 from bench.run import OUTPUT
-from curator_service.datasets.batches import MARK
-from curator_service.datasets.engines import numpy as engine
+from curator_service.datasets.engines.base import Engine
+from curator_service.datasets.engines.numpy import NumpyEngine, tile_rows
+from curator_service.datasets.engines.processes import ProcessEngine
 from curator_service.datasets.parts import PartWriter, StoredRows
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.privacy.design import Column, ColumnType, MissingRule, make_design
-from curator_service.privacy.lattice import MISSING, STORED_UNIT, IntArray
+from curator_service.privacy.lattice import MISSING, STORED_UNIT
 from curator_service.privacy.row_maps import Ball
 
 COLUMNS, NORM = 12, 1.5
@@ -48,7 +50,6 @@ DECLARED = [Column(name, ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for na
 KERNEL = GramKernel(make_design(tuple(DECLARED[:-1]), (DECLARED[-1],), intercept=True), Ball.of_norm(NORM))
 _DRAWN = 2**16
 ACTS = ("pass", "float numpy", "bare product")
-CLOCKS = ("from a disk", "one thread", "threads", "processes")
 IN_MEMORY_MAX, LARGE, PLANNED = 10_000_000, 100_000_000, 10**10
 FREE_BYTES_LEFT = 2**33
 """What a disk keeps free beside a file of rows, or it is not written."""
@@ -102,17 +103,6 @@ def store_where_there_is_room(folder: Path, rows: int) -> StoredRows | None:
     return store(folder, rows) if shutil.disk_usage(folder).free > needed + FREE_BYTES_LEFT else None
 
 
-def share(rows: StoredRows, start: int, stop: int) -> IntArray:
-    """Sum a range of rows, as a thread or a process that shares a pass does."""
-    size = engine.tile_rows(KERNEL.width)
-    mapped = np.empty((size, KERNEL.width), dtype=np.float64, order="F")
-    total = np.zeros((KERNEL.width, KERNEL.width), dtype=np.int64)
-    for tile, count in rows.tiles(KERNEL.columns, size, start, stop):
-        KERNEL.map(tile, tile[MARK] == 1, mapped[:count])
-        total += KERNEL.sum(mapped[:count])
-    return total
-
-
 def on_the_clock(act: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> float:
     """Return the median of the seconds that something takes."""
     taken: list[float] = []
@@ -122,14 +112,6 @@ def on_the_clock(act: Callable[[], object], rounds: int, before: Callable[[], ob
         act()
         taken.append(time.perf_counter() - start)
     return median(taken)
-
-
-def shared_pass(pool: Executor, rows: StoredRows, workers: int) -> Callable[[], object]:
-    """Return a pass that workers share, in ranges of whole tiles."""
-    size = engine.tile_rows(KERNEL.width)
-    cuts = [min(rows.capacity, -(-rows.capacity * k // (workers * size)) * size) for k in range(workers + 1)]
-    cuts[-1] = rows.capacity
-    return lambda: sum(pool.map(share, [rows] * workers, cuts[:-1], cuts[1:]))
 
 
 def forget(rows: StoredRows) -> None:
@@ -161,18 +143,31 @@ class Measured:
     def clock_line(self, rows: int) -> str:
         """Return a line of the second table, of as many rows or by proportion of more."""
         times = rows / self.rows
-        shown = [f"{times * self.clock[name]:,.3g} s" for name in CLOCKS]
+        shown = [f"{times * taken:,.3g} s" for taken in self.clock.values()]
         return f"| {' | '.join([f'{rows:,}', f'{times * self.size / 1e9:,.3g} GB', *shown])} |"
 
 
-def measure(folder: Path, rows: int, rounds: int, pools: Mapping[str, Executor], workers: int) -> Measured | None:
+def make_engines(workers: int) -> dict[str, Engine]:
+    """Return the engines that share a pass between workers."""
+    engines: dict[str, Engine] = {"threads": NumpyEngine(workers), "processes": ProcessEngine(workers)}
+    if find_spec("pyspark") is not None:
+        from curator_service.datasets.engines.spark import SparkEngine  # noqa: PLC0415 -- an extra
+
+        os.environ.setdefault(
+            "PYSPARK_SUBMIT_ARGS", f"--master local[{workers}] --conf spark.ui.enabled=false pyspark-shell"
+        )
+        engines["Spark"] = SparkEngine(workers)
+    return engines
+
+
+def measure(folder: Path, rows: int, rounds: int, engines: Mapping[str, Engine]) -> Measured | None:
     """Store rows, take turns on them, and delete them."""
     stored = store_where_there_is_room(folder, rows)
     if stored is None:
         return None
-    size = engine.tile_rows(KERNEL.width)
+    size = tile_rows(KERNEL.width)
     acts: dict[str, Callable[[], object]] = {
-        "pass": lambda: engine.NumpyEngine().sum(KERNEL, stored),
+        "pass": lambda: NumpyEngine().sum(KERNEL, stored),
         "float numpy": lambda: float_pass(stored, size),
     }
     if rows <= IN_MEMORY_MAX:
@@ -182,7 +177,7 @@ def measure(folder: Path, rows: int, rounds: int, pools: Mapping[str, Executor],
     clock = {
         "from a disk": on_the_clock(acts["pass"], once, lambda: forget(stored)),
         "one thread": on_the_clock(acts["pass"], once),
-        **{name: on_the_clock(shared_pass(pool, stored, workers), once) for name, pool in pools.items()},
+        **{name: on_the_clock(lambda made=made: made.sum(KERNEL, stored), once) for name, made in engines.items()},
     }
     stored.parts[0].rows_path(folder).unlink()
     return Measured(rows, stored.parts[0].size, processor, clock)
@@ -195,7 +190,7 @@ def draw_figure(found: Sequence[Measured], path: Path) -> None:
     for name in ACTS:
         points = [(one.rows, median(one.processor[name])) for one in found if name in one.processor]
         axes.plot(*zip(*points, strict=True), marker="o", label=f"{name}, processor")
-    for name in CLOCKS:
+    for name in found[0].clock:
         points = [(one.rows, one.clock[name]) for one in found]
         axes.plot(*zip(*points, strict=True), marker=".", linestyle=":", label=f"{name}, clock")
     axes.set(xscale="log", yscale="log", xlabel="rows", ylabel="seconds")
@@ -216,21 +211,19 @@ def main() -> None:
     print(f"{COLUMNS} columns and a constant, `ball` of norm {NORM}; {workers} processors, one thread\n")
     print("| rows | pass | float numpy | bare product | pass per number | over float numpy | over the product |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    with (
-        tempfile.TemporaryDirectory(dir=asked.folder) as folder,
-        threadpool_limits(1, user_api="blas"),
-        ProcessPoolExecutor(workers, initializer=threadpool_limits, initargs=(1, "blas")) as processes,
-        ThreadPoolExecutor(workers) as threads,
-    ):
+    engines = make_engines(workers)
+    with tempfile.TemporaryDirectory(dir=asked.folder) as folder, threadpool_limits(1, user_api="blas"):
         for rows in [*asked.rows, *([LARGE] if asked.large else [])]:
-            one = measure(Path(folder), rows, asked.rounds, {"threads": threads, "processes": processes}, workers)
+            one = measure(Path(folder), rows, asked.rounds, engines)
             if one is None:
                 print(f"| {rows:,} | no room on the disk |", flush=True)
                 continue
             found.append(one)
             print(one.processor_line(), flush=True)
-    print(f"\n| rows | bytes | {' | '.join(CLOCKS)} |")
-    print("| ---: |" + " ---: |" * (1 + len(CLOCKS)))
+    for made in engines.values():
+        made.close()
+    print(f"\n| rows | bytes | {' | '.join(found[0].clock)} |")
+    print("| ---: |" + " ---: |" * (1 + len(found[0].clock)))
     for one in found:
         print(one.clock_line(one.rows))
     print(found[-1].clock_line(PLANNED))

@@ -24,6 +24,7 @@ from curator_service.datasets import routes as dataset_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
+from curator_service.kit.periodic import Periodic
 from curator_service.kit.problem_models import PlainProblem, RequestInvalidProblem
 from curator_service.kit.problems import Problem
 from curator_service.ledger import routes as ledger_routes
@@ -38,6 +39,7 @@ from curator_service.releases.response_models import AnswerSpaceExceededProblem,
 from curator_service.releases.schemas import ReservationRequest
 from curator_service.settings import Settings
 
+_CUTS_EVERY_S = 20.0
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
 Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
 
@@ -96,11 +98,14 @@ def create_app(
             if not curator.ledger.guard.start():
                 curator.datasets.start()
             curator.job_runner.start()
+            cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
+            cuts.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()
             yield
             gc.unfreeze()
+            cuts.stop()
         readiness.close()
         curator.close()
 

@@ -20,13 +20,14 @@ from typing import Any, BinaryIO
 from sqlalchemy import ColumnElement, MetaData, Table, func, insert, select, update
 
 from curator_service.container import Curator
+from curator_service.datasets.snapshot import Registered
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection, SchemaError, Statement, check_revision
 from curator_service.kit.files import is_named, lock, sync
 
 FORMAT = 1
 _ABOUT = "backup.json"
-_DATASET_ID = re.compile(r"ds_[0-9a-f]{24}")
+_FOLDER = re.compile(r"ds_[0-9a-f]{24}(\.[0-9a-f]{12})?")
 _NOT_STORED = frozenset({"workers", "alembic_version"})
 RESTORED = "the database was restored from a backup, and what was spent since then is not accounted for"
 
@@ -115,7 +116,9 @@ def _write_tables(curator: Curator, archive: tarfile.TarFile) -> dict[str, Any]:
             )
             _add(archive, f"tables/{table.name}.jsonl", text)
             if table.name == "datasets":
-                datasets = [json.loads(line)["id"] for line in text.splitlines()]
+                datasets += _list_folders(text)
+            if table.name == "changes":
+                datasets += _list_waiting(text)
     moment = timestamp(curator.ledger.now())
     return {
         "format": FORMAT,
@@ -125,6 +128,17 @@ def _write_tables(curator: Curator, archive: tarfile.TarFile) -> dict[str, Any]:
         "sha256": digests,
         "datasets": datasets,
     }
+
+
+def _list_folders(text: bytes) -> list[str]:
+    rows = [json.loads(line) for line in text.splitlines()]
+    return [row.get("folder", row["id"]) for row in rows if not row.get("retired_at")]
+
+
+def _list_waiting(text: bytes) -> list[str]:
+    """Return the folders of rows that wait for a cut."""
+    waiting = [row for row in map(json.loads, text.splitlines()) if row["version"] is None]
+    return [content["folder"] for content in (json.loads(row["content"]) for row in waiting) if "folder" in content]
 
 
 def _tables(curator: Curator) -> list[Table]:
@@ -237,14 +251,14 @@ def _count(connection: Connection, table: Table) -> int:
 
 def _restore_rows(curator: Curator, archive: tarfile.TarFile, about: dict[str, Any]) -> None:
     storage = curator.datasets.storage
-    storage.sweep(set(about["datasets"]))
+    storage.sweep(lambda: Registered(frozenset(about["datasets"]), {}))
     with storage.writing():
         _restore_folders(storage.root, archive, about)
 
 
 def _restore_folders(root: Path, archive: tarfile.TarFile, about: dict[str, Any]) -> None:
     for dataset_id in about["datasets"]:
-        if not _DATASET_ID.fullmatch(dataset_id):
+        if not _FOLDER.fullmatch(dataset_id):
             raise BackupError(f"{dataset_id!r} names no dataset")
         folder = root / dataset_id
         if folder.exists():  # written once and never changed: what is there is the same

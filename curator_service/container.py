@@ -10,8 +10,10 @@ from curator_service.datasets.engines.base import Engine
 from curator_service.datasets.engines.conformance import check_engine
 from curator_service.datasets.engines.numpy import NumpyEngine
 from curator_service.datasets.engines.processes import ProcessEngine
+from curator_service.datasets.erasures import ErasureLog
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import INCOMING, Storage
+from curator_service.datasets.versions import VersionService
 from curator_service.identity.service import IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
@@ -48,6 +50,7 @@ class Curator:
     limits: LimitService
     identity: IdentityService
     datasets: DatasetService
+    versions: VersionService
     job_runner: JobRunner
     releases: ReleaseService
     reservations: ReservationService
@@ -64,9 +67,7 @@ class Curator:
         ------
         SelfTestError
         """
-        storage = self.datasets.storage
-        with storage.writing(), TemporaryDirectory(prefix=INCOMING, dir=storage.root) as folder:
-            check_engine(storage.engine, self.kinds.conformance, Path(folder))
+        _check_engine(self.datasets.storage, self.kinds)
 
     def close(self) -> None:
         """Give up what this process works on, and close its connections."""
@@ -103,7 +104,7 @@ def make_curator(
     storage = Storage(settings.data_dir / "datasets", make_engine(settings))
     anchor = Anchor(settings.anchor_folder)
     trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
-    keys = KeyRing(database, settings.keys_folder, announce_key(trust))
+    keys = KeyRing(database, settings.keys_folder, announce_key(trust), settings.subject_key_file)
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     datasets = DatasetService(database, ledger, storage, now, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
@@ -134,6 +135,13 @@ def make_curator(
         limits=LimitService(database, ledger, now),
         identity=IdentityService(database, now),
         datasets=datasets,
+        versions=VersionService(
+            datasets,
+            ErasureLog(settings.anchor_folder),
+            settings.cuts,
+            now,
+            check_engine=lambda: _check_engine(storage, kinds),
+        ),
         job_runner=job_runner,
         releases=ReleaseService(
             database,
@@ -146,6 +154,11 @@ def make_curator(
         reservations=ReservationService(database, ledger, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )
+
+
+def _check_engine(storage: Storage, kinds: KindRegistry) -> None:
+    with storage.writing(), TemporaryDirectory(prefix=INCOMING, dir=storage.root) as folder:
+        check_engine(storage.engine, kinds.conformance, Path(folder))
 
 
 def make_engine(settings: Settings) -> Engine:

@@ -9,6 +9,8 @@ from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from sqlalchemy import make_url
 
+from curator_service.kit.cuts import Schedule
+
 CONFIG_VARIABLE = "CURATOR_CONFIG"
 
 
@@ -23,6 +25,11 @@ class Settings(BaseSettings):
     data_dir: Path = Field(Path("curator-data"), description="Folder of the embedded database and the stored rows.")
     keys_dir: Path | None = Field(
         None, description="Folder of the private signing keys; `keys` in the data folder if not set."
+    )
+    subject_key_file: Path | None = Field(
+        None,
+        description="File of a key under which registrations keep whose rows are, encrypted; kept elsewhere than keys "
+        "and data. Identifiers are not kept if not set.",
     )
     anchor_dir: Path | None = Field(
         None,
@@ -62,6 +69,11 @@ class Settings(BaseSettings):
         "numpy", description="What passes over rows run on; each gives the same integers."
     )
     engine_workers: int = Field(1, ge=1, le=1024, description="Threads, processes or tasks of one pass over rows.")
+    cuts: Schedule = Field(
+        "monthly",
+        description="When the rows of datasets are renewed, in UTC: every midnight, or those of Mondays, or of the "
+        "first of each month.",
+    )
     answer_bytes_max: int = Field(
         2**30,
         ge=2**20,

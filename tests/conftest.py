@@ -4,9 +4,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import Phase, settings
 from support import Api, World, fresh_database, open_world
+
+# What Arrow loads with its first array: else each process that reads rows would.
+pa.array([0])
 
 # A worker of the test runner has a width of its own, which commands would keep.
 os.environ.pop("COLUMNS", None)

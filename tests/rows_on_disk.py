@@ -1,6 +1,7 @@
 """Stored rows: written as they are now and as an earlier version had them, read back, and mapped."""
 
 import json
+import random
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines.base import RowKernel
+from curator_service.datasets.engines.conformance import LEVELS, MARKS, NUMBERS
 from curator_service.datasets.parts import PartWriter, StoredRows
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.snapshot import Storage, new_part_id
@@ -38,14 +40,14 @@ def map_rows(kernel: RowKernel, stored: Mapping[str, Any], count: int) -> RowArr
 
 def read_columns(storage: Storage, dataset: Dataset) -> dict[str, Any]:
     """Return the stored numbers of every row by column, the marks too."""
-    names = storage.about(dataset.id).parts[0].columns
-    batches = [stored for stored, _count in storage.iterate_rows(dataset.id, names)]
+    names = storage.about(dataset.folder).parts[0].columns
+    batches = [stored for stored, _count in storage.iterate_rows(dataset.folder, names)]
     return {name: np.concatenate([stored[name] for stored in batches]) for name in (*names, MARK)}
 
 
 def write_former(storage: Storage, dataset: Dataset, *, note: bool = True) -> dict[str, Any]:
     """Store rows as an earlier version did, in place of what this one has; return what it noted of them."""
-    folder, about = storage.root / dataset.id, storage.about(dataset.id)
+    folder, about = storage.root / dataset.folder, storage.about(dataset.folder)
     (part,) = about.parts
     stored = read_columns(storage, dataset)
     names = [*part.columns, *([] if dataset.manifest.subject is None else [MARK])]
@@ -67,3 +69,18 @@ def write_former(storage: Storage, dataset: Dataset, *, note: bool = True) -> di
     if note:
         Path(folder / "snapshot.json").write_text(json.dumps(kept))
     return kept
+
+
+def special_rows(count: int) -> dict[str, Any]:
+    """Return stored rows, under the columns of the engines' table, of what is special and what is not."""
+    source = random.Random(11)
+    stored: dict[str, Any] = {
+        name: [
+            source.choice(NUMBERS) if source.random() < 0.4 else source.randint(-(2**30), 2**30) for _ in range(count)
+        ]
+        for name in ("omitted", "flagged", "centred", "ties", "decimals")
+    }
+    stored["level"] = [source.choice(LEVELS[:4]) for _ in range(count)]
+    stored["flag"] = [source.choice((0, 1)) for _ in range(count)]
+    stored[MARK] = [source.choice(MARKS) for _ in range(count)]
+    return {name: np.array(values, dtype=np.int32) for name, values in stored.items()}

@@ -32,6 +32,14 @@ class Dataset(Displayable):
         Kinds of noise that are offered.
     rows_per_person : int
         Most rows of one person that count.
+    version : int
+        Of the rows: every cut begins one, whether anything has changed or not. 1 from a curator that has no versions.
+    snapshot : str
+        Commitment to this version, as receipts of its releases state it; empty from a curator that has no versions.
+    since, until : str or None
+        Moments at which this version began, and the next one does.
+    ended, successor : str or None
+        Moment at which the dataset ended, and the name of the one that took its place.
     """
 
     name: str
@@ -46,6 +54,12 @@ class Dataset(Displayable):
     accountant: str
     mechanisms: tuple[str, ...]
     rows_per_person: int
+    version: int = 1
+    snapshot: str = ""
+    since: str | None = None
+    until: str | None = None
+    ended: str | None = None
+    successor: str | None = None
 
     def column(self, name: str) -> Column:
         """Return the column of this name. Raise `KeyError` when there is none."""
@@ -74,6 +88,9 @@ class Dataset(Displayable):
             fields.text("accountant"),
             fields.texts("mechanisms"),
             fields.integer("rows_per_person"),
+            fields.optional("version", fields.integer) or 1,
+            fields.optional("snapshot", fields.text) or "",
+            *(fields.optional(name, fields.text) for name in ("since", "until", "ended", "successor")),
         )
 
 
@@ -91,6 +108,11 @@ def show_dataset(dataset: "Dataset") -> View:
         ("noise", write_words(dataset.mechanisms)),
         ("row maps", write_words(dataset.row_maps)),
     ]
+    if dataset.ended is not None:
+        heir = "" if dataset.successor is None else join("; its successor is ", untrusted(dataset.successor))
+        stated.append(("ended", join(untrusted(dataset.ended), heir)))
+    elif dataset.until is not None:
+        stated.append(("version", join(f"{dataset.version:,}", quiet(", until ", untrusted(dataset.until)))))
     if dataset.description:
         stated.insert(0, ("description", dataset.description))
     heads = ("column", "type", "values", "unit", "missing", "description")

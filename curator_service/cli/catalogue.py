@@ -10,13 +10,16 @@ from sqlalchemy import URL, make_url
 
 from curator_service.cli.common import AsJson, fail, open_curator, read_settings
 from curator_service.cli.datasets import find
+from curator_service.container import Curator
 from curator_service.datasets.catalogue import Catalogue
 from curator_service.datasets.exports.croissant import render_croissant
 from curator_service.datasets.exports.dcat import render_dcat
 from curator_service.datasets.exports.processing import Holdings, render_record, write_markdown
 from curator_service.datasets.exports.required import Description
 from curator_service.datasets.manifest import load_catalogue
+from curator_service.datasets.subjects import find_identified
 from curator_service.kit.clock import timestamp, utc_now
+from curator_service.kit.files import write_private
 
 app = typer.Typer(no_args_is_help=True)
 _Out = Annotated[Path | None, typer.Option("--out", dir_okay=False, help="Write a file instead of standard output.")]
@@ -54,23 +57,28 @@ def export(
 @app.command("record")
 def record(out: _Out = None, as_json: AsJson = False) -> None:
     """Write the record of processing activities (GDPR, Article 30), with blanks for what only the operator knows."""
-    settings = read_settings()
     with open_curator() as curator:
-        holdings = Holdings(
-            as_of=timestamp(utc_now()),
-            places={
-                "the database with the ledger": name_database(make_url(settings.url)),
-                "the folder of the rows": str(settings.data_dir.absolute() / "datasets"),
-                "the folder of the private keys": str(settings.keys_folder),
-                "the folder of the anchor": str(settings.anchor_folder),
-            },
-            populations=curator.ledger.list_populations(),
-            datasets=curator.datasets.list_all(),
-            principals=curator.identity.list_principals(),
-            grants=curator.identity.list_grants(),
-        )
-        content = render_record(holdings)
+        content = render_record(read_holdings(curator))
     write(render_json(content) if as_json else write_markdown(content), out)
+
+
+def read_holdings(curator: Curator) -> Holdings:
+    """Return what a curator holds and who may use it."""
+    settings, datasets = read_settings(), curator.datasets.list_all()
+    return Holdings(
+        as_of=timestamp(utc_now()),
+        places={
+            "the database with the ledger": name_database(make_url(settings.url)),
+            "the folder of the rows": str(settings.data_dir.absolute() / "datasets"),
+            "the folder of the private keys": str(settings.keys_folder),
+            "the folder of the anchor": str(settings.anchor_folder),
+        },
+        populations=curator.ledger.list_populations(),
+        datasets=datasets,
+        principals=curator.identity.list_principals(),
+        grants=curator.identity.list_grants(),
+        identified=find_identified(curator.datasets.storage, datasets),
+    )
 
 
 def name_database(url: URL) -> str:
@@ -85,12 +93,15 @@ def render_json(content: dict[str, Any]) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def write(text: str, out: Path | None) -> None:
-    """Write an export to a file or to standard output."""
+def write(text: str, out: Path | None, *, is_private: bool = False) -> None:
+    """Write an export to a file, perhaps one for its owner's eyes alone, or to standard output."""
     if out is None:
         typer.echo(text, nl=False)
         return
     try:
-        out.write_text(text, encoding="utf-8")
+        if is_private:
+            write_private(out, text)
+        else:
+            out.write_text(text, encoding="utf-8")
     except OSError as error:
         fail(f"{out}: cannot be written: {error.strerror}")

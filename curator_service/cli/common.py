@@ -11,8 +11,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from psycopg.errors import InsufficientPrivilege, InvalidSchemaName
 from pydantic import ValidationError
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
@@ -21,16 +21,21 @@ from threadpoolctl import threadpool_limits
 
 from curator_service.backup import BackupError
 from curator_service.container import Curator, make_curator
+from curator_service.datasets.access import AccessError
+from curator_service.datasets.erasures import ErasureError
 from curator_service.datasets.exports.required import ExportError
 from curator_service.datasets.manifest import ManifestError
+from curator_service.datasets.reidentification import SubjectKeyError
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.sql import open_query
+from curator_service.datasets.versions import ChangeError
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import SchemaError
+from curator_service.kit.names import make_visible
 from curator_service.kit.problems import Problem
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.service import PopulationError
@@ -54,13 +59,17 @@ DatabaseName = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _ERRORS = (
+    AccessError,
     ExportError,
     ManifestError,
     IngestError,
     RegistrationError,
+    ChangeError,
+    ErasureError,
     IdentityError,
     PopulationError,
     SigningError,
+    SubjectKeyError,
     AnchorError,
     BackupError,
     ReconciliationError,
@@ -81,6 +90,11 @@ def read_settings() -> Settings:
         raise typer.Exit(2) from None
     except (FileNotFoundError, ValueError) as error:
         fail(str(error))
+
+
+def escape(text: str) -> str:
+    """Return text that a terminal shows as it is, whoever wrote it."""
+    return markup.escape(make_visible(text))
 
 
 def fail(message: str) -> NoReturn:
@@ -194,6 +208,6 @@ def actor() -> str:
 def emit(content: Any, *, as_json: bool, table: Table | str) -> None:
     """Print a result for a program or for a person."""
     if as_json:
-        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        typer.echo(make_visible(json.dumps(content, indent=2, ensure_ascii=False)))
     else:
         out.print(table, soft_wrap=isinstance(table, str))

@@ -1,10 +1,10 @@
 """Commands of datasets."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from curator_service.cli.common import (
@@ -18,6 +18,7 @@ from curator_service.cli.common import (
     check_machine,
     choose_source,
     emit,
+    escape,
     fail,
     open_curator,
     out,
@@ -30,9 +31,19 @@ from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
-from curator_service.datasets.sources.base import IngestError
+from curator_service.datasets.sources.base import IngestError, Source
+from curator_service.datasets.versions import APPEND, REPLACE, Waiting
 
 app = typer.Typer(no_args_is_help=True)
+OtherPeopleReason = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON", help="Propose to register rows like another population's: why they are other people."
+    ),
+]
+AdminToken = Annotated[
+    str | None, typer.Option(envvar="CURATOR_TOKEN", help="Token of an admin, beside --other-people.")
+]
 REASON_MAX = 500
 HYGIENE_NOTICE = (
     "For the operator alone. This describes the stored rows, exactly and without noise. It says nothing about "
@@ -46,29 +57,18 @@ def add(
     data: DataSource = None,
     sql: QueryFile = None,
     database: DatabaseName = None,
-    other_people: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REASON", help="Propose to register rows like another population's: why they are other people."
-        ),
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="CURATOR_TOKEN", help="Token of an admin, beside --other-people.")
-    ] = None,
+    other_people: OtherPeopleReason = None,
+    token: AdminToken = None,
     as_json: AsJson = False,
 ) -> None:
     """Validate, ingest and register a dataset: all of it or nothing.
 
     The rows are a CSV file, written as MANIFEST declares, a Parquet file, a folder of these, or a query's result.
     """
-    if other_people is not None and (not token or not 0 < len(other_people) <= REASON_MAX):
-        fail(f"--other-people takes a reason of up to {REASON_MAX} characters, and an admin's token")
     rows = choose_source(data, sql, database)
     check_machine()
     with open_curator(to_write=True) as curator, reading((data or sql or manifest).name) as progress:
-        said = None
-        if other_people is not None:
-            said = OtherPeople(authenticate_admin(curator, token or ""), other_people)
+        said = _read_other_people(curator, other_people, token)
         try:
             dataset = curator.datasets.register(manifest, rows, actor=actor(), other_people=said, progress=progress)
         except IngestError as error:
@@ -83,6 +83,100 @@ def add(
     out.print(text, soft_wrap=True)
 
 
+def _add_renewal(act: str, said: str) -> None:
+    """Add a command that reads rows for a dataset's next cut."""
+
+    def renew(
+        name: str,
+        data: DataSource = None,
+        sql: QueryFile = None,
+        database: DatabaseName = None,
+        other_people: OtherPeopleReason = None,
+        token: AdminToken = None,
+        as_json: AsJson = False,
+    ) -> None:
+        _add_rows(act, name, choose_source(data, sql, database), other_people, token, as_json=as_json)
+
+    app.command(act, help=f"{said}, under its manifest, from its next cut on.")(renew)
+
+
+_add_renewal(APPEND, "Add rows to a dataset")
+_add_renewal(REPLACE, "Put other rows in the place of all rows of a dataset")
+
+
+def _add_rows(
+    act: str, name: str, rows: Path | Source, other_people: str | None, token: str | None, *, as_json: bool
+) -> None:
+    check_machine()
+    with open_curator(to_write=True) as curator, reading(name) as progress:
+        said = _read_other_people(curator, other_people, token)
+        waiting = curator.versions.add_rows(name, rows, act=act, actor=actor(), other_people=said, progress=progress)
+    emit_waiting([waiting], as_json=as_json)
+
+
+@app.command("retire")
+def retire(
+    name: str,
+    successor: Annotated[str, typer.Option(help="The dataset that takes its place.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Let a dataset end at its next cut: its rows are overwritten; its releases and its population's budget stay."""
+    with open_curator(to_write=True) as curator:
+        waiting = curator.versions.retire(name, actor=actor(), successor=successor)
+    emit_waiting([waiting], as_json=as_json)
+
+
+@app.command("changes")
+def changes(as_json: AsJson = False) -> None:
+    """Show what was asked to change, and when it takes effect. For the operator alone: it counts erasures."""
+    with open_curator() as curator:
+        names = {dataset.id: dataset for dataset in curator.datasets.list_all()}
+        shown = [
+            {
+                "id": change.id,
+                "dataset": names[change.dataset_id].name,
+                "act": change.act,
+                "asked_at": change.asked_at,
+                "actor": change.actor,
+                "version": change.version,
+                "due": None if change.version else curator.versions.due(names[change.dataset_id]),
+            }
+            for change in curator.versions.list_changes()
+        ]
+    table = Table("dataset", "change", "asked", "by", "takes effect", title="Changes")
+    for row in shown:
+        effect = f"version {row['version']}" if row["version"] else str(row["due"])
+        table.add_row(*(escape(str(row[name])) for name in ("dataset", "act", "asked_at", "actor")), effect)
+    emit({"notice": NOTICE, "changes": shown}, as_json=as_json, table=table if shown else "nothing was asked to change")
+
+
+@app.command("cut")
+def cut(as_json: AsJson = False) -> None:
+    """Write the versions that are due, as the service does by itself; none before its time: that would tell."""
+    check_machine()
+    with open_curator(to_write=True) as curator:
+        done = curator.versions.cut_due()
+        following = sorted(
+            {curator.versions.due(found) for found in curator.datasets.list_all() if not found.is_retired}
+        )
+    shown = [{"dataset": found.name, "version": found.version, "ended": found.is_retired} for found in done]
+    words = (
+        "\n".join(f"{found.name}: {'ended' if found.is_retired else f'version {found.version}'}" for found in done)
+        or f"nothing is due{f' before {following[0]}' if following else ''}"
+    )
+    emit({"cut": shown, "next": following[:1]}, as_json=as_json, table=words)
+
+
+def emit_waiting(waiting: list[Waiting], *, as_json: bool) -> None:
+    """Say what waits for which cut."""
+    shown = [
+        {"dataset": found.dataset.name, "change": found.change.id, "act": found.change.act, "due": found.due}
+        for found in waiting
+    ]
+    words = "\n".join(f"{found.dataset.name}: {found.change.act}, from {found.due} on" for found in waiting)
+    emit(shown, as_json=as_json, table=words)
+
+
 @app.command("report")
 def show_report(name: str, as_json: AsJson = False) -> None:
     """Show again what registration found of the rows: counts and warnings. For the operator alone."""
@@ -91,7 +185,8 @@ def show_report(name: str, as_json: AsJson = False) -> None:
         try:
             report = curator.datasets.report(dataset)
         except RowsUnreadable:
-            fail(f"dataset {name}: there is no report; an earlier version registered it, or its files are gone")
+            why = "its rows were renewed at a cut, an earlier version registered it, or its files are gone"
+            fail(f"dataset {name}: there is no report; {why}")
     if as_json:
         emit({"notice": NOTICE, "dataset": name, **report.render()}, as_json=True, table="")
         return
@@ -104,7 +199,9 @@ def list_datasets(as_json: AsJson = False) -> None:
     with open_curator() as curator:
         found = curator.datasets.list_all()
         shown = [_render(curator, dataset) for dataset in found]
-    table = Table("dataset", "population", "adjacency", "capacity", "rows each", "registered", title="Datasets")
+    table = Table(
+        "dataset", "population", "adjacency", "capacity", "rows each", "registered", "version", title="Datasets"
+    )
     for dataset in found:
         manifest = dataset.manifest
         table.add_row(
@@ -114,6 +211,7 @@ def list_datasets(as_json: AsJson = False) -> None:
             f"{manifest.row_capacity:,}",
             str(manifest.rows_per_person),
             dataset.created_at[:10],
+            f"ended {dataset.retired_at[:10]}" if dataset.is_retired else str(dataset.version),
         )
     emit(shown, as_json=as_json, table=table)
 
@@ -152,7 +250,7 @@ def hygiene(
             raise typer.BadParameter(str(error), param_hint="--quasi, --sensitive") from None
         names = [*(identifier.name for identifier in known), *hidden]
         try:
-            batches = curator.datasets.storage.iterate_rows(dataset.id, names)
+            batches = curator.datasets.storage.iterate_rows(dataset.folder, names)
             found = measure(dataset.manifest, batches, known, hidden)
         except RowsUnreadable:
             fail(f"dataset {name}: its rows cannot be read")
@@ -166,6 +264,14 @@ def hygiene(
     for diverse in found.diversity:
         out.print(f"Values of {diverse.column} within a class: {diverse.fewest:,} at the fewest.", highlight=False)
         out.print(_below_table("l", "values", diverse.below, found.rows))
+
+
+def _read_other_people(curator: Curator, reason: str | None, token: str | None) -> OtherPeople | None:
+    if reason is None:
+        return None
+    if not token or not 0 < len(reason) <= REASON_MAX:
+        fail(f"--other-people takes a reason of up to {REASON_MAX} characters, and an admin's token")
+    return OtherPeople(authenticate_admin(curator, token), reason)
 
 
 def _read_quasi(text: str) -> QuasiIdentifier:
@@ -196,7 +302,8 @@ def _below_table(symbol: str, what: str, below: tuple[Below, ...], rows: int) ->
 
 
 def _render(curator: Curator, dataset: Dataset) -> dict[str, Any]:
-    return render_dataset(dataset, curator.datasets.public_count(dataset), curator.datasets.kinds)
+    due = curator.versions.due(dataset)
+    return render_dataset(dataset, curator.datasets.public_count(dataset), curator.datasets.kinds, due)
 
 
 def find(datasets: list[Dataset], name: str) -> Dataset:

@@ -3,10 +3,9 @@
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
-from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator, out
+from curator_service.cli.common import AsJson, actor, emit, err, escape, fail, open_curator, out
 from curator_service.container import Curator
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_budget

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from curator_service.approvals.repository import ROWS, Proposal
 from curator_service.approvals.schemas import render_proposal
-from curator_service.cli.common import AsJson, authenticate_admin, emit, fail, open_curator
+from curator_service.cli.common import AsJson, authenticate_admin, emit, escape, fail, open_curator
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
 
@@ -75,5 +75,5 @@ def _show(proposals: list[Proposal], *, as_json: bool) -> None:
         limit = f"{p.limit / UNITS_PER_ONE:.6g}"
         if p.scope == ROWS:
             whose, limit, was = "rows of other people", "", ""
-        table.add_row(p.id, p.population, whose, limit, was, p.state, p.reason)
+        table.add_row(p.id, p.population, whose, limit, was, p.state, escape(p.reason))
     emit([render_proposal(p) for p in proposals], as_json=as_json, table=table)

@@ -23,6 +23,9 @@ from curator_service.cli.reports import NOTICE, print_report
 from curator_service.datasets.checking import check_rows
 from curator_service.datasets.drafting import ROWS_MAX, draft_manifest
 from curator_service.datasets.manifest import CsvOptions, load_manifest
+from curator_service.datasets.omop.declaration import load_declaration
+from curator_service.datasets.omop.draft import draft_manifest as draft_cohort
+from curator_service.datasets.omop.query import MADE, make_query
 from curator_service.datasets.sources.opening import is_csv, open_source
 from curator_service.datasets.sources.sniffing import sniff
 
@@ -65,8 +68,43 @@ def draft(
         typer.echo(text, nl=False)
         return
     to.write_text(text, encoding="utf-8")
-    empty = text.count("\n# lower =") + text.count("\n# upper =")
-    err.print(f"wrote {to}: {empty} bounds to fill in, {text.count('check:') - 1} lines to look at", highlight=False)
+    err.print(
+        f"wrote {to}: {_count_empty(text)} bounds to fill in, {text.count('check:') - 1} lines to look at",
+        highlight=False,
+    )
+
+
+@app.command("omop")
+def draft_omop(
+    declaration: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)],
+    to: Annotated[
+        Path | None, typer.Option("--out", exists=True, file_okay=False, help="A folder; else that of DECLARATION.")
+    ] = None,
+) -> None:
+    """Write a manifest to complete, and its query, for a declared cohort of an OMOP CDM. Neither asks a database.
+
+    They are called as the dataset is: NAME.toml and NAME.sql. The query takes the place of an earlier one, the manifest
+    does not.
+    """
+    with refusals():
+        declared = load_declaration(declaration)
+    folder = to or declaration.parent
+    manifest, query = (folder / f"{declared.name}{ending}" for ending in (".toml", ".sql"))
+    if manifest.exists() and manifest.samefile(declaration):
+        fail(f"{declaration} is where the manifest goes; call it otherwise, such as {declared.name}.omop.toml")
+    if query.exists() and not query.read_bytes().startswith(MADE.encode()):
+        fail(f"{query} exists, and was not made by this command; it is not replaced")
+    query.write_text(make_query(declared), encoding="utf-8")
+    if manifest.exists():
+        err.print(f"wrote {query}; {manifest} is there, and stays as it is", highlight=False)
+        return
+    text = draft_cohort(declared)
+    manifest.write_text(text, encoding="utf-8")
+    err.print(f"wrote {query} and {manifest}: {_count_empty(text)} bounds to fill in", highlight=False)
+
+
+def _count_empty(text: str) -> int:
+    return text.count("\n# lower =") + text.count("\n# upper =")
 
 
 @app.command("check")

@@ -80,6 +80,7 @@ def restore(
             emit(result, as_json=as_json, table="restored; releases are refused until `curator restore --reconcile`")
             return
         curator.keys.recover(timestamp(utc_now()))
+        result["erasures_asked_again"] = curator.versions.recall_erasures(anchors or [])
         done = reconcile(
             curator.ledger,
             [_read_receipt(path) for path in receipts or []],
@@ -88,6 +89,8 @@ def restore(
             anchor_lost=anchor_lost,
         )
         names = {population.name: population for population in curator.ledger.list_populations()}
+        curator.datasets.start()
+        curator.versions.cut_due()  # before anything is released again; else the service does it when it starts
     table = Table("population", "kept through", "lost through", "written off", "epoch", title="Reconciled")
     for one in done:
         symbol = names[one.population].accountant.symbol

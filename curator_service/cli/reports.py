@@ -1,9 +1,8 @@
 """How a report of rows is shown to the operator."""
 
-from rich.markup import escape
 from rich.table import Table
 
-from curator_service.cli.common import out
+from curator_service.cli.common import escape, out
 from curator_service.datasets.report import Report
 
 NOTICE = "For the operator alone: exact counts of the rows, without noise. None of this may be passed to an analyst."

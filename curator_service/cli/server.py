@@ -4,9 +4,8 @@ import os
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
-from curator_service.cli.common import AsJson, check_machine, emit, err, fail, open_curator, read_settings
+from curator_service.cli.common import AsJson, check_machine, emit, err, escape, fail, open_curator, read_settings
 from curator_service.kit.db import SERVICE_GROUP
 
 database = typer.Typer(no_args_is_help=True)

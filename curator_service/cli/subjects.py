@@ -1,20 +1,49 @@
 """Commands of one person: what is held of somebody who asks."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from curator_service.cli.catalogue import render_json, write
-from curator_service.cli.common import AsJson, emit, err, fail, open_curator
+from curator_service.cli.catalogue import read_holdings, render_json, write
+from curator_service.cli.common import AsJson, actor, emit, err, fail, open_curator, read_settings, refusals
+from curator_service.cli.datasets import emit_waiting
+from curator_service.cli.datasets import find as find_dataset
 from curator_service.container import Curator
-from curator_service.datasets.exports.processing import describe_guarantee
+from curator_service.datasets.access import find_access
+from curator_service.datasets.exports.officer_page import render_officer_page
+from curator_service.datasets.exports.patient_page import render_patient_page
+from curator_service.datasets.exports.patient_words import ENGLISH, GERMAN
+from curator_service.datasets.exports.processing import describe_dataset, describe_guarantee
 from curator_service.datasets.parts import RowsUnreadable
-from curator_service.datasets.subjects import Presence, find_person, tells_persons_apart
+from curator_service.datasets.reidentification import SubjectKey
+from curator_service.datasets.reidentification import change_key as encrypt_again
+from curator_service.datasets.subjects import Presence, find_person, identify_rows, tells_persons_apart
 
 app = typer.Typer(no_args_is_help=True)
+_Out = Annotated[Path | None, typer.Option("--out", dir_okay=False, help="Write a file instead.")]
+_KeyFile = Annotated[
+    Path | None, typer.Option("--key", help="The key's file; that of CURATOR_SUBJECT_KEY_FILE if not given.")
+]
+_UNREADABLE = "the stored rows of a dataset cannot be read; `curator ledger verify` says of which"
+
+
+class Audience(StrEnum):
+    """Whom an answer is for."""
+
+    PATIENT = "patient"
+    OFFICER = "officer"
+
+
+class Language(StrEnum):
+    """Of a page for a patient."""
+
+    ENGLISH = ENGLISH.tag
+    GERMAN = GERMAN.tag
 
 
 @app.command("find")
@@ -31,13 +60,15 @@ def find(as_json: AsJson = False) -> None:
             "since": presence.dataset.created_at,
             "rows": len(presence.counted),
             "rows_that_count": int(presence.counted.sum()),
+            "waits_for_a_cut": presence.waits,
             "guarantee": describe_guarantee(populations[presence.dataset.population]),
         }
         for presence in held
     ]
-    table = Table("dataset", "population", "since", "rows", "that count", title="Rows of this person")
+    columns = ("dataset", "population", "since", "rows", "rows_that_count", "waits_for_a_cut")
+    table = Table("dataset", "population", "since", "rows", "that count", "wait for a cut", title="Rows of this person")
     for row in shown:
-        table.add_row(*(str(row[name]) for name in ("dataset", "population", "since", "rows", "rows_that_count")))
+        table.add_row(*(str(row[name]) for name in columns))
     emit(shown, as_json=as_json, table=table if shown else "no row of this person is stored")
     if not as_json:
         for name, guarantee in {row["population"]: row["guarantee"] for row in shown}.items():
@@ -46,19 +77,126 @@ def find(as_json: AsJson = False) -> None:
 
 @app.command("export")
 def export(
-    out: Annotated[Path | None, typer.Option("--out", dir_okay=False, help="Write a file instead.")] = None,
+    out: _Out = None,
 ) -> None:
     """Write the rows of a person as JSON, in the manifests' units: what was beyond a bound is stored as it."""
     identifier = _ask()
     with open_curator() as curator:
         held = _find(curator, identifier)
-    write(render_json({presence.dataset.name: _rows(presence) for presence in held}), out)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for presence in held:
+        rows.setdefault(presence.dataset.name, []).extend(_rows(presence))
+    write(render_json(rows), out, is_private=True)
+
+
+@app.command("answer")
+def answer(
+    audience: Annotated[Audience, typer.Option("--for", help="Whom the page is for.")],
+    language: Annotated[Language, typer.Option(help="Of the page for a patient.")] = Language.ENGLISH,
+    out: _Out = None,
+) -> None:
+    """Write a page that answers a person who asks what is held of them, and what anybody can have learnt."""
+    identifier = _ask()
+    with open_curator(to_write=True) as curator:
+        try:
+            access = find_access(curator.versions, identifier)
+        except RowsUnreadable:
+            fail(_UNREADABLE)
+        if audience is Audience.PATIENT:
+            page = render_patient_page(access, language)
+        else:
+            holdings = read_holdings(curator)
+            page = render_officer_page(access, {d.name: describe_dataset(d, holdings) for d in access.datasets})
+    write(page, out, is_private=True)
+
+
+@app.command("make-key")
+def make_key(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="A new file, on another disk than the rows.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a key under which registrations keep whose rows are: name its file in CURATOR_SUBJECT_KEY_FILE."""
+    if path.absolute().resolve().is_relative_to(read_settings().data_dir.absolute().resolve()):
+        fail(f"{path} is in the folder of the rows, and would be in its backups: the key is kept elsewhere")
+    with refusals():
+        key = SubjectKey.make(path)
+    emit({"key_id": key.key_id, "file": str(path)}, as_json=as_json, table=f"{key.key_id} in {path}")
+
+
+@app.command("identify")
+def identify(
+    name: Annotated[str, typer.Argument(metavar="DATASET")],
+    rows: Annotated[list[int], typer.Argument(help="Numbers of rows, as they stood in the source, from 1.")],
+    key_file: _KeyFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell who rows are of, to reach these people; it takes the key under which the identifiers were kept."""
+    key = _read_key(key_file)
+    with open_curator() as curator:
+        dataset = find_dataset(curator.datasets.list_all(), name)
+        try:
+            found = identify_rows(curator.datasets.storage, dataset, key, rows)
+        except RowsUnreadable:
+            fail(_UNREADABLE)
+    table = Table("row", "identifier, folded", title=f"Rows of {escape(dataset.name)}")
+    for row, identifier in zip(rows, found, strict=True):
+        table.add_row(str(row), escape(identifier))
+    shown = [{"row": row, "identifier": identifier} for row, identifier in zip(rows, found, strict=True)]
+    emit(shown, as_json=as_json, table=table)
+
+
+@app.command("change-key")
+def change_key(
+    old: Annotated[Path, typer.Argument(help="The file of the key until now.")],
+    new: Annotated[Path, typer.Argument(help="The file of the key from now on.")],
+    as_json: AsJson = False,
+) -> None:
+    """Encrypt the identifiers of every dataset under another key; backups of before still take the old one."""
+    with refusals():
+        keys = SubjectKey.read(old), SubjectKey.read(new)
+    with open_curator(to_write=True) as curator:
+        storage = curator.datasets.storage
+        with storage.alone():
+            count = sum(encrypt_again(storage.root / name, *keys) for name in curator.datasets.list_folders().folders)
+    told = f"{count} identifiers were under {keys[0].key_id}, and are under {keys[1].key_id}"
+    emit({"changed": count, "key_id": keys[1].key_id}, as_json=as_json, table=told)
+
+
+def _read_key(path: Path | None) -> SubjectKey:
+    path = path or read_settings().subject_key_file
+    if path is None:
+        fail("name the file of the key with --key, or in CURATOR_SUBJECT_KEY_FILE")
+    with refusals():
+        return SubjectKey.read(path)
+
+
+@app.command("erase")
+def erase(
+    dataset: Annotated[list[str] | None, typer.Option(help="Of this dataset alone; may be given again.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a person be forgotten from the next cut on; the identifier is asked for, or read from standard input.
+
+    Nothing shows outside when a person is forgotten: cuts have their moments, and all look the same. What was released
+    stays, and so does what it has cost.
+    """
+    identifier = _ask()
+    with open_curator(to_write=True) as curator:
+        unknown = _not_searched(curator)
+        try:
+            waiting = curator.versions.erase(identifier, actor=actor(), names=dataset)
+        except RowsUnreadable:
+            fail("the stored rows of a dataset cannot be read; `curator ledger verify` says of which")
+    _warn(unknown)
+    if not waiting and not as_json:
+        fail("no row of this person is stored, so nothing waits for a cut")
+    emit_waiting(waiting, as_json=as_json)
 
 
 def _rows(presence: Presence) -> list[dict[str, Any]]:
-    columns = presence.values
+    about = {"waits_for_a_cut": presence.waits}
     return [
-        {"counts": bool(counts), "values": {name: values[i] for name, values in columns.items()}}
+        {"counts": bool(counts), **about, "values": {name: values[i] for name, values in presence.values.items()}}
         for i, counts in enumerate(presence.counted)
     ]
 
@@ -77,11 +215,20 @@ def _ask() -> str:
 def _find(curator: Curator, identifier: str) -> list[Presence]:
     datasets, storage = curator.datasets.list_all(), curator.datasets.storage
     try:
-        unknown = [dataset.name for dataset in datasets if not tells_persons_apart(storage, dataset)]
-        held = list(find_person(storage, curator.keys, datasets, identifier))
+        unknown = _not_searched(curator)
+        held = list(find_person(storage, curator.keys, datasets, identifier, curator.versions.list_changes()))
     except RowsUnreadable:
-        fail("the stored rows of a dataset cannot be read; `curator ledger verify` says of which")
+        fail(_UNREADABLE)
+    _warn(unknown)
+    return held
+
+
+def _not_searched(curator: Curator) -> list[str]:
+    storage = curator.datasets.storage
+    return [found.name for found in curator.datasets.list_all() if not tells_persons_apart(storage, found)]
+
+
+def _warn(unknown: list[str]) -> None:
     if unknown:
         names = ", ".join(unknown)
         err.print(f"not searched, for nobody kept whose their rows are: {names}", highlight=False, soft_wrap=True)
-    return held

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from curator_service.datasets.pseudonyms import PseudonymArray
 from curator_service.privacy.lattice import StoredArray
 
 MARK = "#counts"
@@ -23,8 +24,11 @@ class SourceBatch:
         Whose row each is, folded so that look-alikes are equal; None where the manifest declares no subject.
     count : int
         n.
+    pseudonyms : ndarray of void, shape (n,), or None
+        What is stored of the subjects; None where nothing is.
     """
 
     stored: dict[str, StoredArray]
     subjects: Sequence[str] | None
     count: int
+    pseudonyms: PseudonymArray | None = None

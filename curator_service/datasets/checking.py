@@ -1,9 +1,13 @@
 """A reading of all rows against a manifest that registers nothing: every fault, and the operator's report."""
 
+from functools import partial
+from typing import Any
+
 from curator_service.datasets.batches import SourceBatch
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.persons import Persons
-from curator_service.datasets.report import GatheredFaults, Report, Reporter
+from curator_service.datasets.reading import bound_reading, read_apart
+from curator_service.datasets.report import Fault, GatheredFaults, Report, Reporter
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.coding import iterate_rows
 
@@ -23,6 +27,14 @@ def check_rows(manifest: Manifest, source: Source, progress: Progress = lambda _
     Report
         Of the rows up to a fault behind which nothing can be read; that one is its last.
     """
+    work = partial(_check_rows, manifest, source)
+    try:
+        return Report.read(read_apart(work, source.label, bound_reading(manifest), progress))
+    except IngestError as error:  # of a reading that was ended
+        return Reporter(manifest, source).finish(0, 0, 0, (Fault(None, str(error), 0, ()),))
+
+
+def _check_rows(manifest: Manifest, source: Source, progress: Progress) -> dict[str, Any]:
     faults, reporter = GatheredFaults(source), Reporter(manifest, source)
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
     rows = whose = 0
@@ -38,9 +50,9 @@ def check_rows(manifest: Manifest, source: Source, progress: Progress = lambda _
     if rows > manifest.row_capacity:
         faults.add(f"{rows:,} rows are more than the row_capacity of {manifest.row_capacity:,}", None)
     if persons is None:
-        return reporter.finish(rows, rows, rows, faults.list_all())
+        return reporter.finish(rows, rows, rows, faults.list_all()).render()
     counted = len(persons.find_counted()) if whose else 0
-    return reporter.finish(rows, persons.count, counted + rows - whose, faults.list_all())
+    return reporter.finish(rows, persons.count, counted + rows - whose, faults.list_all()).render()
 
 
 def _add_persons(persons: Persons, batch: SourceBatch) -> int:

@@ -8,15 +8,20 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 
 from curator_service.datasets.manifest import LEVEL, CsvOptions
 from curator_service.datasets.profiles import LEVELS_FEW, NUMBERS_FEW, Profile, profile_columns
-from curator_service.datasets.sources.base import Source
-from curator_service.kit.names import NAME
+from curator_service.datasets.reading import read_apart
+from curator_service.datasets.sources.base import Progress, Source
+from curator_service.kit.apart import Bounds
+from curator_service.kit.names import DECEIVING, NAME
 
 ROWS_MAX = 50_000
 """How many rows a draft reads unless told to read all."""
+_BOUNDS = Bounds(2**31, 3600)
+"""Of a reading: how many columns there are is not known before."""
 _UNITS = {
     "mg_dl": "mg/dL", "g_dl": "g/dL", "ug_dl": "µg/dL", "mg_l": "mg/L", "g_l": "g/L", "ug_l": "µg/L", "ng_ml": "ng/mL",
     "pg_ml": "pg/mL", "mmol_l": "mmol/L", "umol_l": "µmol/L", "nmol_l": "nmol/L", "iu_l": "IU/L", "u_l": "U/L",
@@ -36,7 +41,8 @@ _KEY_SHARE = 0.1
 _ALONE_SHARE = 0.95
 _ALONE_ROWS_MIN = 20
 _MANY_SHARE = 0.5
-_TO_FILL = "   # from knowledge, never from the rows"
+TO_FILL = "   # from knowledge, never from the rows"
+"""Behind a bound that a person fills in."""
 
 
 def draft_manifest(
@@ -67,6 +73,19 @@ def draft_manifest(
     ------
     IngestError
     """
+    work = partial(_draft, source, options, name, population, row_capacity, rows_max)
+    return str(read_apart(work, source.label, _BOUNDS, lambda _rows, _share: None)["text"])
+
+
+def _draft(
+    source: Source,
+    options: CsvOptions | None,
+    name: str,
+    population: str | None,
+    row_capacity: int | None,
+    rows_max: int | None,
+    _progress: Progress,
+) -> dict[str, str]:
     profiles, left_out, is_whole = profile_columns(source, rows_max)
     rows = max((profile.rows for profile in profiles), default=0)
     subject = _find_subject(profiles)
@@ -76,7 +95,7 @@ def draft_manifest(
             continue
         reason = _find_reason(profile, rows)
         if reason:
-            notes.append(f"{_quote(profile.header)} {reason}")
+            notes.append(f"{quote(profile.header)} {reason}")
         else:
             columns.append(_draft_column(profile, taken))
     # How many rows there are is no matter of a file that becomes public.
@@ -84,19 +103,26 @@ def draft_manifest(
     lines = [
         f"# A draft, from {read}. Fill in what is empty, look at each `check`, then run `curator manifest check`.",
         "",
-        f"name = {_quote(make_name(name, set(), 'dataset'))}",
-        f"population = {_quote(population)}"
-        if population
-        else "# population =   # must exist: curator populations create",
-        f"row_capacity = {row_capacity}"
-        if row_capacity
-        else f"# row_capacity ={_TO_FILL}: a round public bound on rows",
+        *draft_head(make_name(name, set(), "dataset"), population, row_capacity),
         *_draft_subject(subject),
         *_draft_missing(profiles),
         *_draft_csv(options),
         *(["", "# Left out:", *(f"# - {note}" for note in notes)] if notes else []),
     ]
-    return "\n".join([*lines, *(line for column in columns for line in column)]) + "\n"
+    return {"text": "\n".join([*lines, *(line for column in columns for line in column)]) + "\n"}
+
+
+def draft_head(name: str, population: str | None, row_capacity: int | None) -> list[str]:
+    """Return the lines that every manifest begins with; what is not given is for a person to fill in."""
+    return [
+        f"name = {quote(name)}",
+        f"population = {quote(population)}"
+        if population
+        else "# population =   # must exist: curator populations create",
+        f"row_capacity = {row_capacity}"
+        if row_capacity
+        else f"# row_capacity ={TO_FILL}: a round public bound on rows",
+    ]
 
 
 def make_name(header: str, taken: set[str], otherwise: str) -> str:
@@ -154,7 +180,7 @@ def _find_fault_of_levels(profile: Profile, *, few: bool) -> str:
         return f"is text with more than {LEVELS_FEW} levels: if it matters, group it before"
     if len(profile.words) < 2:
         return "has one level: it explains nothing"
-    wrong = [word for word in profile.words if not LEVEL.fullmatch(word)]
+    wrong = [word for word in profile.words if not LEVEL.fullmatch(word) or DECEIVING.search(word)]
     return "has levels with signs that a manifest does not take, such as brackets" if wrong else ""
 
 
@@ -162,17 +188,17 @@ def _draft_column(profile: Profile, taken: set[str]) -> list[str]:
     header, unit = profile.header, _find_unit(profile.header)
     bracketed = _IN_BRACKETS.match(header)
     name = make_name(bracketed[1] if bracketed and unit else header, taken, "column")
-    lines = ["", "[[columns]]", f"name = {_quote(name)}"]
-    lines += [f"source = {_quote(header)}"] if name != header else []
+    lines = ["", "[[columns]]", f"name = {quote(name)}"]
+    lines += [f"source = {quote(header)}"] if name != header else []
     lowered = {word.lower() for word in profile.words}
     if profile.has_few_words and any(lowered <= pair for pair in _FALSE_TRUE):
         return [*lines, 'type = "boolean"']
     if profile.are_instants and not profile.are_numbers:
         form = "date" if profile.are_dates else "datetime"
         lines += ['type = "numeric"', f'format = "{form}"', 'origin = "1970-01-01"', 'unit = "days"']
-        return [*lines, f"# lower ={_TO_FILL}, such as 2010-01-01", "# upper ="]
+        return [*lines, f"# lower ={TO_FILL}, such as 2010-01-01", "# upper ="]
     if not profile.are_numbers:
-        levels = ", ".join(map(_quote, sorted(profile.words)))
+        levels = ", ".join(map(quote, sorted(profile.words)))
         return [
             *lines,
             'type = "categorical"',
@@ -186,11 +212,11 @@ def _draft_column(profile: Profile, taken: set[str]) -> list[str]:
     lines.append('type = "numeric"')
     if profile.has_few_words and 0 < len(whole) <= NUMBERS_FEW:
         lines.append(f'# check: amounts, or codes? If codes: type = "categorical", levels = {levels}, and no bounds')
-    lines += [f"unit = {_quote(unit)}   # check: from the header"] if unit else []
+    lines += [f"unit = {quote(unit)}   # check: from the header"] if unit else []
     if profile.codes:
         codes = ", ".join(map(str, profile.codes))
         lines.append(f"# missing_values = [{codes}]   # check: numbers, or codes of a missing value?")
-    return [*lines, f"# lower ={_TO_FILL}", "# upper ="]
+    return [*lines, f"# lower ={TO_FILL}", "# upper ="]
 
 
 def _find_unit(header: str) -> str | None:
@@ -208,12 +234,12 @@ def _draft_subject(subject: Profile | None) -> list[str]:
     if subject is None:
         return []
     said = "   # check: does it tell persons apart? It is read, never stored, never released"
-    return [f"subject = {_quote(subject.header)}{said}", "rows_per_subject = 1"]
+    return [f"subject = {quote(subject.header)}{said}", "rows_per_subject = 1"]
 
 
 def _draft_missing(profiles: Sequence[Profile]) -> list[str]:
     words = sorted({word for profile in profiles for word in profile.missing_words})
-    shown = ", ".join(map(_quote, words))
+    shown = ", ".join(map(quote, words))
     return [f"missing_values = [{shown}]   # check: words that mean that there is no value"] if words else []
 
 
@@ -221,9 +247,10 @@ def _draft_csv(options: CsvOptions | None) -> list[str]:
     if options is None:
         return []
     plain, found = CsvOptions().model_dump(), options.model_dump()
-    lines = [f"{name} = {_quote(value)}" for name, value in found.items() if value != plain[name]]
+    lines = [f"{name} = {quote(value)}" for name, value in found.items() if value != plain[name]]
     return ["", "[csv]", *lines] if lines else []
 
 
-def _quote(text: str) -> str:
+def quote(text: str) -> str:
+    """Return a text as TOML has it."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import pyarrow.parquet as pq
 
 from curator_service.datasets.batches import MARK, Batch, SourceBatch
 from curator_service.datasets.manifest import Manifest
-from curator_service.datasets.parts import RowsUnreadable
-from curator_service.datasets.snapshot import ABOUT, About, write_about, write_part
+from curator_service.datasets.parts import Part, RowsUnreadable
+from curator_service.datasets.snapshot import ABOUT, INCOMING, About, write_about, write_part
+from curator_service.datasets.sources.base import IngestError
 from curator_service.kit.files import sync
 from curator_service.privacy.lattice import MISSING, IntArray
 
@@ -52,9 +54,7 @@ def convert(folder: Path, manifest: Manifest, noted: Mapping[str, Any] | None = 
         kept = _read_note(folder, noted)
         _remove_parts(folder)
         try:
-            part = write_part(
-                folder, manifest, _read_batches(folder, manifest), lambda: _find_counted(folder, manifest)
-            )
+            part = _write_part(folder, folder, manifest)
             same_sums = np.array_equal(part.read_gram(folder), _read_gram(folder))
         except BaseException:
             _remove_parts(folder)  # the disk may be full
@@ -67,6 +67,23 @@ def convert(folder: Path, manifest: Manifest, noted: Mapping[str, Any] | None = 
         (folder / name).unlink(missing_ok=True)
     sync(folder)
     return True
+
+
+def holds(folder: Path, manifest: Manifest, commitment: str) -> bool:
+    """Tell whether rows and sums that were not yet written as a part are those that were registered."""
+    try:
+        kept = _read_note(folder, None)
+        with TemporaryDirectory(prefix=INCOMING, dir=folder.parent) as beside:
+            part = _write_part(folder, Path(beside), manifest)
+            same_sums = np.array_equal(part.read_gram(Path(beside)), _read_gram(folder))
+    except (RowsUnreadable, IngestError, OSError, ValueError):
+        return False
+    found = About(kept["persons"], (part,), kept["nonce"]).commitment
+    return same_sums and part.lattice_digest == kept["lattice_digest"] and found == commitment
+
+
+def _write_part(folder: Path, target: Path, manifest: Manifest) -> Part:
+    return write_part(target, manifest, _read_batches(folder, manifest), lambda: _find_counted(folder, manifest))
 
 
 def _remove_parts(folder: Path) -> None:

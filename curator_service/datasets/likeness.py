@@ -9,12 +9,13 @@ import binascii
 import hmac
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from curator_service.datasets import repository
-from curator_service.datasets.repository import SealedSketch
+from curator_service.datasets.repository import SealedSketch, Version
 from curator_service.datasets.sketch import Sketch, Sketcher
 from curator_service.datasets.snapshot import Snapshot
 from curator_service.kit.db import Connection
@@ -39,18 +40,35 @@ class LikenessService:
         """
         return Sketcher(self.keys.secret(self._key_ids()[0], "sketch"))
 
-    def record(
-        self, connection: Connection, dataset_id: str, population: str, digests: list[str], sketch: Sketch
-    ) -> None:
-        """Remember a dataset's digests and sketch, under the newest key."""
+    def record(self, connection: Connection, about: Version, digests: list[str], sketch: Sketch) -> None:
+        """Remember the digests and the sketch of a version of a dataset, under the newest key."""
         for digest in digests:
-            self.record_digest(connection, digest, population)
-        repository.insert_sketch(connection, self._seal(self._key_ids()[-1], dataset_id, population, sketch))
+            self.record_digest(connection, digest, about.population, about.dataset_id)
+        repository.insert_sketch(connection, self._seal(self._key_ids()[-1], about, sketch))
 
-    def record_digest(self, connection: Connection, digest: str, population: str) -> None:
+    def record_digest(
+        self, connection: Connection, digest: str, population: str, dataset_id: str | None = None
+    ) -> None:
         """Remember whose a digest is, under the newest key."""
         key_id = self._key_ids()[-1]
-        repository.claim_snapshot(connection, self.key_digest(key_id, digest), population, key_id)
+        repository.claim_snapshot(connection, self.key_digest(key_id, digest), population, key_id, dataset_id)
+
+    def forget(self, connection: Connection, dataset_id: str, digests: list[str]) -> None:
+        """Delete the digests of a dataset's rows, and the sketch of those that it had until now.
+
+        Parameters
+        ----------
+        connection : Connection
+        dataset_id : str
+        digests : list of str
+            Those that earlier versions of this service noted under no dataset.
+        """
+        keyed = []
+        for key_id in repository.list_keys_of_snapshots(connection):
+            with suppress(SigningError):  # what is under a key that is not here was noted under the dataset, or stays
+                keyed += [self.key_digest(key_id, digest) for digest in digests]
+        repository.forget_snapshots(connection, dataset_id, keyed)
+        repository.forget_sketch(connection, dataset_id)
 
     def find_owners(self, connection: Connection, population: str, snapshot: Snapshot) -> Iterator[str]:
         """Yield each other population that has these rows, or nearly; perhaps more than once.
@@ -74,6 +92,15 @@ class LikenessService:
             ):
                 yield stored.population
 
+    def is_known(self, connection: Connection, dataset_id: str, snapshot: Snapshot) -> bool:
+        """Tell whether rows are those of a dataset, or nearly."""
+        return any(
+            stored.dataset_id == dataset_id
+            and stored.sealed
+            and self._open(stored).is_like(snapshot.sketch, margin=self._margin(dataset_id, snapshot))
+            for stored in repository.list_sketches(connection)
+        )
+
     def label(self, manifest_digest: str, snapshot: Snapshot, owner: str) -> str:
         """Return what two admins agree on: that these very rows, under this very manifest, are not the owner's."""
         return self.key_digest(self._key_ids()[0], f"{manifest_digest} {snapshot.lattice_digest} {owner}")[:60]
@@ -88,11 +115,13 @@ class LikenessService:
         )
         return int.from_bytes(drawn[:4]) / 2**32
 
-    def _seal(self, key_id: str, dataset_id: str, population: str, sketch: Sketch) -> SealedSketch:
+    def _seal(self, key_id: str, about: Version, sketch: Sketch) -> SealedSketch:
         nonce = os.urandom(_NONCE_BYTES)
         cipher = AESGCM(self.keys.secret(key_id, "seal"))
-        sealed = nonce + cipher.encrypt(nonce, sketch.to_bytes(), f"{dataset_id} {population}".encode())
-        return SealedSketch(dataset_id, population, key_id, base64.b64encode(sealed).decode())
+        sealed = nonce + cipher.encrypt(nonce, sketch.to_bytes(), f"{about.dataset_id} {about.population}".encode())
+        return SealedSketch(
+            about.dataset_id, about.version, about.population, key_id, base64.b64encode(sealed).decode()
+        )
 
     def _open(self, stored: SealedSketch) -> Sketch:
         if not stored.sealed:

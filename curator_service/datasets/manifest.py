@@ -4,6 +4,7 @@ import datetime
 import hashlib
 import re
 import tomllib
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -26,7 +27,7 @@ from pydantic_core import PydanticCustomError
 from curator_service.datasets.catalogue import Catalogue
 from curator_service.kit.files import open_regular
 from curator_service.kit.instants import count_units, parse_instant
-from curator_service.kit.names import NAME_PATTERN
+from curator_service.kit.names import DECEIVING, NAME_PATTERN
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import center_and_scale
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
@@ -316,7 +317,7 @@ def load_manifest(path: Path) -> Manifest:
     ManifestError
         Naming the file, the column and the rule.
     """
-    return _load(path, Manifest)
+    return load_toml(path, Manifest)
 
 
 def load_catalogue(path: Path) -> Catalogue:
@@ -327,10 +328,17 @@ def load_catalogue(path: Path) -> Catalogue:
     ManifestError
         Naming the file, the field and the rule.
     """
-    return _load(path, _CatalogueFile).catalogue
+    return load_toml(path, _CatalogueFile).catalogue
 
 
-def _load(path: Path, model: type[_Model]) -> _Model:
+def load_toml(path: Path, model: type[_Model]) -> _Model:
+    """Read a file that a person wrote.
+
+    Raises
+    ------
+    ManifestError
+        Naming the file, the place and the rule.
+    """
     text = _read_text(path)
     try:
         content = tomllib.loads(text)
@@ -344,6 +352,8 @@ def _load(path: Path, model: type[_Model]) -> _Model:
         raise ManifestError(f"{path}: not valid TOML: nested too deep") from None
     except ValueError:  # of Python's own conversion
         raise ManifestError(f"{path}: not valid TOML: a whole number of thousands of digits") from None
+    for location, sign in _find_deceiving(content):
+        raise ManifestError(f"{path}: {_place(content, location)}U+{ord(sign):04X} changes how a terminal shows a text")
     try:
         return model.model_validate(content)
     except ValidationError as error:
@@ -355,6 +365,19 @@ def _load(path: Path, model: type[_Model]) -> _Model:
         if unfilled:
             lines.append(f"{path}: {_list_unfilled(content, unfilled)}")
         raise ManifestError("\n".join(lines)) from error
+
+
+def _find_deceiving(
+    content: object, location: tuple[int | str, ...] = ()
+) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    """Yield what is not seen as it is, and where; what is stored already stays readable."""
+    if isinstance(content, str) and (found := DECEIVING.search(content)):
+        yield location, found[0]
+    items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    for key, value in items:
+        if isinstance(key, str) and (found := DECEIVING.search(key)):
+            yield location, found[0]
+        yield from _find_deceiving(value, (*location, key))
 
 
 def _read_text(path: Path) -> str:

@@ -2,15 +2,18 @@
 
 Of each person those rows count that come first by a declared column, or by a hash of the stored row where none is
 declared or two are equal. The hash is public and has no key: it picks rows as if at random, and the same ones wherever
-they are read.
+they are read. Different rows with one hash can be made up, so a digest of the row decides between these.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from curator_service.datasets.pseudonyms import SIZE, PseudonymArray
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
 
 _Hashes = npt.NDArray[np.uint64]
@@ -32,8 +35,8 @@ class Persons:
 
     def __init__(self, rows_max: int, keep_by: str | None = None) -> None:
         self._rows_max, self._keep_by = rows_max, keep_by
-        self._ids: dict[str, int] = {}
-        self._kept: list[tuple[IntArray, IntArray, _Hashes, IntArray]] = []
+        self._ids: dict[str | bytes, int] = {}
+        self._kept: list[tuple[IntArray, IntArray, _Hashes, _Hashes, IntArray]] = []
         self._pending, self._held, self._rows = 0, 0, 0
 
     @property
@@ -41,21 +44,24 @@ class Persons:
         """How many persons there are."""
         return len(self._ids)
 
-    def add(self, subjects: Sequence[str], stored: Mapping[str, StoredArray]) -> None:
+    def add(self, subjects: Sequence[str] | PseudonymArray, stored: Mapping[str, StoredArray]) -> None:
         """Take in the next rows.
 
         Parameters
         ----------
-        subjects : sequence of str
-            Whose row each is.
+        subjects : sequence of str, or ndarray of void
+            Whose row each is: identifiers, or pseudonyms.
         stored : mapping of str to ndarray of int32
             Stored integers of every declared column.
         """
-        encoded = pa.array(subjects, pa.string()).dictionary_encode()
+        encoded = to_arrow(subjects).dictionary_encode()
         ids = np.array([self._ids.setdefault(who, len(self._ids)) for who in encoded.dictionary.to_pylist()], np.int64)
         persons = ids[encoded.indices.to_numpy(zero_copy_only=False)]
         rows = np.arange(self._rows, self._rows + len(persons))
-        self._kept.append((persons, self._order(stored, len(persons)), hash_rows(stored, len(persons)), rows))
+        count = len(persons)
+        self._kept.append(
+            (persons, self._order(stored, count), hash_rows(stored, count), digest_rows(stored, count), rows)
+        )
         self._rows += len(persons)
         self._pending += len(persons)
         if self._pending > max(_PENDING_MIN, self._held):
@@ -63,8 +69,10 @@ class Persons:
 
     def find_counted(self) -> IntArray:
         """Return the rows that count, in order: numbers from 0 in the order in which they were taken in."""
+        if not self._kept:
+            return np.empty(0, dtype=np.int64)
         self._drop()
-        return np.sort(self._kept[0][3])
+        return np.sort(self._kept[0][-1])
 
     def _order(self, stored: Mapping[str, StoredArray], count: int) -> IntArray:
         if self._keep_by is None:
@@ -75,14 +83,26 @@ class Persons:
 
     def _drop(self) -> None:
         """Forget the rows that cannot count, whatever follows."""
-        persons, order, hashes, rows = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
+        persons, order, hashes, digests, rows = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
         ranked = np.lexsort((rows, hashes, order, persons))
+        one, other = ranked[:-1], ranked[1:]
+        tied = (hashes[one] == hashes[other]) & (order[one] == order[other]) & (persons[one] == persons[other])
+        if (digests[one[tied]] != digests[other[tied]]).any():
+            ranked = np.lexsort((rows, digests[:, 0], digests[:, 1], hashes, order, persons))
         who, places = persons[ranked], np.arange(len(ranked))
         begins = np.concatenate(([True], who[1:] != who[:-1]))
         first = np.maximum.accumulate(np.where(begins, places, 0))
         kept = ranked[places - first < self._rows_max]
-        self._kept = [(persons[kept], order[kept], hashes[kept], rows[kept])]
+        self._kept = [(persons[kept], order[kept], hashes[kept], digests[kept], rows[kept])]
         self._pending, self._held = 0, len(kept)
+
+
+def to_arrow(subjects: Sequence[str] | PseudonymArray) -> Any:
+    """Return identifiers or pseudonyms as an array of Arrow's."""
+    if not isinstance(subjects, np.ndarray):
+        return pa.array(subjects, pa.string())
+    content = pa.py_buffer(np.ascontiguousarray(subjects).tobytes())
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(SIZE), len(subjects), [None, content])
 
 
 def hash_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:
@@ -99,3 +119,11 @@ def hash_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:
         hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         hashes ^= hashes >> np.uint64(31)
     return hashes
+
+
+def digest_rows(stored: Mapping[str, StoredArray], count: int) -> _Hashes:
+    """Return 128 bits of BLAKE2b of each row, columns in the order of their names: those of different rows differ."""
+    table = np.stack([stored[name] for name in sorted(stored)], axis=1).astype("<i4", copy=False)
+    content, size = table.tobytes(), table.shape[1] * table.itemsize
+    digests = (hashlib.blake2b(content[i : i + size], digest_size=16).digest() for i in range(0, count * size, size))
+    return np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)

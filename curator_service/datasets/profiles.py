@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from curator_service.datasets.manifest import COLUMNS_MAX, Manifest
 from curator_service.datasets.report import CODES, GatheredFaults
-from curator_service.datasets.sources.base import IngestError, Source, read_batches
+from curator_service.datasets.sources.base import IngestError, Source, TextsTooLong, read_batches
 from curator_service.datasets.sources.coding import parse_numbers
 from curator_service.kit.instants import parse_instant
 from curator_service.privacy.sums import ROW_CAPACITY_MAX
@@ -125,7 +125,7 @@ def profile_columns(source: Source, rows_max: int | None) -> tuple[list[Profile]
     ------
     IngestError
     """
-    headers, left_out, rows = source.list_columns(), [], 0
+    headers, left_out = source.list_columns(), []
     readable = []
     for place, header in enumerate(headers):
         if not header.strip():
@@ -136,12 +136,23 @@ def profile_columns(source: Source, rows_max: int | None) -> tuple[list[Profile]
             left_out.append(f"column {place + 1} has a name that is too long, or not printable")
         else:
             readable.append(header)
-    if len(readable) > COLUMNS_MAX or not readable:
-        raise IngestError(
-            f"{source.label}: {len(readable)} columns that can be read; a manifest has 1 to {COLUMNS_MAX}"
-        )
-    profiles = [Profile(header) for header in readable]
-    declared = [{"name": f"c{i}", "type": "boolean", "source": header} for i, header in enumerate(readable)]
+    while True:
+        if len(readable) > COLUMNS_MAX or not readable:
+            raise IngestError(
+                f"{source.label}: {len(readable)} columns that can be read; a manifest has 1 to {COLUMNS_MAX}"
+            )
+        try:
+            profiles, is_whole = _profile(source, readable, rows_max)
+        except TextsTooLong as error:
+            readable.remove(error.column)
+            left_out.append(f"{error.column!r} holds texts too long for a table")
+        else:
+            return profiles, left_out, is_whole
+
+
+def _profile(source: Source, headers: Sequence[str], rows_max: int | None) -> tuple[list[Profile], bool]:
+    profiles, rows = [Profile(header) for header in headers], 0
+    declared = [{"name": f"c{i}", "type": "boolean", "source": header} for i, header in enumerate(headers)]
     probe = Manifest.model_validate(
         {"name": "draft", "population": "draft", "row_capacity": ROW_CAPACITY_MAX, "columns": declared}
     )
@@ -151,8 +162,8 @@ def profile_columns(source: Source, rows_max: int | None) -> tuple[list[Profile]
                 profile.add(array if rows_max is None else array[: rows_max - rows], source.decimal)
             rows += len(raw.columns[0])
             if rows_max is not None and rows >= rows_max:
-                return profiles, left_out, rows == rows_max and raw.share == 1.0
-    return profiles, left_out, True
+                return profiles, rows == rows_max and raw.share == 1.0
+    return profiles, True
 
 
 def _to_words(array: pa.Array) -> pa.Array:

@@ -1,12 +1,14 @@
 """Pseudonyms: who a stored row is of, for whoever has the curator's private key and the person's identifier.
 
 A pseudonym is HMAC-SHA256 of the folded identifier, cut to 16 bytes, under a secret of a private key of this curator:
-without the key nobody can try identifiers. Identifiers themselves are never stored.
+without the key nobody can try identifiers. Identifiers are not stored, or encrypted under a second key that is kept
+elsewhere, where the operator names one: see `reidentification`.
 """
 
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -45,3 +47,9 @@ class Pseudonymiser:
         made: PseudonymArray = np.frombuffer(b"".join(digests), dtype=f"V{SIZE}")
         pseudonyms: PseudonymArray = made.take(encoded.indices.to_numpy(zero_copy_only=False))
         return pseudonyms
+
+    def check(self) -> None:
+        """Check that what `remember` takes is there, before rows are read."""
+
+    def remember(self, folder: Path, subjects: Sequence[str], pseudonyms: PseudonymArray) -> None:
+        """Keep whose pseudonyms these are, in a dataset's folder: without a key to turn them back, nothing is kept."""

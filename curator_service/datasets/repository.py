@@ -1,13 +1,15 @@
 """Queries of datasets."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from sqlalchemy import bindparam, delete, exists, func, select, text
+from sqlalchemy import bindparam, delete, exists, func, insert, select, text, update
+from sqlalchemy.orm import aliased
 
 from curator_service.datasets.manifest import Manifest
-from curator_service.datasets.models import DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
+from curator_service.datasets.models import ChangeRow, DatasetRow, SketchRow, SnapshotRow, UnkeyedRow
 from curator_service.identity.models import GrantRow
 from curator_service.kit.caches import SizedCache
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
@@ -22,7 +24,22 @@ class Dataset:
     """A registered dataset with its population's adjacency and accountant.
 
     `manifest_digest` is of the declarations as they are stored: a later version may read defaults into them that an
-    older one did not know.
+    older one did not know. It stays the same for all versions of a dataset: only rows change.
+
+    Attributes
+    ----------
+    commitment : str
+        To the rows of this version.
+    folder : str
+        The name of the folder that holds them.
+    version : int
+        1 for the rows that were registered.
+    sequence : int
+        Of the entry of this version in the ledger; 0 for the first.
+    cut_at : str
+        When it began; empty after a restore, until rows are cut again.
+    retired_at, successor : str
+        When the dataset ended, and the name of the one that took its place; empty where it did not, or none did.
     """
 
     id: str
@@ -34,6 +51,17 @@ class Dataset:
     commitment: str
     created_at: str
     manifest_digest: str
+    folder: str
+    version: int = 1
+    sequence: int = 0
+    cut_at: str = ""
+    retired_at: str = ""
+    successor: str = ""
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether it has ended: its releases are served, and it has no rows."""
+        return bool(self.retired_at)
 
     @property
     def registration(self) -> Registration:
@@ -46,7 +74,46 @@ class Dataset:
             self.name,
             self.manifest_digest,
             self.commitment,
+            self.retired_at,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a sketch is about: the rows of a dataset from one of its versions on."""
+
+    dataset_id: str
+    population: str
+    version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a dataset's rows.
+
+    Attributes
+    ----------
+    id : str
+    dataset_id : str
+    number : int
+        Its place among those of the dataset.
+    act : str
+        ``append``, ``replace``, ``erase`` or ``retire``.
+    content : str
+        What it takes, as JSON: a folder of rows, pseudonyms, or a successor.
+    actor, asked_at : str
+    version : int or None
+        The version that it has made; None while it waits for the next cut.
+    """
+
+    id: str
+    dataset_id: str
+    number: int
+    act: str
+    content: str = field(repr=False)
+    actor: str
+    asked_at: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +121,7 @@ class SealedSketch:
     """A sketch as it is stored: encrypted, under a secret of a key."""
 
     dataset_id: str
+    version: int
     population: str
     key_id: str
     sealed: str
@@ -68,6 +136,12 @@ _SELECT = select(
     DatasetRow.created_at,
     PopulationRow.adjacency,
     PopulationRow.accountant,
+    DatasetRow.folder,
+    DatasetRow.version,
+    DatasetRow.sequence,
+    DatasetRow.cut_at,
+    DatasetRow.retired_at,
+    DatasetRow.successor,
 ).join(PopulationRow, PopulationRow.name == DatasetRow.population)
 _GRANTED = exists().where(GrantRow.dataset_id == DatasetRow.id, GrantRow.principal_id == bindparam("principal"))
 _BY_NAME = _SELECT.where(DatasetRow.name == bindparam("name"))
@@ -77,14 +151,70 @@ _FIND, _FIND_GRANTED = Statement(_BY_NAME), Statement(_BY_NAME.where(_GRANTED))
 _FIND_BY_ID, _FIND_BY_ID_GRANTED = Statement(_BY_ID), Statement(_BY_ID.where(_GRANTED))
 _LIST, _LIST_GRANTED = Statement(_IN_ORDER), Statement(_IN_ORDER.where(_GRANTED))
 _INSERT = InsertIfAbsent(DatasetRow)
+_EARLIER = aliased(SketchRow)
 _CLAIM_SNAPSHOT = InsertIfAbsent(SnapshotRow)
 _OWNER_OF_SNAPSHOT = Statement(select(SnapshotRow.population).where(SnapshotRow.digest == bindparam("digest")))
 _KEYS_OF_SNAPSHOTS = Statement(select(SnapshotRow.key_id).distinct())
 _INSERT_SKETCH = InsertIfAbsent(SketchRow)
 _SKETCHES = Statement(
-    select(DatasetRow.id, DatasetRow.population, SketchRow.key_id, SketchRow.sealed)
+    select(DatasetRow.id, SketchRow.version, DatasetRow.population, SketchRow.key_id, SketchRow.sealed)
     .join(SketchRow, SketchRow.dataset_id == DatasetRow.id, isouter=True)
-    .order_by(DatasetRow.id)
+    .order_by(DatasetRow.id, SketchRow.version)
+)
+_FORGET_SKETCH = Statement(
+    delete(SketchRow).where(
+        SketchRow.dataset_id == bindparam("dataset_id"),
+        SketchRow.version
+        == select(func.max(_EARLIER.version)).where(_EARLIER.dataset_id == bindparam("dataset_id")).scalar_subquery(),
+    )
+)
+_FORGET_SKETCH_OF = Statement(
+    delete(SketchRow).where(SketchRow.dataset_id == bindparam("dataset_id"), SketchRow.version == bindparam("of"))
+)
+_FORGET_SNAPSHOTS = Statement(delete(SnapshotRow).where(SnapshotRow.dataset_id == bindparam("dataset_id")))
+_FORGET_SNAPSHOT = Statement(delete(SnapshotRow).where(SnapshotRow.digest == bindparam("digest")))
+_CUT = Statement(
+    update(DatasetRow)
+    .where(
+        DatasetRow.id == bindparam("dataset_id"),
+        DatasetRow.snapshot_commitment == bindparam("before"),
+        DatasetRow.retired_at == "",
+    )
+    .values(
+        snapshot_commitment=bindparam("commitment"),
+        folder=bindparam("new_folder"),
+        version=bindparam("new_version"),
+        sequence=bindparam("entry"),
+        cut_at=bindparam("moment"),
+    )
+)
+_RETIRE = Statement(
+    update(DatasetRow)
+    .where(DatasetRow.id == bindparam("dataset_id"), DatasetRow.retired_at == "")
+    .values(retired_at=bindparam("moment"), successor=bindparam("heir"))
+)
+_CURRENT = Statement(
+    select(DatasetRow.snapshot_commitment, DatasetRow.retired_at, DatasetRow.cut_at).where(
+        DatasetRow.id == bindparam("dataset_id")
+    )
+)
+_FORGET_CUTS = Statement(update(DatasetRow).values(cut_at=""))
+_INSERT_CHANGE = Statement(insert(ChangeRow))
+_CHANGES = Statement(
+    select(
+        ChangeRow.id,
+        ChangeRow.dataset_id,
+        ChangeRow.number,
+        ChangeRow.act,
+        ChangeRow.content,
+        ChangeRow.actor,
+        ChangeRow.asked_at,
+        ChangeRow.version,
+    ).order_by(ChangeRow.dataset_id, ChangeRow.number)
+)
+_LAST_CHANGE = Statement(select(func.max(ChangeRow.number)).where(ChangeRow.dataset_id == bindparam("dataset_id")))
+_APPLY_CHANGE = Statement(
+    update(ChangeRow).where(ChangeRow.id == bindparam("change")).values(version=bindparam("made"))
 )
 _UNKEYED = Statement(select(UnkeyedRow.id, UnkeyedRow.content).order_by(UnkeyedRow.id))
 _COUNT_UNKEYED = Statement(select(func.count()).select_from(UnkeyedRow))
@@ -105,7 +235,7 @@ def _manifest(text: str, digest: str) -> Manifest:
 
 
 def _dataset(row: tuple[Any, ...]) -> Dataset:
-    dataset_id, name, population, manifest, commitment, created_at, adjacency, accountant = row
+    dataset_id, name, population, manifest, commitment, created_at, adjacency, accountant, *version = row
     digest = hashlib.sha256(manifest.encode()).hexdigest()
     return Dataset(
         dataset_id,
@@ -117,6 +247,7 @@ def _dataset(row: tuple[Any, ...]) -> Dataset:
         commitment,
         created_at,
         digest,
+        *version,
     )
 
 
@@ -151,9 +282,16 @@ def find_owner(connection: Connection, digest: str) -> str | None:
     return None if row is None else row[0]
 
 
-def claim_snapshot(connection: Connection, digest: str, population: str, key_id: str) -> None:
+def claim_snapshot(connection: Connection, digest: str, population: str, key_id: str, dataset_id: str | None) -> None:
     """Tie a keyed digest to a population, unless it is tied already."""
-    _CLAIM_SNAPSHOT.execute(connection, digest=digest, population=population, key_id=key_id)
+    _CLAIM_SNAPSHOT.execute(connection, digest=digest, population=population, key_id=key_id, dataset_id=dataset_id)
+
+
+def forget_snapshots(connection: Connection, dataset_id: str, digests: Sequence[str]) -> None:
+    """Delete the keyed digests of a dataset's rows: those that were noted under it, and the ones that are named."""
+    _FORGET_SNAPSHOTS.execute(connection, dataset_id=dataset_id)
+    for digest in digests:
+        _FORGET_SNAPSHOT.execute(connection, digest=digest)
 
 
 def list_keys_of_snapshots(connection: Connection) -> list[str]:
@@ -162,15 +300,27 @@ def list_keys_of_snapshots(connection: Connection) -> list[str]:
 
 
 def insert_sketch(connection: Connection, sketch: SealedSketch) -> None:
-    """Insert the sketch of a dataset, unless it has one."""
-    _INSERT_SKETCH.execute(connection, dataset_id=sketch.dataset_id, key_id=sketch.key_id, sealed=sketch.sealed)
+    """Insert the sketch of a dataset's version, unless it has one."""
+    values = {"dataset_id": sketch.dataset_id, "version": sketch.version}
+    _INSERT_SKETCH.execute(connection, **values, key_id=sketch.key_id, sealed=sketch.sealed)
 
 
 def list_sketches(connection: Connection) -> list[SealedSketch]:
-    """Return the sketch of every dataset; empty texts where there is none."""
+    """Return the sketches of every dataset, the last of each last; empty texts where there is none."""
     return [
-        SealedSketch(name, owner, key or "", sealed or "") for name, owner, key, sealed in _SKETCHES.all(connection)
+        SealedSketch(name, version or 1, owner, key or "", sealed or "")
+        for name, version, owner, key, sealed in _SKETCHES.all(connection)
     ]
+
+
+def forget_sketch_of(connection: Connection, dataset_id: str, version: int) -> None:
+    """Delete the sketch of a version, or of rows that wait: theirs is below zero."""
+    _FORGET_SKETCH_OF.execute(connection, dataset_id=dataset_id, of=version)
+
+
+def forget_sketch(connection: Connection, dataset_id: str) -> None:
+    """Delete the last sketch of a dataset: that of the rows which it had until now."""
+    _FORGET_SKETCH.execute(connection, dataset_id=dataset_id)
 
 
 def list_unkeyed(connection: Connection) -> dict[str, str]:
@@ -209,5 +359,63 @@ def insert_dataset(connection: Connection, dataset: Dataset) -> bool:
         manifest=dataset.manifest.model_dump_json(),
         snapshot_commitment=dataset.commitment,
         created_at=dataset.created_at,
+        folder=dataset.folder,
+        version=dataset.version,
+        sequence=dataset.sequence,
+        cut_at=dataset.cut_at,
+        retired_at=dataset.retired_at,
+        successor=dataset.successor,
     )
     return inserted == 1
+
+
+def find_current(connection: Connection, dataset_id: str) -> tuple[str, str, str]:
+    """Return the commitment of a dataset's present version, when the dataset ended, and when the version began."""
+    row = _CURRENT.first(connection, dataset_id=dataset_id)
+    return ("", "", "") if row is None else (row[0], row[1], row[2])
+
+
+def put_version(connection: Connection, dataset: Dataset, before: str) -> bool:
+    """Make a version the present one; False if the one before it is not any more."""
+    written = _CUT.changed(
+        connection,
+        dataset_id=dataset.id,
+        before=before,
+        commitment=dataset.commitment,
+        new_folder=dataset.folder,
+        new_version=dataset.version,
+        entry=dataset.sequence,
+        moment=dataset.cut_at,
+    )
+    return written == 1
+
+
+def retire(connection: Connection, dataset_id: str, moment: str, successor: str) -> bool:
+    """End a dataset; False if it has ended."""
+    return _RETIRE.changed(connection, dataset_id=dataset_id, moment=moment, heir=successor) == 1
+
+
+def forget_cuts(connection: Connection) -> None:
+    """Let every dataset be cut again before anything is released from it."""
+    _FORGET_CUTS.execute(connection)
+
+
+def insert_change(connection: Connection, change: Change) -> None:
+    """Let a change wait for the next cut."""
+    _INSERT_CHANGE.execute(connection, **asdict(change))
+
+
+def next_number(connection: Connection, dataset_id: str) -> int:
+    """Return the number of the next change of a dataset."""
+    row = _LAST_CHANGE.first(connection, dataset_id=dataset_id)
+    return 1 if row is None or row[0] is None else int(row[0]) + 1
+
+
+def list_changes(connection: Connection) -> list[Change]:
+    """Return every change, those of a dataset in order."""
+    return [Change(*row) for row in _CHANGES.all(connection)]
+
+
+def apply_change(connection: Connection, change_id: str, version: int) -> None:
+    """Note which version a change has made."""
+    _APPLY_CHANGE.execute(connection, change=change_id, made=version)

@@ -67,6 +67,12 @@ class DatasetAnswer(BaseModel):
     kinds: list[str]
     row_maps: list[str]
     mechanisms: list[Mechanism]
+    version: Annotated[int, Field(description="Of the rows; every cut begins one, whether anything has changed or not")]
+    snapshot: Annotated[str, Field(description="The commitment to the rows of this version, as receipts state it")]
+    since: Annotated[str | None, Field(description="When the version began; null while rows are renewed")]
+    until: Annotated[str | None, Field(description="When the next one begins; null where the dataset has ended")]
+    ended: Annotated[str | None, Field(description="When the dataset ended: its releases are served, and no others")]
+    successor: Annotated[str | None, Field(description="The dataset that took its place")]
 
 
 class DatasetsAnswer(BaseModel):

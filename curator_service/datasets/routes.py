@@ -10,6 +10,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.datasets.response_models import DatasetAnswer, DatasetsAnswer
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import DatasetNotFound, DatasetService
+from curator_service.datasets.versions import VersionService
 from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
 from curator_service.kit.problems import PROBLEM_RESPONSES
@@ -68,4 +69,5 @@ def find_dataset(context: RequestContext, name: str) -> Dataset:
 
 
 def _render(context: RequestContext, dataset: Dataset) -> dict[str, Any]:
-    return render_dataset(dataset, context.get(DatasetService).public_count(dataset), context.get(DatasetService).kinds)
+    datasets, due = context.get(DatasetService), context.get(VersionService).due(dataset)
+    return render_dataset(dataset, datasets.public_count(dataset), datasets.kinds, due)

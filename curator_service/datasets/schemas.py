@@ -8,7 +8,7 @@ from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.row_maps import ROW_MAPS
 
 
-def render_dataset(dataset: Dataset, public_count: int | None, kinds: list[str]) -> dict[str, Any]:
+def render_dataset(dataset: Dataset, public_count: int | None, kinds: list[str], due: str) -> dict[str, Any]:
     """Return a dataset's public declaration as JSON.
 
     Parameters
@@ -18,6 +18,8 @@ def render_dataset(dataset: Dataset, public_count: int | None, kinds: list[str])
         Of rows or persons, where it is public.
     kinds : list of str
         Kinds of release that may be asked of it.
+    due : str
+        When its next version begins.
     """
     manifest = dataset.manifest
     return {
@@ -33,6 +35,12 @@ def render_dataset(dataset: Dataset, public_count: int | None, kinds: list[str])
         "kinds": kinds,
         "row_maps": ROW_MAPS,
         "mechanisms": ["laplace"] if dataset.accountant is PURE else ["gaussian", "laplace"],
+        "version": dataset.version,
+        "snapshot": dataset.commitment,
+        "since": dataset.cut_at or None,
+        "until": None if dataset.is_retired else due,
+        "ended": dataset.retired_at or None,
+        "successor": dataset.successor or None,
     }
 
 

@@ -3,25 +3,24 @@
 import json
 import logging
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from curator_service.approvals import repository as proposals
 from curator_service.approvals.repository import OPEN, ROWS, Proposal
-from curator_service.datasets import repository
+from curator_service.datasets import former, repository
 from curator_service.datasets.engines.base import RowKernel
-from curator_service.datasets.former import convert, is_former
 from curator_service.datasets.likeness import LikenessService
 from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.report import Report
-from curator_service.datasets.repository import Dataset
-from curator_service.datasets.snapshot import About, Snapshot, Storage
+from curator_service.datasets.repository import Dataset, Version
+from curator_service.datasets.snapshot import About, Registered, Snapshot, Storage
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser
@@ -29,7 +28,7 @@ from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import DATABASE_ERRORS, Connection, Database
-from curator_service.kit.problems import Problem
+from curator_service.kit.problems import Problem, Unavailable
 from curator_service.ledger.accounts.unit_of_work import Ledger, Registration, list_registrations, new_id
 from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.chain.entries import Receipt
@@ -39,6 +38,7 @@ from curator_service.ledger.service import LedgerService
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.mechanism import ExactSums
 
+T = TypeVar("T")
 log = logging.getLogger("curator_service")
 
 REFUSALS_MAX = 10
@@ -60,6 +60,14 @@ class DatasetUnavailable(Problem):
     slug = "dataset-unavailable"
     status = HTTPStatus.SERVICE_UNAVAILABLE
     title = "The dataset cannot be read now"
+
+
+class DatasetClosed(Problem):
+    """A dataset has ended: its releases are served, and nothing more is released from it."""
+
+    slug = "dataset-closed"
+    status = HTTPStatus.CONFLICT
+    title = "The dataset has ended"
 
 
 class RegistrationError(ValueError):
@@ -141,20 +149,46 @@ class DatasetService:
         rows = open_source(source, manifest.csv_options) if isinstance(source, Path) else source
         self.ledger.guard.signer()  # a new curator has a key from here on
         dataset_id = f"ds_{secrets.token_hex(12)}"
-        with self.storage.writing():
+        with self.writing(dataset_id):
             known = make_pseudonymiser(self.likeness.keys)
             snapshot = self.storage.ingest(dataset_id, manifest, rows, self.likeness.sketcher(), progress, known)
+            dataset, receipt = self.admit(
+                manifest,
+                snapshot,
+                actor,
+                other_people,
+                lambda ledger: self._insert(ledger, dataset_id, manifest, snapshot, actor),
+            )
+            self.storage.confirm(dataset_id)
+        self.ledger.guard.anchor_before_send(receipt, just_written=True)
+        return dataset
+
+    @contextmanager
+    def writing(self, folder: str) -> Iterator[None]:
+        """Keep what is being written; remove it if that fails, unless it was committed, or perhaps was."""
+        with self.storage.writing():
             try:
-                return self._publish(dataset_id, manifest, snapshot, actor, other_people)
+                yield
             except BaseException:
-                self._discard_unless_registered(dataset_id)
+                with suppress(*DATABASE_ERRORS):  # then the next start decides
+                    if folder not in self.list_folders().folders:
+                        self.storage.discard(folder)
                 raise
 
-    def _discard_unless_registered(self, dataset_id: str) -> None:
-        """Remove rows of a registration that failed; those of one that was committed, or perhaps was, stay."""
-        with suppress(*DATABASE_ERRORS), self.database.read() as connection:  # then the next start decides
-            if repository.find_dataset_by_id(connection, dataset_id, granted_to=None) is None:
-                self.storage.discard(dataset_id)
+    def list_folders(self) -> Registered:
+        """Return what the database names of what is stored."""
+        with self.database.read() as connection:
+            datasets = repository.list_datasets(connection, granted_to=None)
+            changes = repository.list_changes(connection)
+        live = {dataset.id: dataset for dataset in datasets if not dataset.is_retired}
+        waiting = [
+            json.loads(change.content).get("folder")
+            for change in changes
+            if change.version is None and change.dataset_id in live
+        ]
+        folders = {dataset.folder for dataset in live.values()} | {name for name in waiting if name}
+        versions = {dataset.id: dataset.version + dataset.is_retired for dataset in datasets}
+        return Registered(frozenset(folders), versions)
 
     def _check_registrable(self, manifest: Manifest) -> None:
         with self.database.read() as connection:
@@ -180,23 +214,29 @@ class DatasetService:
                 "nothing more is compared until that is over"
             )
 
-    def _publish(
-        self, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str, other_people: OtherPeople | None
-    ) -> Dataset:
-        """Register rows, or refuse those of people who have a budget under another name, and let the ledger say so."""
+    def admit(
+        self,
+        manifest: Manifest,
+        snapshot: Snapshot,
+        actor: str,
+        other_people: OtherPeople | None,
+        accept: Callable[[Ledger], T],
+    ) -> T:
+        """Accept rows in one unit of work, or refuse those of people who have a budget under another name.
+
+        Raises
+        ------
+        RegistrationError
+            They are refused; the ledger says so.
+        """
         with self.ledger.unit() as ledger:
             # Two that are registered at once do not see each other: the second one looks when the first is committed.
             repository.lock_registrations(ledger.connection)
             self._check_refusals(ledger.connection)
             owner = self._find_owner(ledger.connection, manifest, snapshot)
             if owner is None:
-                dataset, receipt = self._insert(ledger, dataset_id, manifest, snapshot, actor)
-            else:
-                proposal, receipt = self._refuse(ledger, manifest, snapshot, owner, actor, other_people)
-        if owner is None:
-            self.storage.confirm(dataset_id)
-            self.ledger.guard.anchor_before_send(receipt, just_written=True)
-            return dataset
+                return accept(ledger)
+            proposal, receipt = self._refuse(ledger, manifest, snapshot, owner, actor, other_people)
         self.ledger.guard.anchor_before_send(receipt, just_written=True)
         log.warning("the registration of %r was refused: its rows are like those of %r", manifest.name, owner)
         said = f"the same rows, or nearly, are registered under the population {owner!r}; the same people must not get "
@@ -259,11 +299,13 @@ class DatasetService:
             commitment=about.commitment,
             created_at=moment,
             manifest_digest=manifest.digest,
+            folder=dataset_id,
+            cut_at=moment,
         )
         if not repository.insert_dataset(connection, dataset):
             raise RegistrationError(f"the dataset {manifest.name!r} exists")
         digests = [snapshot.source_digest, snapshot.values_digest]
-        self.likeness.record(connection, dataset_id, manifest.population, digests, snapshot.sketch)
+        self.likeness.record(connection, Version(dataset_id, manifest.population), digests, snapshot.sketch)
         self.storage.publish(dataset_id, about)
         return dataset, receipt
 
@@ -277,11 +319,10 @@ class DatasetService:
         list of str
             One sentence for each dataset whose rows cannot be used.
         """
-        known = self.list_all()
         try:
-            for name in self.storage.sweep({dataset.id for dataset in known}):
+            for name in self.storage.sweep(self.list_folders):
                 log.warning("removed %s: rows of a registration or a restore that did not end", name)
-            self._take_over(known)
+            self._take_over(self.list_all())
         except (SigningError, OSError) as error:
             log.error("what was left of earlier is still there: %s", error)  # noqa: TRY400 -- the message says it all
         faults = self.list_faults()
@@ -294,6 +335,8 @@ class DatasetService:
             unkeyed = {name: json.loads(text) for name, text in repository.list_unkeyed(connection).items()}
             sketched = {sketch.dataset_id for sketch in repository.list_sketches(connection) if sketch.sealed}
         for dataset in known:
+            if dataset.is_retired:
+                continue
             self._convert(dataset, unkeyed.get(dataset.id, {}))
             if dataset.id in unkeyed or dataset.id not in sketched:
                 self._take_over_one(dataset)
@@ -308,24 +351,25 @@ class DatasetService:
 
     def _convert(self, dataset: Dataset, noted: dict[str, Any]) -> None:
         """Write rows of an earlier version as this one has them; what was noted of them may be in the database."""
-        folder = self.storage.root / dataset.id
-        if not is_former(folder):
+        folder = self.storage.root / dataset.folder
+        if not former.is_former(folder):
             return
         try:
             with self.storage.alone(), suppress(RowsUnreadable):  # told as a fault, and tried again at the next start
-                if is_former(folder) and convert(folder, dataset.manifest, noted if noted.get("nonce") else None):
+                kept = noted if noted.get("nonce") else None
+                if former.is_former(folder) and former.convert(folder, dataset.manifest, kept):
                     log.info("dataset %s: its rows are stored as this version stores them", dataset.name)
-        except IngestError as error:
+        except (IngestError, OSError) as error:
             log.error("its rows are not yet stored as this version stores them: %s", error)  # noqa: TRY400 -- of no row
 
     def _take_over_one(self, dataset: Dataset) -> None:
         try:
-            sketch = self.storage.sketch(dataset.id, dataset.manifest, self.likeness.sketcher())
-            digests = [part.values_digest for part in self.storage.about(dataset.id).parts]
+            sketch = self.storage.sketch(dataset.folder, dataset.manifest, self.likeness.sketcher())
+            digests = [part.values_digest for part in self.storage.about(dataset.folder).parts]
         except RowsUnreadable:
             return  # it is told as a fault, and tried again at the next start
         with self.database.begin() as connection:
-            self.likeness.record(connection, dataset.id, dataset.population, digests, sketch)
+            self.likeness.record(connection, Version(dataset.id, dataset.population, dataset.version), digests, sketch)
             repository.forget_unkeyed(connection, [dataset.id])
 
     def list_faults(self) -> list[str]:
@@ -333,16 +377,22 @@ class DatasetService:
         return [
             f"dataset {dataset.name}: its {fault}"
             for dataset in self.list_all()
-            if (fault := self.storage.find_fault(dataset.id, dataset.commitment))
+            if not dataset.is_retired and (fault := self.storage.find_fault(dataset.folder, dataset.commitment))
         ]
 
     def has_all_rows(self) -> bool:
         """Tell whether the files of every dataset are there."""
-        return all(self.storage.has_files(dataset.id) for dataset in self.list_all())
+        return all(dataset.is_retired or self.storage.has_files(dataset.folder) for dataset in self.list_all())
 
     def holds(self, dataset: Dataset) -> bool:
-        """Tell whether stored rows and sums are, number by number, those that were registered."""
-        return self.storage.holds(dataset.id, dataset.manifest, dataset.commitment)
+        """Tell whether stored rows and sums are, number by number, those that were registered, if it has any."""
+        if dataset.is_retired:
+            return True
+        folder = self.storage.root / dataset.folder
+        if former.is_former(folder):  # a start writes them anew, and nothing starts under a seal
+            with self.storage.writing():
+                return former.holds(folder, dataset.manifest, dataset.commitment)
+        return self.storage.holds(dataset.folder, dataset.manifest, dataset.commitment)
 
     def report(self, dataset: Dataset) -> Report:
         """Return what registration found of the rows: for the operator alone, and so for no route.
@@ -352,29 +402,30 @@ class DatasetService:
         RowsUnreadable
             Also if there is none: earlier versions wrote none.
         """
-        return self.storage.report(dataset.id)
+        return self.storage.report(dataset.folder)
 
     def public_count(self, dataset: Dataset) -> int | None:
         """Return the number of rows, or of persons, where it is public; None where not, or while the rows are gone."""
-        if dataset.adjacency is not Adjacency.REPLACE_ONE:
+        if dataset.adjacency is not Adjacency.REPLACE_ONE or dataset.is_retired:
             return None
         try:
-            return self.storage.about(dataset.id).persons
+            return self.storage.about(dataset.folder).persons
         except RowsUnreadable:
             return None
 
     def find_fault(self) -> str:
         """Return which dataset is not as the ledger registered it, or what rows lie beside no ledger; or nothing."""
-        registered: frozenset[Registration] = frozenset()
+        latest: dict[str, Registration] = {}
         with self.database.snapshot() as connection:
             populations = list_populations(connection)
             for population in populations:
-                registered |= list_registrations(connection, population.name, self.ledger.guard.trust.holds)
+                for found in list_registrations(connection, population.name, self.ledger.guard.trust.holds):
+                    latest[found.dataset_id] = found
             datasets = repository.list_datasets(connection, granted_to=None)
         if not populations and self.storage.has_rows():
             return "the ledger is empty, and beside it are stored rows of one that was not"
         for dataset in datasets:
-            if dataset.registration not in registered:
+            if latest.get(dataset.id) != dataset.registration:  # of an earlier version neither: its rows ended
                 return f"the dataset {dataset.name!r} is not the one that the ledger registered"
         return ""
 
@@ -385,9 +436,28 @@ class DatasetService:
         ------
         DatasetUnavailable
         """
-        if not self.storage.has_files(dataset.id):
+        with self.database.read() as connection:
+            self.check_current(connection, dataset)
+        if not self.storage.has_files(dataset.folder):
             log.error("dataset %s: its rows are gone", dataset.name)
             raise _unavailable()
+
+    def check_current(self, connection: Connection, dataset: Dataset) -> None:
+        """Refuse what would be released from rows that are not the present ones any more.
+
+        Raises
+        ------
+        DatasetClosed, Unavailable
+        """
+        commitment, retired_at, cut_at = repository.find_current(connection, dataset.id)
+        if retired_at:
+            heir = f" Its successor is {dataset.successor!r}." if dataset.successor else ""
+            raise DatasetClosed(
+                f"The dataset {dataset.name!r} ended on {retired_at[:10]}. Nothing was charged; what was released from "
+                f"it is served.{heir}"
+            )
+        if commitment != dataset.commitment or not cut_at:
+            raise Unavailable("The rows of this dataset are being renewed. Nothing was charged; send it again.")
 
     def get_visible(self, principal: Principal, objects: Objects, name: str) -> Dataset:
         """Return a dataset that a principal may see.
@@ -421,16 +491,24 @@ class DatasetService:
         with self.database.read() as connection:
             return repository.list_datasets(connection, granted_to=None)
 
+    def _check_named(self, dataset: Dataset) -> None:
+        """Check that the folder holds what was registered: whoever may change the table could name another one."""
+        if self.storage.about(dataset.folder).commitment != dataset.commitment:
+            raise RowsUnreadable
+
     def sum_rows(self, dataset: Dataset, kernel: RowKernel) -> ExactSums:
         """Sum what rows contribute, exactly; call only inside a unit of work that has charged for it.
 
         Raises
         ------
-        DatasetUnavailable
+        DatasetUnavailable, DatasetClosed, Unavailable
         """
         try:
-            return ExactSums(self.storage.sum_rows(dataset.id, dataset.manifest, kernel))
+            self._check_named(dataset)
+            return ExactSums(self.storage.sum_rows(dataset.folder, dataset.manifest, kernel))
         except RowsUnreadable:
+            with self.database.read() as connection:
+                self.check_current(connection, dataset)  # their version may have ended meanwhile
             log.error("dataset %s: its rows cannot be read", dataset.name)  # noqa: TRY400 -- an exception may hold a row
             raise _unavailable() from None
 

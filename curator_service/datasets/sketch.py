@@ -141,7 +141,7 @@ class _Sample:
     owners: Codes = field(default_factory=lambda: np.empty(0, np.uint64))
     counts: _Counts = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def add(self, tokens: Codes, owners: Codes | None) -> None:
+    def add(self, tokens: Codes, owners: Codes | None, present: _Flags | None) -> None:
         """Take in tokens, each with the person whose it is; of a token that stays, every occurrence was counted.
 
         Parameters
@@ -149,8 +149,12 @@ class _Sample:
         tokens : ndarray of uint64
         owners : ndarray of uint64 or None
             None if each token is another person's.
+        present : ndarray of bool or None
+            Which tokens are there; None if all are.
         """
         small = tokens < self.limit
+        if present is not None:
+            small &= present
         if owners is None:
             self._count(tokens[small])
             return
@@ -212,9 +216,15 @@ class Sketcher:
     """
 
     def __init__(self, secret: bytes) -> None:
+        self._secret = secret
         self._alone, self._paired = _Keyed(secret, b"alone"), _Keyed(secret, b"paired")
         self._columns: list[_Sample] = []
         self._pairs: dict[tuple[int, int], _Sample] = {}
+
+    def __reduce__(self) -> tuple[type["Sketcher"], tuple[bytes]]:
+        """Hand the secret to another process, before there are rows."""
+        assert not self._columns
+        return Sketcher, (self._secret,)
 
     def add(self, columns: Sequence[Values], persons: Codes | None = None) -> None:
         """Take in a chunk of rows.
@@ -229,18 +239,13 @@ class Sketcher:
             self._columns = [_Sample() for _ in columns]
             varied = sorted(range(len(columns)), key=lambda i: -len(np.unique(columns[i].alone[columns[i].present])))
             self._pairs = {pair: _Sample() for pair in combinations(sorted(varied[:_PAIRED_COLUMNS]), 2)}
-        whole = [bool(values.present.all()) for values in columns]
-        for i, (sample, values) in enumerate(zip(self._columns, columns, strict=True)):
-            alone, owners = values.alone, persons
-            if not whole[i]:
-                alone, owners = alone[values.present], None if persons is None else persons[values.present]
-            sample.add(self._alone(alone, alone), owners)
+        present = [None if values.present.all() else values.present for values in columns]
+        for sample, values, there in zip(self._columns, columns, present, strict=True):
+            sample.add(self._alone(values.alone, values.alone), persons, there)
         for (i, j), sample in self._pairs.items():
-            one, other, owners = columns[i].paired, columns[j].paired, persons
-            if not (whole[i] and whole[j]):
-                there = columns[i].present & columns[j].present
-                one, other, owners = one[there], other[there], None if persons is None else persons[there]
-            sample.add(self._paired(one, other), owners)
+            one, other = present[i], present[j]
+            both = one if other is None else other if one is None else one & other
+            sample.add(self._paired(columns[i].paired, columns[j].paired), persons, both)
 
     def finish(self) -> "Sketch":
         """Return the sketch."""

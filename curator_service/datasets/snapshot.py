@@ -7,16 +7,18 @@ It is written once, under a temporary name, and renamed when it is whole. A mark
 whoever writes one holds a shared lock, so that what a killed process left is told from what is being written.
 """
 
+import base64
 import fcntl
 import hashlib
 import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from math import inf
 from operator import add
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -29,13 +31,14 @@ from curator_service.datasets.engines.numpy import NumpyEngine, sum_terms
 from curator_service.datasets.manifest import Manifest
 from curator_service.datasets.parts import Part, PartWriter, RowsUnreadable, StoredRows, join_digests, stored_bytes
 from curator_service.datasets.persons import Persons
-from curator_service.datasets.pseudonyms import Pseudonymiser
+from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
+from curator_service.datasets.reading import bound_reading, read_apart
 from curator_service.datasets.report import Report, Reporter
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.coding import CodedBatch, iterate_rows, observe_sketch
 from curator_service.kit.caches import SizedCache
-from curator_service.kit.files import sync
+from curator_service.kit.files import lock, sync
 from curator_service.privacy.design import Term, cached_design
 from curator_service.privacy.lattice import IntArray
 
@@ -48,8 +51,9 @@ INCOMING = ".incoming-"
 """Begins the names of folders that nobody has registered: what a killed process left of them is swept."""
 REPORT = "report.json"
 """Counts and warnings for the operator; no route reads it."""
-_UNREGISTERED, _LOCK = "unregistered", ".lock"
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError)
+_UNREGISTERED, _LOCK, _CUTTING = "unregistered", ".lock", ".cutting"
+_ZEROS = bytes(2**20)
+_UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RecursionError)
 """What reading raises where a file is gone, or is not what was written."""
 _GRAMS_BYTES = 2**28
 """Of cached Grams that are kept in memory: a thousand terms take 8 MB."""
@@ -67,11 +71,17 @@ class About:
     parts : tuple of Part
     nonce : str
         Of the commitment. It hides: without it a digest of rows would let anyone test guesses of the last one.
+    version : int
+        Which version of the dataset it is.
+    erased : int
+        Of `persons`, those who were erased, and whose rows stay as null rows where their number is public.
     """
 
     persons: int
     parts: tuple[Part, ...]
     nonce: str = field(repr=False)
+    version: int = 1
+    erased: int = 0
 
     @property
     def rows(self) -> int:
@@ -100,12 +110,14 @@ class About:
         parts = tuple(map(Part.read, content["parts"]))
         if content["format"] != FORMAT or not parts:
             raise ValueError("no snapshot of this format")
-        return cls(int(content["persons"]), parts, str(content["nonce"]))
+        version, erased = int(content.get("version", 1)), int(content.get("erased", 0))
+        return cls(int(content["persons"]), parts, str(content["nonce"]), version, erased)
 
     def describe(self) -> dict[str, Any]:
         """Return it as JSON."""
         parts = [part.describe() for part in self.parts]
-        return {"format": FORMAT, "persons": self.persons, "parts": parts, "nonce": self.nonce}
+        about = {"format": FORMAT, "persons": self.persons, "parts": parts, "nonce": self.nonce}
+        return about | {"version": self.version, "erased": self.erased}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,23 @@ class Snapshot:
     source_digest: str
     sketch: Sketch = field(repr=False)
 
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Self:
+        """Read what `describe` gave.
+
+        Raises
+        ------
+        ValueError, KeyError, TypeError
+        """
+        sketch = Sketch.from_bytes(base64.b64decode(content["sketch"], validate=True))
+        return cls(int(content["persons"]), Part.read(content["part"]), str(content["source_digest"]), sketch)
+
+    def describe(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        sketch = base64.b64encode(self.sketch.to_bytes()).decode()
+        numbers = {"persons": self.persons, "source_digest": self.source_digest}
+        return numbers | {"part": self.part.describe(), "sketch": sketch}
+
     @property
     def lattice_digest(self) -> str:
         """SHA-256 of all that is stored."""
@@ -137,6 +166,22 @@ class Snapshot:
     def values_digest(self) -> str:
         """SHA-256 of the values, whatever their names and order."""
         return self.part.values_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What the database names of what is stored.
+
+    Attributes
+    ----------
+    folders : set of str
+        Of versions that are read, and of rows that wait for a cut.
+    versions : dict of str to int
+        Of each dataset, the version before which all others have ended.
+    """
+
+    folders: frozenset[str]
+    versions: Mapping[str, int]
 
 
 class Storage:
@@ -175,7 +220,7 @@ class Storage:
         progress: Progress = lambda _rows, _share: None,
         pseudonymiser: Pseudonymiser | None = None,
     ) -> Snapshot:
-        """Check rows against their manifest and write their lattice; call it while `writing`.
+        """Check rows against their manifest and write their lattice, in a process of its own; call it while `writing`.
 
         Memory does not grow with the rows; where a subject is declared, it grows with the persons.
 
@@ -196,14 +241,34 @@ class Storage:
         IngestError
             Nothing stays behind.
         """
-        staging = self._staging(dataset_id)
+        with self.staging(dataset_id) as staging:
+            if pseudonymiser is not None and manifest.subject is not None:
+                pseudonymiser.check()  # here, and not in the process that reads: of an error there only a class is told
+            work = partial(_write_snapshot, staging, manifest, source, sketcher, pseudonymiser)
+            return Snapshot.read(read_apart(work, source.label, bound_reading(manifest), progress))
+
+    @contextmanager
+    def staging(self, name: str) -> Iterator[Path]:
+        """Make a folder that `publish` gives its name; nothing stays behind where writing into it fails."""
+        staging = self._staging(name)
         staging.mkdir(mode=0o700)
         try:
             (staging / _UNREGISTERED).touch(mode=0o600)
-            return _write_snapshot(staging, manifest, source, sketcher, progress, pseudonymiser)
+            yield staging
         except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
+            overwrite(staging)
             raise
+
+    @contextmanager
+    def cutting(self) -> Iterator[bool]:
+        """Tell whether no other process of this machine is cutting versions, and keep them from it."""
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        held = lock(self.root / _CUTTING, os.O_CREAT)
+        try:
+            yield held is not None
+        finally:
+            if held is not None:
+                os.close(held)
 
     def _staging(self, dataset_id: str) -> Path:
         return self.root / f"{INCOMING}{dataset_id}"
@@ -225,18 +290,18 @@ class Storage:
         """Say that a dataset is registered: nothing removes its rows from now on."""
         (self.root / dataset_id / _UNREGISTERED).unlink(missing_ok=True)
 
-    def sweep(self, registered: Collection[str]) -> list[str]:
-        """Remove what a killed process left of a registration or a restore, unless one is under way somewhere.
+    def sweep(self, registered: Callable[[], "Registered"]) -> list[str]:
+        """Remove what a killed process left, and overwrite versions that ended; unless something is being written.
 
         Parameters
         ----------
-        registered : collection of str
-            The ids of the database's datasets.
+        registered : callable
+            Returns what the database names, as of when nobody writes.
 
         Returns
         -------
         list of str
-            The names of what was removed.
+            The names of what a killed process left.
         """
         removed: list[str] = []
         if not self.root.is_dir():
@@ -246,17 +311,32 @@ class Storage:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return removed
+            known = registered()
             for folder in sorted(path for path in self.root.iterdir() if path.is_dir()):
-                if folder.name in registered:
+                dataset_id = folder.name.partition(".")[0]
+                if folder.name in known.folders:
                     self.confirm(folder.name)
                 elif folder.name.startswith((INCOMING, ".restored-")) or (folder / _UNREGISTERED).exists():
-                    shutil.rmtree(folder, ignore_errors=True)
+                    overwrite(folder)
                     removed.append(folder.name)
+                elif self._version(folder.name) < known.versions.get(dataset_id, 0):
+                    overwrite(folder)
         return removed
+
+    def _version(self, name: str) -> float:
+        """Return the version of a dataset that a folder holds; infinity where it cannot be told."""
+        try:
+            return self.about(name).version
+        except RowsUnreadable:
+            return inf
 
     def has_rows(self) -> bool:
         """Tell whether any dataset is stored here."""
         return self.root.is_dir() and any(path.name.startswith("ds_") for path in self.root.iterdir())
+
+    def has_folder(self, name: str) -> bool:
+        """Tell whether there is a folder of this name."""
+        return (self.root / name).is_dir()
 
     def files(self, dataset_id: str) -> list[Path]:
         """Return the files of a dataset."""
@@ -264,8 +344,9 @@ class Storage:
 
     def discard(self, dataset_id: str) -> None:
         """Remove what a failed registration left."""
-        for path in (self.root / dataset_id, self._staging(dataset_id)):
-            shutil.rmtree(path, ignore_errors=True)
+        for path in (self._staging(dataset_id), self.root / dataset_id):
+            if path.exists():
+                overwrite(path)
 
     def about(self, dataset_id: str) -> About:
         """Return what is kept beside the rows.
@@ -380,7 +461,7 @@ class Storage:
         RowsUnreadable
         """
         for part in self.about(dataset_id).parts:
-            for stored, count in _tiles_of(self.root / dataset_id, part, names):
+            for stored, count in tiles_of(self.root / dataset_id, part, names):
                 yield {name: numbers.copy() for name, numbers in stored.items()}, count
 
     def _load_gram(self, dataset_id: str, manifest: Manifest) -> "_CachedGram":
@@ -391,6 +472,26 @@ class Storage:
             raise RowsUnreadable
         gram = reduce(add, grams)
         return {term: i for i, term in enumerate(terms)}, gram
+
+
+def overwrite(folder: Path) -> None:
+    """Remove a folder, and write zeros over its files before.
+
+    A disk that writes elsewhere than where it wrote before, as those without moving parts do, keeps old blocks until it
+    uses them again: only encryption helps there.
+    """
+    if not folder.name.startswith(INCOMING):  # whoever is killed meanwhile leaves no folder that could be read
+        folder = folder.rename(folder.with_name(f"{INCOMING}{folder.name}"))
+        sync(folder.parent)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
+        with path.open("r+b") as file:
+            left = os.fstat(file.fileno()).st_size
+            while left > 0:
+                left -= file.write(_ZEROS[:left])
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def new_part_id() -> str:
@@ -418,7 +519,7 @@ def write_part(
     manifest: Manifest,
     batches: Iterable[SourceBatch],
     find_counted: Callable[[], IntArray | None] = lambda: None,
-    pseudonymiser: Pseudonymiser | None = None,
+    key_id: str | None = None,
 ) -> Part:
     """Write rows and their Gram as a new part, durably.
 
@@ -429,8 +530,8 @@ def write_part(
     batches : iterable of SourceBatch
     find_counted : callable
         Called when all rows are written; returns those that count, or None where all of them do.
-    pseudonymiser : Pseudonymiser, optional
-        Of the subjects, where batches have them; without it, nobody can tell whose the rows are.
+    key_id : str, optional
+        Of the pseudonyms that batches have.
 
     Raises
     ------
@@ -444,10 +545,12 @@ def write_part(
     with closing(PartWriter(folder, new_part_id(), names, manifest.row_capacity)) as writer:
         for batch in batches:
             writer.add(batch.stored, batch.count)
-            if batch.subjects is not None and pseudonymiser is not None:
-                writer.add_subjects(pseudonymiser.key_id, pseudonymiser.make(batch.subjects))
+            if batch.pseudonyms is not None and key_id is not None:
+                writer.add_subjects(key_id, batch.pseudonyms)
+        if key_id is not None and not writer.rows:
+            writer.add_subjects(key_id, np.empty(0, dtype=f"V{SIZE}"))
         part = writer.finish(find_counted())
-    np.save(part.gram_path(folder), _sum_gram(_tiles_of(folder, part, names), manifest), allow_pickle=False)
+    np.save(part.gram_path(folder), _sum_gram(tiles_of(folder, part, names), manifest), allow_pickle=False)
     part.gram_path(folder).chmod(0o600)
     sync(part.gram_path(folder))
     sync(folder)
@@ -490,7 +593,7 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
 
     def read() -> Iterator[Batch]:
         nonlocal all_count
-        for stored, count in _tiles_of(folder, part, part.columns):
+        for stored, count in tiles_of(folder, part, part.columns):
             for name, digest in digests.items():
                 digest.update(stored[name].data)
             all_count = all_count and bool((stored[MARK] == 1).all())
@@ -507,7 +610,7 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
     return is_marked and found == part.digests and np.array_equal(gram, part.read_gram(folder))
 
 
-def _tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]:
+def tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]:
     """Yield the rows of one part, without those that there are not."""
     return StoredRows(folder, (part,), part.capacity).tiles(names, _READ_ROWS, 0, part.rows)
 
@@ -517,9 +620,9 @@ def _write_snapshot(
     manifest: Manifest,
     source: Source,
     sketcher: Sketcher,
-    progress: Progress,
     pseudonymiser: Pseudonymiser | None,
-) -> Snapshot:
+    progress: Progress,
+) -> dict[str, Any]:
     persons = None if manifest.subject is None else Persons(manifest.rows_per_person, manifest.keep_by)
     counted: IntArray | None = None
     reporter, sketch = Reporter(manifest, source), observe_sketch(sketcher)
@@ -533,25 +636,33 @@ def _write_snapshot(
         counted = None if persons is None else persons.find_counted()
         return counted
 
-    def batches() -> Iterator[SourceBatch]:
+    def batches() -> Generator[SourceBatch]:
         rows = 0
-        for batch in iterate_rows(manifest, source, observe, progress):
-            rows += batch.count
-            if rows > manifest.row_capacity:
-                raise IngestError(
-                    f"{source.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; "
-                    "nothing was cut"
-                )
-            if persons is not None and batch.subjects is not None:
-                persons.add(batch.subjects, batch.stored)
-            yield batch
+        with closing(iterate_rows(manifest, source, observe, progress)) as found:
+            for batch in found:
+                rows += batch.count
+                if rows > manifest.row_capacity:
+                    raise IngestError(
+                        f"{source.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; "
+                        "nothing was cut"
+                    )
+                if persons is not None and batch.subjects is not None:
+                    persons.add(batch.subjects, batch.stored)
+                    if pseudonymiser is not None:
+                        pseudonyms = pseudonymiser.make(batch.subjects)
+                        pseudonymiser.remember(staging, batch.subjects, pseudonyms)
+                        yield replace(batch, pseudonyms=pseudonyms)
+                        continue
+                yield batch
         if rows == 0:
             raise IngestError(f"{source.label}: no rows below the header")
 
-    part = write_part(staging, manifest, batches(), find_counted, pseudonymiser)
+    key_id = None if pseudonymiser is None else pseudonymiser.key_id
+    with closing(batches()) as rows:
+        part = write_part(staging, manifest, rows, find_counted, key_id)
     sync(staging)
     source_digest = source.digest or part.values_digest  # a query has no bytes
     person_count = part.rows if persons is None else persons.count
     report = reporter.finish(part.rows, person_count, part.rows if counted is None else len(counted))
     _write_json(staging / REPORT, report.render())
-    return Snapshot(person_count, part, source_digest, sketcher.finish())
+    return Snapshot(person_count, part, source_digest, sketcher.finish()).describe()

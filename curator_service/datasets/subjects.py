@@ -1,7 +1,9 @@
 """What the curator holds of one person, for whoever has the person's identifier and the curator's private keys."""
 
+import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,11 +11,18 @@ import numpy as np
 import pyarrow as pa
 
 from curator_service.datasets.batches import MARK
-from curator_service.datasets.pseudonyms import Pseudonymiser
-from curator_service.datasets.repository import Dataset
+from curator_service.datasets.pseudonyms import SIZE, Pseudonymiser
+from curator_service.datasets.reidentification import (
+    ReversiblePseudonymiser,
+    SubjectKey,
+    SubjectKeyError,
+    identify,
+    list_keys,
+)
+from curator_service.datasets.repository import Change, Dataset
 from curator_service.datasets.snapshot import Storage
 from curator_service.datasets.sources.coding import fold_subjects
-from curator_service.ledger.chain.signing import KeyRing
+from curator_service.ledger.chain.signing import KeyRing, SigningError
 from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, StoredArray, center_and_scale
 
@@ -29,15 +38,18 @@ class Presence:
         Which of them count.
     values : dict of str to list
         What is stored, in the manifest's units: numbers within their bounds, labels, None where a value is missing.
+    waits : bool
+        Whether these rows are in no answer before the dataset's next cut.
     """
 
     dataset: Dataset
     counted: Any = field(repr=False)
     values: dict[str, list[Any]] = field(repr=False)
+    waits: bool = False
 
 
 def make_pseudonymiser(keys: KeyRing, key_id: str | None = None) -> Pseudonymiser:
-    """Return what makes pseudonyms under a key, or under the newest.
+    """Return what makes pseudonyms under a key, or under the newest; it keeps whose they are if a key for it is named.
 
     Raises
     ------
@@ -45,10 +57,25 @@ def make_pseudonymiser(keys: KeyRing, key_id: str | None = None) -> Pseudonymise
         If the private key is not here.
     """
     key_id = keys.list_keys()[-1].key_id if key_id is None else key_id
-    return Pseudonymiser(key_id, keys.secret(key_id, "subject"))
+    secret = keys.secret(key_id, "subject")
+    if keys.subject_key_file is None:
+        return Pseudonymiser(key_id, secret)
+    return ReversiblePseudonymiser(key_id, secret, key_file=keys.subject_key_file)
 
 
-def find_person(storage: Storage, keys: KeyRing, datasets: list[Dataset], identifier: str) -> Iterator[Presence]:
+def make_pseudonyms(keys: KeyRing, identifier: str) -> dict[str, bytes]:
+    """Return a person's pseudonym under each private key that is here, by the key's id."""
+    folded = fold_subjects(pa.array([identifier], pa.string()))
+    found = {}
+    for key in keys.list_keys():
+        with suppress(SigningError):
+            found[key.key_id] = bytes(make_pseudonymiser(keys, key.key_id).make(folded)[0])
+    return found
+
+
+def find_person(
+    storage: Storage, keys: KeyRing, datasets: list[Dataset], identifier: str, changes: Iterable[Change] = ()
+) -> Iterator[Presence]:
     """Yield what each dataset holds of a person, where it holds anything.
 
     Parameters
@@ -59,27 +86,34 @@ def find_person(storage: Storage, keys: KeyRing, datasets: list[Dataset], identi
         Those without pseudonyms, as every one of before they were kept, are passed over: see `tells_persons_apart`.
     identifier : str
         As the source wrote it; letter case, spaces and invisible characters do not matter.
+    changes : iterable of Change
+        Rows that wait for a cut are looked through too.
 
     Raises
     ------
     RowsUnreadable, SigningError
     """
     folded = fold_subjects(pa.array([identifier], pa.string()))
+    waiting = [(change.dataset_id, json.loads(change.content)) for change in changes if change.version is None]
     for dataset in datasets:
-        folder, about = storage.root / dataset.id, storage.about(dataset.id)
-        names = about.parts[0].columns
-        found = []
-        for part in about.parts:
-            if part.subjects is not None:
-                pseudonym = make_pseudonymiser(keys, part.subjects[0]).make(folded)[0]
-                found.append(part.read_subjects(folder) == pseudonym)
-            else:
-                found.append(np.zeros(part.rows, dtype=np.bool_))
-        mask = np.concatenate(found)
-        if mask.any():
-            stored = _take(storage, dataset, names, mask)
-            columns = dataset.manifest.by_name
-            yield Presence(dataset, stored[MARK] == 1, {name: _decode(columns[name], stored[name]) for name in names})
+        if dataset.is_retired:
+            continue
+        added = [content["folder"] for owner, content in waiting if owner == dataset.id and "folder" in content]
+        for name in (dataset.folder, *added):
+            folder, about = storage.root / name, storage.about(name)
+            names = about.parts[0].columns
+            found = []
+            for part in about.parts:
+                if part.subjects is not None:
+                    pseudonym = make_pseudonymiser(keys, part.subjects[0]).make(folded)[0]
+                    found.append(part.read_subjects(folder) == pseudonym)
+                else:
+                    found.append(np.zeros(part.rows, dtype=np.bool_))
+            mask = np.concatenate(found)
+            if mask.any():
+                stored, columns = _take(storage, name, names, mask), dataset.manifest.by_name
+                values = {name: _decode(columns[name], stored[name]) for name in names}
+                yield Presence(dataset, stored[MARK] == 1, values, waits=name != dataset.folder)
 
 
 def tells_persons_apart(storage: Storage, dataset: Dataset) -> bool:
@@ -89,12 +123,47 @@ def tells_persons_apart(storage: Storage, dataset: Dataset) -> bool:
     ------
     RowsUnreadable
     """
-    return all(part.subjects is not None for part in storage.about(dataset.id).parts)
+    return dataset.is_retired or all(part.subjects is not None for part in storage.about(dataset.folder).parts)
 
 
-def _take(storage: Storage, dataset: Dataset, names: tuple[str, ...], mask: Any) -> dict[str, StoredArray]:
+def find_identified(storage: Storage, datasets: Iterable[Dataset]) -> frozenset[str]:
+    """Return the ids of those datasets that keep whose rows are, encrypted."""
+    return frozenset(dataset.id for dataset in datasets if list_keys(storage.root / dataset.folder))
+
+
+def identify_rows(storage: Storage, dataset: Dataset, key: SubjectKey, rows: Sequence[int]) -> list[str]:
+    """Return the folded identifiers of whose rows are.
+
+    Parameters
+    ----------
+    storage : Storage
+    dataset : Dataset
+    key : SubjectKey
+    rows : sequence of int
+        As they are stored, from 1: of a first version, as they stood in the source.
+
+    Raises
+    ------
+    SubjectKeyError
+        If there is no such row, or it is not kept whose it is, or not under this key.
+    RowsUnreadable
+    """
+    folder, parts = storage.root / dataset.folder, storage.about(dataset.folder).parts
+    read = (part.read_subjects(folder) if part.subjects else np.zeros(part.rows, f"V{SIZE}") for part in parts)
+    pseudonyms = np.concatenate(list(read))
+    if not all(1 <= row <= len(pseudonyms) for row in rows):
+        raise SubjectKeyError(f"rows of {dataset.name!r} have the numbers 1 to {len(pseudonyms)}")
+    asked = [pseudonyms[row - 1].tobytes() for row in rows]
+    known = identify(folder, key, set(asked))
+    missing = [str(row) for row, pseudonym in zip(rows, asked, strict=True) if pseudonym not in known]
+    if missing:
+        raise SubjectKeyError(f"whose these rows are was not kept under {key.key_id}: {', '.join(missing)}")
+    return [known[pseudonym] for pseudonym in asked]
+
+
+def _take(storage: Storage, folder: str, names: tuple[str, ...], mask: Any) -> dict[str, StoredArray]:
     taken, start = [], 0
-    for stored, count in storage.iterate_rows(dataset.id, names):
+    for stored, count in storage.iterate_rows(folder, names):
         taken.append({name: numbers[mask[start : start + count]] for name, numbers in stored.items()})
         start += count
     return {name: np.concatenate([rows[name] for rows in taken]) for name in (*names, MARK)}

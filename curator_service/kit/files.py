@@ -23,6 +23,15 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a text into a file that its owner alone reads, whoever might have read the file that was there."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            os.fchmod(file.fileno(), 0o600)
+            file.truncate()
+        file.write(text)
+
+
 def sync(path: Path) -> None:
     """Make a file's content, or a folder's names, survive a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)

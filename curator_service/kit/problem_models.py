@@ -31,6 +31,7 @@ class PlainProblem(ProblemModel):
         "/problems/body-too-large",
         "/problems/busy",
         "/problems/checkpoint-invalid",
+        "/problems/dataset-closed",
         "/problems/dataset-not-found",
         "/problems/dataset-unavailable",
         "/problems/head-too-large",

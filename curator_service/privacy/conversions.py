@@ -255,6 +255,24 @@ def _best_order(epsilon: float, rho: float) -> float:
     return _bisect(lambda x: (2 * x + 1) * rho - epsilon - math.log1p(1 / x) < 0, 1e-30, 1e30)
 
 
+def pure_delta(order: Fraction, epsilon: Fraction) -> mpmath.mpf:
+    """Evaluate the δ at an order of ε-DP with 60 digits: (e^ε − e^order)/(1 + e^ε), that of randomised response [1]_.
+
+    References
+    ----------
+    .. [1] P. Kairouz, S. Oh, P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, theorem 2.
+    """
+    with _lock:
+        largest = _context.exp(_mpf(epsilon))
+        return max(_context.zero, (largest - _context.exp(_mpf(order))) / (largest + 1))
+
+
+def delta_up(delta: mpmath.mpf) -> Fraction:
+    """Return a δ of 60 digits as a fraction, rounded up to 10⁻¹², and at most 1."""
+    with _lock:
+        return min(Fraction(1), Fraction(int(_context.ceil((delta + _SLACK) * UNITS_PER_ONE)), UNITS_PER_ONE))
+
+
 GDP_CURVE = Curve("gdp", gdp_delta, _gdp_float_delta, 1e8, Fraction(1, 2**60))
 ZCDP_CURVE = Curve("zcdp", zcdp_delta, _zcdp_float_delta, 1e8)
 

@@ -70,9 +70,9 @@ class StoredReleaseAudit:
     library would not find one as it is, ``the listing of ID``; entries whose release is gone, as ``sequence N``;
     charges of another amount than their own mechanism costs, as ``the cost of sequence N``; charges that state another
     sensitivity than follows from manifest and request, as ``the sensitivities of sequence N``; charges for a dataset
-    that the chain had not registered by then, as ``the dataset of sequence N``; last, datasets whose manifest or
-    snapshot is not the registered one, as ``dataset NAME``, and those whose stored rows or sums are not the registered
-    ones, or are gone, as ``the rows of dataset NAME``.
+    that the chain had not registered by then, or for rows that had ended, as ``the dataset of sequence N``; last,
+    datasets whose manifest or snapshot is not the one that was registered last, as ``dataset NAME``, and those whose
+    stored rows or sums are not the registered ones, or are gone, as ``the rows of dataset NAME``.
 
     Parameters
     ----------
@@ -92,7 +92,8 @@ class StoredReleaseAudit:
         self._answers = _Answers(connection, account, kinds, self._known)
         self._releases = catalogue.iterate_listed(connection, population)
         self._next = next(self._releases, None)
-        self._registered: set[tuple[str, str, str]] = set()
+        self._registered: dict[str, tuple[str, str, str]] = {}
+        self._current: dict[str, str] = {}
         self._snapshots: set[tuple[str, str]] = set()
         self._found: list[Discrepancy] = []
 
@@ -104,8 +105,10 @@ class StoredReleaseAudit:
         elif release is not None:
             self._name(release.id, entry.sequence)
         if kind == "dataset":
-            self._registered.add((payload["dataset"], payload["manifest_digest"], payload["snapshot"]))
-            self._snapshots.add((payload["dataset"], payload["snapshot"]))
+            name, snapshot = payload["dataset"], payload["snapshot"]
+            self._registered[payload["dataset_id"]] = (name, payload["manifest_digest"], snapshot)
+            self._current[name] = snapshot
+            self._snapshots.add((name, snapshot))
 
     def end(self) -> list[Discrepancy]:
         """Return what was found, by sequence; then hold datasets and their rows against the chain."""
@@ -115,7 +118,7 @@ class StoredReleaseAudit:
         for dataset in self._known.values():
             if dataset.population != self._account.name:
                 continue
-            if (dataset.name, dataset.manifest_digest, dataset.commitment) not in self._registered:
+            if self._registered.get(dataset.id) != (dataset.name, dataset.manifest_digest, dataset.commitment):
                 found.append(Discrepancy(f"dataset {dataset.name}"))
             if not self._datasets.holds(dataset):
                 found.append(Discrepancy(f"the rows of dataset {dataset.name}"))
@@ -138,7 +141,9 @@ class StoredReleaseAudit:
     def _watch_answered(self, sequence: int, payload: dict[str, Any], release: ListedRelease | None) -> None:
         if payload["kind"] == "charge" and not _is_charged_right(self._kinds, payload, self._account.accountant):
             self._name(f"the cost of sequence {sequence}", sequence)
-        if (payload.get("dataset"), payload.get("snapshot")) not in self._snapshots:
+        name, snapshot = payload.get("dataset"), payload.get("snapshot")
+        is_charge = payload["kind"] == "charge"  # what was released before may be cut out of rows that have ended
+        if self._current.get(str(name)) != snapshot if is_charge else (name, snapshot) not in self._snapshots:
             self._name(f"the dataset of sequence {sequence}", sequence)
         fault = f"sequence {sequence}" if release is None else self._answers.find_fault(release, payload)
         if fault:

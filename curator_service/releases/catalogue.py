@@ -158,7 +158,8 @@ _PAGE_OF_LISTED = Statement(
     .order_by(ReleaseRow.sequence)
     .limit(100)
 )
-_BEFORE_ALL = -(2**63)
+BEFORE_ALL = -(2**63)
+"""Below every sequence."""
 _INSERT = Statement(insert(ListingRow))
 _IN_COLLECTION = and_(
     ColumnHoldersRow.collection == bindparam("collection"), ColumnHoldersRow.kind == bindparam("kind")
@@ -247,9 +248,12 @@ def _read_noise(text: str) -> dict[str, Any]:
     raise Contradiction("the catalogue has noise that is none")
 
 
-def find_exact(connection: Connection, members: str, asked: Listing) -> str | None:
-    """Return the quietest release of exactly the entries that are asked which is nowhere noisier, or None."""
-    after, count = (-1.0, 0), FIRST_PAGE
+def find_exact(connection: Connection, members: str, asked: Listing, since: int = BEFORE_ALL) -> str | None:
+    """Return the quietest release of exactly the entries that are asked which is nowhere noisier, or None.
+
+    Those of a sequence above `since` come before all others.
+    """
+    after, count, earlier = (-1.0, 0), FIRST_PAGE, None
     while rows := _WITH_MEMBERS.all(
         connection, members=members, most=asked.loudness, after=after[0], after_sequence=after[1], count=count
     ):
@@ -258,13 +262,15 @@ def find_exact(connection: Connection, members: str, asked: Listing) -> str | No
                 is_quiet = asked.is_quiet_enough(_read_noise(noise)["sd"])
             except (KeyError, TypeError):
                 raise Contradiction("the catalogue has noise of other statistics") from None
-            if is_quiet:
+            if is_quiet and sequence > since:
                 return str(release_id)
+            if is_quiet and earlier is None:
+                earlier = str(release_id)
             after = (loudness, sequence)
         if len(rows) < count:
             break
         count = _PAGE
-    return None
+    return earlier
 
 
 def get_listed(connection: Connection, release_id: str) -> Listed:
@@ -355,7 +361,7 @@ def list_summaries(
 
 def iterate_listed(connection: Connection, population: str) -> Iterator[ListedRelease]:
     """Yield every release of a population, in order, in pages, with its listing as it is stored."""
-    after = _BEFORE_ALL
+    after = BEFORE_ALL
     while rows := _PAGE_OF_LISTED.all(connection, population=population, after=after):
         for release_id, dataset_id, sequence, digest, answer, *listing in rows:
             yield ListedRelease(release_id, dataset_id, sequence, digest, answer, tuple(listing))

@@ -7,7 +7,7 @@ the columns is offered under its own name, never in place of what was asked.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -61,18 +61,35 @@ class Search:
         self._holders: Holders | None = None
 
     def find_exact(self) -> str | None:
-        """Return the id of the quietest release of exactly what is asked, with no more noise; or None."""
-        return catalogue.find_exact(self.connection, self.asked.members(self.collection), self.asked)
+        """Return the id of the quietest release of exactly what is asked, with no more noise; or None.
+
+        One from the present rows, where there is one; else from an earlier version's.
+        """
+        members = self.asked.members(self.collection)
+        return catalogue.find_exact(self.connection, members, self.asked, self._since)
 
     def find_source(self) -> str | None:
         """Return the id of a release out of which the request can be cut, with no more noise than asked; or None.
 
-        Of several it is the one whose own least noise is least (`LibraryRules.least_sd`).
+        Of several it is the one whose own least noise is least (`LibraryRules.least_sd`), from the present rows first.
         """
         if self.rules is None:
             return None
+        found = self._find_source(lambda sequence: sequence > self._since)
+        if found is None and self._since != catalogue.BEFORE_ALL:
+            found = self._find_source(lambda sequence: sequence <= self._since)
+        return found
+
+    @property
+    def _since(self) -> int:
+        """The sequence behind which all is from the present rows."""
+        return self.prepared.dataset.sequence or catalogue.BEFORE_ALL
+
+    def _find_source(self, may_be: Callable[[int], bool]) -> str | None:
+        assert self.rules is not None
         most = self.rules.most_sd(self.asked)
-        for sequences in self._candidates(most):
+        for page in self._candidates(most):
+            sequences = [sequence for sequence in page if may_be(sequence)]
             for listed in catalogue.iterate_sources(
                 self.connection, self.collection, sequences, shelf=self.shelf, most=most
             ):

@@ -113,6 +113,7 @@ class ReleasePublisher:
             self._claim(ledger, submission, release_id=release_id)
             head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer)
             ledger.check_registered(prepared.dataset.registration)
+            self.datasets.check_current(ledger.connection, prepared.dataset)
             self._check_unanswered(ledger, submission)
             draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
             return self._publish(ledger, submission, draft, head)
@@ -226,6 +227,7 @@ class ReleasePublisher:
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, submission, release_id=release_id)
             payload = derive_payload(release_id, prepared, source.id, answer, moment) | submission.payer.payload
+            payload["snapshot"] = json.loads(source.receipt.payload_text)["snapshot"]
             receipt = ledger.note(prepared.dataset.population, "derive", payload)
             ledger.check_registered(prepared.dataset.registration)
             self._check_unanswered(ledger, submission)
@@ -340,7 +342,9 @@ class ReleasePublisher:
             draft = self._draft(release_id, submission.prepared, population, noisy)
 
             def work(ledger: Ledger) -> StoredRelease:
-                release = self._publish(ledger, submission, draft, ledger.post(job), job)
+                head = ledger.post(job)
+                self.datasets.check_current(ledger.connection, submission.prepared.dataset)
+                release = self._publish(ledger, submission, draft, head, job)
                 repository.answer_keys(ledger.connection, job.id, release.id)
                 return release
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from curator_service.datasets.repository import Dataset
@@ -302,9 +303,13 @@ class ReleaseService:
         prepared, payload = submission.prepared, json.loads(found.receipt.payload_text)
         dataset = prepared.dataset
         is_readable = may_read(submission.analyst, dataset, payload["actor"])
-        is_of_dataset = (payload["dataset"], payload["snapshot"]) == (dataset.name, dataset.commitment)
+        with self._sealing(), self.database.read() as connection:  # of an earlier version, perhaps
+            version = replace(dataset.registration, name=payload["dataset"], snapshot=payload["snapshot"], ended="")
+            self.ledger.guard.trust.check_registered(connection, version)
         if not (
-            is_readable and is_of_dataset and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)
+            is_readable
+            and payload["dataset"] == dataset.name
+            and answers(prepared, submission.analyst.id, found.answer, exactly=exactly)
         ):
             raise self._contradiction(f"the release {found.id} is not the answer that the catalogue lists")
 

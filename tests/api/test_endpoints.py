@@ -188,7 +188,8 @@ class TestGetDataset:
         answer = api.get("/v1/datasets/cohort").json()
         assert set(answer) == {
             "name", "description", "population", "adjacency", "row_capacity", "rows", "columns", "kinds", "row_maps",
-            "accountant", "mechanisms", "rows_per_person",
+            "accountant", "mechanisms", "rows_per_person", "version", "snapshot", "since", "until",
+            "ended", "successor",
         }  # fmt: skip
         columns = {column["name"]: column for column in answer["columns"]}
         assert columns["age"] == {

@@ -206,7 +206,7 @@ def test_the_differential_sees_a_count(tmp_path: Path, monkeypatch: pytest.Monke
             for d in w.curator.datasets.list_all()
         }
         monkeypatch.setattr(
-            routes, "render_dataset", lambda dataset, _: {**shown(dataset, None), "hint": counts[dataset.id]}
+            routes, "render_dataset", lambda dataset, *_: {**shown(dataset, None, [], ""), "hint": counts[dataset.id]}
         )
         a, b = (Transcript().add("d", world.api().get("/v1/datasets/cohort")).text for world in (one, other))
     assert a != b

@@ -324,7 +324,8 @@ def test_a_dataset_does_not_point_to_the_rows_of_another(town: World) -> None:
         town,
         (
             "INSERT INTO datasets SELECT %s, 'twin', 'valley', manifest, "
-            "snapshot_commitment, created_at FROM datasets WHERE name = 'cohort'",
+            "snapshot_commitment, created_at, folder, version, sequence, cut_at, retired_at, successor "
+            "FROM datasets WHERE name = 'cohort'",
             (f"./{dataset}",),
         ),
         (
@@ -333,6 +334,13 @@ def test_a_dataset_does_not_point_to_the_rows_of_another(town: World) -> None:
         ),
     )
     problem(api.post("/v1/datasets/twin/releases", json=box(), key="k"), "ledger-unverified", 503)
+
+
+def test_a_dataset_does_not_name_the_folder_of_another(town: World) -> None:
+    api = town.api()
+    intrude(town, "UPDATE datasets SET folder = (SELECT id FROM datasets WHERE name = 'hidden') WHERE name = 'cohort'")
+    problem(api.post("/v1/datasets/cohort/releases", json=box(), key="k"), "dataset-unavailable", 503)
+    assert town.account().posted == 0
 
 
 def test_two_datasets_do_not_change_their_rows(town: World) -> None:

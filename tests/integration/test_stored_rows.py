@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from patience import wait_for
 from rows_on_disk import read_columns, write_former
 from scenes import ASYNC, RELEASES, another_worker, await_job, box
 from support import World, body, csv_text, make_rows, manifest_text, problem
@@ -369,7 +371,7 @@ def test_a_killed_registration_is_swept_and_a_living_one_is_not(world: World, st
         assert ready.wait(300)
         (left,) = {path.name for path in root.iterdir()} - before
         assert left.startswith(prefix)
-        assert world.curator.datasets.storage.sweep(set()) == []  # somebody writes
+        assert world.curator.datasets.storage.sweep(world.curator.datasets.list_folders) == []  # somebody writes
         assert (root / left).exists()
     finally:
         assert process.pid is not None
@@ -377,8 +379,8 @@ def test_a_killed_registration_is_swept_and_a_living_one_is_not(world: World, st
         process.join()
     names = {dataset.name for dataset in world.curator.datasets.list_all()}
     assert ("new" in names) is registered
-    assert faults(world) == []
-    assert (root / left).exists() is registered
+    # What reads for a process that was killed ends behind it, and holds its lock until then.
+    wait_for(lambda: faults(world) == [] and (root / left).exists() is registered, "it is swept, or stays")
     assert not (root / left / "unregistered").exists()
     assert {path.name for path in root.iterdir()} - {left} == before
 
@@ -487,3 +489,50 @@ def test_nothing_is_written_anew_while_a_backup_reads_it(world: World, monkeypat
     monkeypatch.setattr(tarfile.TarFile, "add", look)
     write_backup(world.curator, world.folder / "b.tar")
     assert set(locks) == {"held"}
+
+
+@pytest.mark.parametrize("change", ["nothing", "a value", "a sum"])
+def test_former_rows_are_verified_before_they_are_written_anew(both: World, change: str) -> None:
+    """A sealed curator writes nothing, and its operator wants to know what the rows are."""
+    storage = both.curator.datasets.storage
+    for dataset in both.curator.datasets.list_all():
+        write_former(storage, dataset)
+    folder = folder_of(both)
+    if change == "a value":
+        table = pq.read_table(folder / "rows.parquet").to_pydict()
+        table[next(iter(table))][0] = 7
+        pq.write_table(pa.table(table, schema=pq.read_schema(folder / "rows.parquet")), folder / "rows.parquet")
+    elif change == "a sum":
+        gram = np.load(folder / "gram.npy")
+        gram[0, 0] += 1
+        np.save(folder / "gram.npy", gram)
+    names = sorted(path.name for path in folder.iterdir())
+    assert both.discrepancies() == ([] if change == "nothing" else ["the rows of dataset cohort"])
+    assert sorted(path.name for path in folder.iterdir()) == names
+
+
+def test_what_is_beside_the_rows_may_be_nonsense_of_any_depth(world: World) -> None:
+    (folder_of(world) / "snapshot.json").write_text("[" * 200_000)
+    assert faults(world) == ["dataset cohort: its rows cannot be read"]
+    assert world.discrepancies() == ["the rows of dataset cohort"]
+
+
+def test_a_former_dataset_that_cannot_be_written_anew_keeps_no_other_one_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = world.curator.datasets.storage
+    for dataset in world.curator.datasets.list_all():
+        write_former(storage, dataset)
+    convert, failed = former.convert, folder_of(world)
+
+    def fail_once(folder: Path, *arguments: Any) -> bool:
+        if folder == failed:
+            raise OSError(errno.EIO, "a bad sector")
+        return convert(folder, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(former, "convert", fail_once)
+        assert len(faults(world)) == 1
+    assert former.is_former(failed)
+    assert not former.is_former(folder_of(world, "hidden"))
+    assert faults(world) == []

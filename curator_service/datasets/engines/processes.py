@@ -2,20 +2,18 @@
 
 import logging
 import multiprocessing
-import os
-import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import reduce
-from multiprocessing.process import parent_process
 from operator import iadd
-from threading import Lock, Thread
+from threading import Lock
 
 from threadpoolctl import threadpool_limits
 
 from curator_service.datasets.engines.base import RowKernel, cut_rows
 from curator_service.datasets.engines.numpy import check_null_rows, sum_range
 from curator_service.datasets.parts import RowsUnreadable, StoredRows
+from curator_service.kit.apart import follow_parent
 from curator_service.privacy.lattice import IntArray
 
 log = logging.getLogger("curator_service.datasets")
@@ -76,14 +74,5 @@ class ProcessEngine:
 
 def _begin() -> None:
     """Make a process one that works for its parent alone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all of them; the parent decides
+    follow_parent()
     threadpool_limits(1, user_api="blas")
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End with the parent, even if it was killed: the pool's own processes would wait for ever."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

@@ -6,7 +6,6 @@ It is made of declarations, grants and limits, never of rows. What the curator c
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 from curator_service.datasets.catalogue import Catalogue, Organisation, Period
@@ -17,6 +16,7 @@ from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.accountant import PURE
 from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.guessing import best_guess, number_up, percent_up
 
 BLANK = "TO COMPLETE"
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#&~])")
@@ -47,6 +47,8 @@ class Holdings:
     principals : sequence of Principal
     grants : sequence of (str, str)
         Analysts' names and datasets' ids.
+    identified : frozenset of str
+        The ids of the datasets that keep identifiers, encrypted.
     """
 
     as_of: str
@@ -55,6 +57,7 @@ class Holdings:
     datasets: Sequence[Dataset]
     principals: Sequence[Principal]
     grants: Sequence[tuple[str, str]]
+    identified: frozenset[str] = frozenset()
 
 
 def render_record(holdings: Holdings) -> dict[str, Any]:
@@ -79,7 +82,7 @@ def _population(population: Population, holdings: Holdings) -> dict[str, Any]:
         "spent_and_held": render_amount(population.view(population.posted + population.pending)),
         "safeguard": describe_guarantee(population),
         "datasets": [
-            _dataset(dataset, holdings) for dataset in holdings.datasets if dataset.population == population.name
+            describe_dataset(held, holdings) for held in holdings.datasets if held.population == population.name
         ],
     }
 
@@ -88,21 +91,20 @@ def describe_guarantee(population: Population) -> str:
     """Return what the budget promises, in words; the promise is that of the highest limit there ever was."""
     promised, spent = population.view(population.highest_limit), population.view(population.posted + population.pending)
     delta = "" if population.accountant is PURE else f", δ = {promised.delta:g}"
-    words = (
+    guess = percent_up(best_guess([(population.accountant, population.highest_limit)]), 1)
+    return (
         "Analysts get statistics with calibrated noise, never rows. All answers ever given about this population are "
-        f"together differentially private with ε = {promised.epsilon:.4g}{delta} (accountant "
+        f"together differentially private with ε = {number_up(promised.epsilon)}{delta} (accountant "
         f"{population.accountant.name}), whatever else anybody knows and however answers are combined. These "
-        f"numbers bound what is told of {_NEIGHBOURS[population.adjacency]} "
+        f"numbers bound what is told of {_NEIGHBOURS[population.adjacency]} Whoever knows all rows but one person's "
+        f"and reads every answer guesses which of the two it is right in at most {guess}% of cases, and in 50% without "
+        f"any answer. Spent and held so far: ε = {number_up(spent.epsilon)}{delta}; an answer that does not fit is "
+        "refused."
     )
-    if promised.mu is not None:
-        words += (
-            "Whoever knows all rows but one person's and reads every answer guesses which of the two it is right in at "
-            f"most {NormalDist().cdf(promised.mu / 2):.1%} of cases, and in 50% without any answer. "
-        )
-    return f"{words}Spent and held so far: ε = {spent.epsilon:.4g}{delta}; an answer that does not fit is refused."
 
 
-def _dataset(dataset: Dataset, holdings: Holdings) -> dict[str, Any]:
+def describe_dataset(dataset: Dataset, holdings: Holdings) -> dict[str, Any]:
+    """Return what the record says of a dataset."""
     manifest, declared = dataset.manifest, dataset.manifest.catalogue or Catalogue()
     granted = {name for name, dataset_id in holdings.grants if dataset_id == dataset.id}
     return {
@@ -116,6 +118,7 @@ def _dataset(dataset: Dataset, holdings: Holdings) -> dict[str, Any]:
         "data_subjects": declared.population_coverage,
         "rows_per_person": manifest.rows_per_person,
         "subject": manifest.subject,
+        "identifiers_kept": dataset.id in holdings.identified,
         "data": [{"name": c.name, "unit": c.unit, "description": c.description} for c in manifest.columns],
         "recipients": [_recipient(principal) for principal in holdings.principals if principal.name in granted],
         "answers_shared": manifest.library == "shared",
@@ -211,7 +214,8 @@ def _reached(organisation: dict[str, Any] | None) -> str:
 def _rows_and_people(dataset: dict[str, Any]) -> str:
     if dataset["subject"] is None:
         return "the manifest declares that each row is another person's."
-    told_apart = f"people are told apart by {_text(dataset['subject'])}, which is not stored"
+    kept = "which is stored encrypted" if dataset["identifiers_kept"] else "which is not stored"
+    told_apart = f"people are told apart by {_text(dataset['subject'])}, {kept}"
     return f"{told_apart}; at most {dataset['rows_per_person']} rows of each count."
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,6 +24,20 @@ Progress = Callable[[int, float | None], None]
 
 class IngestError(ValueError):
     """The rows break the manifest; the message names file, line and column, for the admin, and shows no value."""
+
+
+class TextsTooLong(IngestError):
+    """A column holds texts that are no values of a table.
+
+    Parameters
+    ----------
+    message : str
+    column : str
+    """
+
+    def __init__(self, message: str, column: str) -> None:
+        super().__init__(message)
+        self.column = column
 
 
 class Faults:
@@ -129,9 +143,9 @@ class Source(Protocol):
         """SHA-256 of the bytes that were read, when all were; empty where a source has none."""
 
 
-def read_ahead(items: Iterator[_T]) -> Generator[_T]:
-    """Yield items while a thread makes the next one."""
-    with ThreadPoolExecutor(1) as pool:
+def read_ahead(items: Generator[_T]) -> Generator[_T]:
+    """Yield items while a thread makes the next one; when this is closed, so are they, and no thread is left."""
+    with closing(items), ThreadPoolExecutor(1) as pool:
         ahead = pool.submit(next, items, _END)
         while (item := ahead.result()) is not _END:
             ahead = pool.submit(next, items, _END)

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -81,7 +81,7 @@ def iterate_rows(
     observe: Observer,
     progress: Progress = lambda _rows, _share: None,
     faults: Faults | None = None,
-) -> Iterator[SourceBatch]:
+) -> Generator[SourceBatch]:
     """Yield the rows of a source in order, as stored integers.
 
     Parameters

@@ -232,9 +232,10 @@ class _FastReader:
     def read(self) -> Iterator[RawBatch]:
         """Yield batches that are cut where the careful reader cuts them."""
         parts: list[_Part] = []
-        for part in read_ahead(map(self._parse_part, self._read_blocks())):
-            parts.append(part)
-            yield from self._cut(parts, last=False)
+        with closing(read_ahead(self._parse_part(block) for block in self._read_blocks())) as parsed:
+            for part in parsed:
+                parts.append(part)
+                yield from self._cut(parts, last=False)
         yield from self._cut(parts, last=True)
 
     def _parse_part(self, block: bytes) -> _Part:

@@ -4,7 +4,8 @@ import hashlib
 import os
 import stat
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,12 +19,14 @@ from curator_service.datasets.sources.base import (
     Faults,
     IngestError,
     RawBatch,
+    TextsTooLong,
     check_columns,
     list_headers,
     look_of,
     read_ahead,
 )
 from curator_service.datasets.sources.coding import name_type
+from curator_service.datasets.sources.pages import PagesUnreadable, look_through
 from curator_service.kit.files import open_regular
 
 MAGIC = b"PAR1"
@@ -34,7 +37,27 @@ _FOOTER_BYTES_MAX = 2**24
 _COLUMNS_MAX = 10_000
 _CHUNK_BYTES_MAX = 2**30
 """Of one column in one row group, unpacked."""
+_PAGES_BYTES, _PAGES_BYTES_EACH = 2**28, 2**22
+"""What may lie in memory at once of all pages, and more of it for each declared column."""
 _READ_ROWS = 2**16
+_READ_BYTES = 2**26
+"""Of texts of one column that are read at once."""
+TEXT_BYTES_MAX = 2**12
+"""Of one value: a level has 200 characters at most, and a text that is longer is no number, date or identifier."""
+_BATCH_BYTES, _BATCH_BYTES_EACH = 2**26, 2**21
+"""Of texts in the rows of a batch, and more of it for each declared column."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What was found of a file before its rows are read."""
+
+    path: Path
+    look: tuple[int, ...]
+    digest: str
+    rows: int
+    batch_rows: int
+    types: tuple[pa.DataType, ...]
 
 
 class ParquetSource:
@@ -56,23 +79,19 @@ class ParquetSource:
 
     def read(self, manifest: Manifest) -> Generator[RawBatch]:
         """Yield rows; see `Source`."""
-        with ExitStack() as stack:
-            opened = [(path, stack.enter_context(_open(path))) for path in self._list_files()]
-            looks = [look_of(os.fstat(file.fileno())) for _, file in opened]
-            digests = [_digest(file) for _, file in opened]
-            readers = [stack.enter_context(self._check(path, file, list_headers(manifest))) for path, file in opened]
-            self._check_types(readers, [path for path, _ in opened], list_headers(manifest))
-            total = sum(reader.metadata.num_rows for reader in readers)
-            if total > manifest.row_capacity:
-                raise IngestError(
-                    f"{self.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was "
-                    "cut"
-                )
-            yield from self._cut(readers, list_headers(manifest), total)
-            if looks != [look_of(os.fstat(file.fileno())) for _, file in opened]:
-                raise IngestError(f"{self.label}: somebody wrote into the file while it was read")
-            whole = b"".join(bytes.fromhex(digest) for digest in digests)
-            self.digest = digests[0] if len(digests) == 1 else hashlib.sha256(whole).hexdigest()
+        names = list_headers(manifest)
+        files = [self._look(path, names) for path in self._list_files()]
+        _check_types(files, names)
+        total = sum(file.rows for file in files)
+        if total > manifest.row_capacity:
+            raise IngestError(
+                f"{self.label}: more rows than the manifest's row_capacity of {manifest.row_capacity}; nothing was cut"
+            )
+        yield from self._cut(files, names, total)
+        for file in files:
+            self._check_same(_find_stat(file.path), file)
+        whole = b"".join(bytes.fromhex(file.digest) for file in files)
+        self.digest = files[0].digest if len(files) == 1 else hashlib.sha256(whole).hexdigest()
 
     def reread(self, manifest: Manifest, faults: Faults) -> Generator[RawBatch]:
         """Yield rows; no reader is in doubt of typed values."""
@@ -81,9 +100,8 @@ class ParquetSource:
 
     def list_columns(self) -> list[str]:
         """Return what the columns that are not nested are called; see `Source`."""
-        path = self._list_files()[0]
-        with _open(path) as file:
-            schema = self._check(path, file, []).schema_arrow
+        with self._open(self._list_files()[0], []) as (_, reader):
+            schema = reader.schema_arrow
             return [field.name for field in schema if not pa.types.is_nested(field.type)]
 
     def close(self) -> None:
@@ -100,102 +118,209 @@ class ParquetSource:
             raise IngestError(f"{self.label}: has {'no' if not found else 'too many'} files *{_SUFFIX}")
         return found
 
-    def _check(self, path: Path, file: BinaryIO, declared: list[str]) -> pq.ParquetFile:
-        """Look at what a footer declares before any of it is read."""
-        file.seek(0, os.SEEK_END)
-        size = file.tell()
-        file.seek(max(size - 8, 0))
-        tail = file.read(8)
-        if size < 12 or tail[4:] != MAGIC:
-            raise IngestError(f"{path}: not a whole Parquet file")
-        if int.from_bytes(tail[:4], "little") > min(_FOOTER_BYTES_MAX, size - 12):
-            raise IngestError(f"{path}: its footer has more than {_FOOTER_BYTES_MAX} bytes, or more than the file")
+    def _look(self, path: Path, names: list[str]) -> _File:
+        with self._open(path, names) as (file, reader):
+            look = look_of(os.fstat(file.fileno()))
+            batch_rows = _check_pages(path, file.fileno(), reader, names)
+            kinds = (reader.schema_arrow.field(name).type for name in names)
+            types = tuple(_normalise(pa.nulls(0, kind)).type for kind in kinds)
+            file.seek(0)
+            digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
+            return _File(path, look, digest, reader.metadata.num_rows, batch_rows, types)
+
+    @contextmanager
+    def _open(self, path: Path, declared: list[str]) -> Iterator[tuple[BinaryIO, pq.ParquetFile]]:
+        """Open a file, and look at what its footer declares before any of it is read."""
         try:
-            reader = pq.ParquetFile(
-                pa.PythonFile(file, mode="r"),
-                thrift_string_size_limit=_FOOTER_BYTES_MAX,
-                thrift_container_size_limit=10**6,
-                pre_buffer=False,
-                buffer_size=2**20,
-            )
-            self._check_footer(path, reader, declared, size)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            if isinstance(error, IngestError):
-                raise
-            reader = None
-        if reader is None:
-            raise IngestError(f"{path}: not a whole Parquet file")
-        return reader
+            file = open_regular(path)
+        except ValueError as error:
+            raise IngestError(f"{path}: {error}") from None
+        with file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - 8, 0))
+            tail = file.read(8)
+            if size < 12 or tail[4:] != MAGIC:
+                raise IngestError(f"{path}: not a whole Parquet file")
+            if int.from_bytes(tail[:4], "little") > min(_FOOTER_BYTES_MAX, size - 12):
+                raise IngestError(f"{path}: its footer has more than {_FOOTER_BYTES_MAX} bytes, or more than the file")
+            try:
+                reader = pq.ParquetFile(
+                    pa.PythonFile(file, mode="r"),
+                    thrift_string_size_limit=_FOOTER_BYTES_MAX,
+                    thrift_container_size_limit=10**6,
+                    pre_buffer=False,
+                    buffer_size=2**20,
+                )
+                _check_footer(path, reader, declared, size)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                if isinstance(error, IngestError):
+                    raise
+                reader = None
+            if reader is None:
+                raise IngestError(f"{path}: not a whole Parquet file")
+            with reader:
+                yield file, reader
 
-    def _check_types(self, readers: Sequence[pq.ParquetFile], paths: Sequence[Path], names: list[str]) -> None:
-        for name in names:
-            first, *kinds = (_normalise(pa.nulls(0, reader.schema_arrow.field(name).type)).type for reader in readers)
-            for path, kind in zip(paths[1:], kinds, strict=True):
-                if kind != first:
-                    raise IngestError(
-                        f"{path}: the column {name!r} holds {name_type(kind)}, and {name_type(first)} in the first file"
-                    )
-
-    def _check_footer(self, path: Path, reader: pq.ParquetFile, declared: list[str], size: int) -> None:
-        about = reader.metadata
-        if about.num_columns > _COLUMNS_MAX:
-            raise IngestError(f"{path}: more than {_COLUMNS_MAX} columns; write those that are declared alone")
-        check_columns(declared, reader.schema_arrow.names, str(path))
-        for name in declared:
-            kind = reader.schema_arrow.field(name).type
-            if pa.types.is_nested(kind):
-                raise IngestError(f"{path}: the column {name!r} holds nested values; write one value in each row")
-        places = [i for i in range(about.num_columns) if about.schema.column(i).path in set(declared)]
-        rows = 0
-        for group in (about.row_group(i) for i in range(about.num_row_groups)):
-            rows += group.num_rows
-            for chunk in (group.column(place) for place in places):
-                if not 0 <= chunk.total_compressed_size <= size or chunk.total_uncompressed_size > _CHUNK_BYTES_MAX:
-                    raise IngestError(
-                        f"{path}: a row group of more than {_CHUNK_BYTES_MAX} bytes in a column, or than the file; "
-                        "write smaller row groups"
-                    )
-                if chunk.num_values != group.num_rows:
-                    raise IngestError(f"{path}: not a whole Parquet file")
-        if rows != about.num_rows or rows < 0:
-            raise IngestError(f"{path}: not a whole Parquet file")
-
-    def _cut(self, readers: Sequence[pq.ParquetFile], names: list[str], total: int) -> Iterator[RawBatch]:
+    def _cut(self, files: Sequence[_File], names: list[str], total: int) -> Iterator[RawBatch]:
         waiting: list[pa.RecordBatch] = []
         held = done = 0
-        for batch in read_ahead(self._iterate(readers, names)):
-            waiting.append(batch)
-            held += batch.num_rows
-            while held >= base.BATCH_ROWS:
-                raw, waiting = _take(waiting, base.BATCH_ROWS, done, total)
-                done, held = done + base.BATCH_ROWS, held - base.BATCH_ROWS
-                yield raw
+        with closing(read_ahead(self._iterate(files, names))) as batches:
+            for batch in batches:
+                waiting.append(batch)
+                held += batch.num_rows
+                while held >= base.BATCH_ROWS:
+                    raw, waiting = _take(waiting, base.BATCH_ROWS, done, total)
+                    done, held = done + base.BATCH_ROWS, held - base.BATCH_ROWS
+                    yield raw
         if held:
             yield _take(waiting, held, done, total)[0]
 
-    def _iterate(self, readers: Sequence[pq.ParquetFile], names: list[str]) -> Iterator[pa.RecordBatch]:
-        for reader in readers:
-            try:
-                for batch in reader.iter_batches(batch_size=_READ_ROWS, columns=names):
-                    arrays = [_normalise(batch.column(name)) for name in names]
-                    yield pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(names))])
-            except (pa.ArrowException, OSError):  # it may quote what it could not read
-                damaged = True
-            else:
-                damaged = False
+    def _iterate(self, files: Sequence[_File], names: list[str]) -> Generator[pa.RecordBatch]:
+        """Yield rows, of one file after another."""
+        texts = _Texts(names)
+        for about in files:
+            damaged = False
+            with self._open(about.path, names) as (file, reader):
+                self._check_same(os.fstat(file.fileno()), about)
+                try:
+                    for batch in reader.iter_batches(batch_size=about.batch_rows, columns=names):
+                        arrays = [texts.check(about.path, name, batch.column(name)) for name in names]
+                        texts.end_rows(batch.num_rows)
+                        yield pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(names))])
+                except (pa.ArrowException, OSError):  # it may quote what it could not read
+                    damaged = True
             if damaged:
                 raise IngestError(f"{self.label}: a page is damaged, or not text where text is declared")
 
+    def _check_same(self, found: os.stat_result | None, about: _File) -> None:
+        if found is None or look_of(found) != about.look:
+            raise IngestError(f"{self.label}: somebody wrote into the file while it was read")
 
-def _open(path: Path) -> BinaryIO:
+
+class _Texts:
+    """Bounds what texts take in memory, beside the rows that are read with them."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._bytes_max = _BATCH_BYTES + len(names) * _BATCH_BYTES_EACH
+        self._held = dict.fromkeys(names, 0)
+        self._rows = 0
+
+    def check(self, path: Path, name: str, array: pa.Array) -> pa.Array:
+        """Return one type for every way to write a text.
+
+        Raises
+        ------
+        IngestError
+            If one is too long.
+        """
+        if not pa.types.is_dictionary(array.type):
+            array = _normalise(array)
+        texts = array.dictionary if pa.types.is_dictionary(array.type) else array
+        if _holds_texts(texts.type):
+            lengths = pc.binary_length(texts)
+            if (pc.max(lengths).as_py() or 0) > TEXT_BYTES_MAX:
+                raise _too_long(path, name)
+            self._held[name] += pc.sum(lengths if texts is array else pc.take(lengths, array.indices)).as_py() or 0
+        if sum(self._held.values()) > self._bytes_max:
+            most = max(self._held, key=lambda name: self._held[name])
+            raise TextsTooLong(
+                f"{path}: more than {self._bytes_max} bytes of text in {_READ_ROWS} rows, most of them in the column "
+                f"{most!r}; leave out columns of free text",
+                most,
+            )
+        return _normalise(array)
+
+    def end_rows(self, count: int) -> None:
+        """Count the rows of what was checked; as many as are read at once share a bound."""
+        self._rows += count
+        if self._rows >= _READ_ROWS:
+            self._held, self._rows = dict.fromkeys(self._held, 0), 0
+
+
+def _too_long(path: Path, name: str) -> TextsTooLong:
+    said = f"{path}: the column {name!r} has a value of more than {TEXT_BYTES_MAX} bytes of text"
+    return TextsTooLong(f"{said}, which is no number, date, level or identifier", name)
+
+
+def _check_footer(path: Path, reader: pq.ParquetFile, declared: list[str], size: int) -> None:
+    about = reader.metadata
+    if about.num_columns > _COLUMNS_MAX:
+        raise IngestError(f"{path}: more than {_COLUMNS_MAX} columns; write those that are declared alone")
+    check_columns(declared, reader.schema_arrow.names, str(path))
+    for name in declared:
+        kind = reader.schema_arrow.field(name).type
+        if pa.types.is_nested(kind):
+            raise IngestError(f"{path}: the column {name!r} holds nested values; write one value in each row")
+    rows, places = 0, _find_places(reader, declared)
+    for group in (about.row_group(i) for i in range(about.num_row_groups)):
+        rows += group.num_rows
+        for chunk in (group.column(place) for place in places):
+            if not 0 <= chunk.total_compressed_size <= size or chunk.total_uncompressed_size > _CHUNK_BYTES_MAX:
+                raise IngestError(
+                    f"{path}: a row group of more than {_CHUNK_BYTES_MAX} bytes in a column, or than the file; "
+                    "write smaller row groups"
+                )
+            if chunk.num_values != group.num_rows:
+                raise IngestError(f"{path}: not a whole Parquet file")
+    if rows != about.num_rows or rows < 0:
+        raise IngestError(f"{path}: not a whole Parquet file")
+
+
+def _find_places(reader: pq.ParquetFile, declared: list[str]) -> dict[int, str]:
+    """Return where the declared columns are, and what they are called."""
+    schema, names = reader.metadata.schema, set(declared)
+    return {place: path for place in range(len(schema)) if (path := schema.column(place).path) in names}
+
+
+def _check_pages(path: Path, descriptor: int, reader: pq.ParquetFile, declared: list[str]) -> int:
+    """Return how many rows may be read at once, from the headers of pages, whatever the footer says."""
+    about, places = reader.metadata, _find_places(reader, declared)
+    schema = about.schema
+    row, unpacked = 1, dict.fromkeys(places, 0)
+    for place, name in places.items():
+        if (row := max(row, schema.column(place).length)) > TEXT_BYTES_MAX:  # of values of one length
+            raise _too_long(path, name)
+    for chunks in (about.row_group(i) for i in range(about.num_row_groups)):
+        for place, name in places.items():
+            has_texts = schema.column(place).physical_type == "BYTE_ARRAY"
+            try:
+                found = look_through(descriptor, chunks.column(place), has_texts, _READ_BYTES)
+            except PagesUnreadable:
+                found = None
+            if found is None:
+                raise IngestError(f"{path}: a page of the column {name!r} is damaged")
+            if found.longest > TEXT_BYTES_MAX:
+                raise _too_long(path, name)
+            row, unpacked[place] = max(row, found.row), max(unpacked[place], found.unpacked)
+            if row > _READ_BYTES:
+                said = f"{path}: a page of the column {name!r} has {row} bytes of text that rows share, or one row has"
+                raise TextsTooLong(f"{said}; write smaller pages", name)
+    if (total := sum(unpacked.values())) > _PAGES_BYTES + len(declared) * _PAGES_BYTES_EACH:
+        raise IngestError(f"{path}: pages of {total} bytes have to be unpacked at once; write smaller pages")
+    return min(_READ_ROWS, _READ_BYTES // row)
+
+
+def _check_types(files: Sequence[_File], names: list[str]) -> None:
+    for file in files[1:]:
+        for name, kind, first in zip(names, file.types, files[0].types, strict=True):
+            if kind != first:
+                raise IngestError(
+                    f"{file.path}: the column {name!r} holds {name_type(kind)}, and {name_type(first)} in the first "
+                    "file"
+                )
+
+
+def _find_stat(path: Path) -> os.stat_result | None:
     try:
-        return open_regular(path)
-    except ValueError as error:
-        raise IngestError(f"{path}: {error}") from None
+        return path.stat()
+    except OSError:
+        return None
 
 
-def _digest(file: BinaryIO) -> str:
-    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
+def _holds_texts(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind)) or bool(
+        pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    )
 
 
 def _take(waiting: list[pa.RecordBatch], count: int, done: int, total: int) -> tuple[RawBatch, list[pa.RecordBatch]]:

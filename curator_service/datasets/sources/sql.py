@@ -176,12 +176,16 @@ class _CopyStream(Digested):
         self._copy, self._held = copy, memoryview(b"")
 
     def _take(self, buffer: Any) -> int:
-        if not self._held:
-            self._held = memoryview(self._copy.read())
-        taken = min(len(buffer), len(self._held))
-        buffer[:taken] = self._held[:taken]
-        self._held = self._held[taken:]
-        return taken
+        filled = 0
+        while filled < len(buffer):  # the server sends a row at a time, and who reads wants blocks
+            if not self._held:
+                self._held = memoryview(self._copy.read())
+            if not self._held:
+                break
+            taken = min(len(buffer) - filled, len(self._held))
+            buffer[filled : filled + taken] = self._held[:taken]
+            self._held, filled = self._held[taken:], filled + taken
+        return filled
 
 
 class QuerySource:

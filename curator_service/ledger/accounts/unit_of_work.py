@@ -238,14 +238,18 @@ class Registration:
     name: str
     manifest_digest: str
     snapshot: str
+    ended: str = ""
 
 
-def list_registrations(connection: Connection, population: str, holds: Holds) -> frozenset[Registration]:
-    """Return every dataset that attested entries of a chain registered, under the terms of its opening entry."""
+def list_registrations(connection: Connection, population: str, holds: Holds) -> tuple[Registration, ...]:
+    """Return every version of a dataset that attested entries of a chain registered, in order.
+
+    Adjacency and accountant are those of the chain's opening entry.
+    """
     opening = next(iter(list_attested(connection, population, "open", holds)), None)
     if opening is None:
-        return frozenset()
-    return frozenset(
+        return ()
+    return tuple(
         Registration(
             population,
             opening["adjacency"],
@@ -254,6 +258,7 @@ def list_registrations(connection: Connection, population: str, holds: Holds) ->
             payload["dataset"],
             payload["manifest_digest"],
             payload["snapshot"],
+            payload.get("ended", ""),
         )
         for payload in list_attested(connection, population, "dataset", holds)
     )
@@ -294,7 +299,7 @@ class Trust:
         if dataset in self.registered.get(population, frozenset()):
             return
         try:
-            known = self.registered[population] = list_registrations(connection, population, self.holds)
+            known = self.registered[population] = frozenset(list_registrations(connection, population, self.holds))
         except (ValueError, KeyError, TypeError):
             raise Contradiction(f"the registrations of {population!r} cannot be read") from None
         if dataset not in known:

@@ -134,11 +134,20 @@ class KeyRing:
         Holds a file for each private key, readable by its owner alone.
     announce : callable
         Writes into the chains that a key signs from now on, in the unit of work that makes it.
+    subject_key_file : Path, optional
+        The file of another key, kept elsewhere, that pseudonyms of rows can be turned back with.
     """
 
-    def __init__(self, database: Database, folder: Path, announce: Callable[[Connection, Signer, str], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        folder: Path,
+        announce: Callable[[Connection, Signer, str], None],
+        subject_key_file: Path | None = None,
+    ) -> None:
         self.database = database
         self.folder = folder
+        self.subject_key_file = subject_key_file
         self._announce = announce
         self._signer: Signer | None = None
         self._verifier: Verifier | None = None

@@ -60,7 +60,7 @@ ERROR_OF_SLUG = [
 ]
 
 PAGE = (Path(__file__).parents[3] / "docs" / "problems.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## ([a-z-]+)\n(.*?)(?=^## |^---$)", PAGE, re.MULTILINE | re.DOTALL))
+SECTIONS = dict(re.findall(r"^## ([a-z-]+)\n(.*?)(?=^## |^---$|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 RESERVED = frozenset(re.findall(r"`([a-z-]+)` \(", PAGE.partition("**Reserved.**")[2]))
 # Refusals of limits and proposals: an admin's requests, for which the client has no method.
 NEVER_MET = frozenset({"second-admin-needed", "limit-conflict"})

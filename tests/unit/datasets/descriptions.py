@@ -72,5 +72,7 @@ def describe(manifest: Manifest, catalogue: Catalogue | None = None, count: int 
     """Return what an export describes."""
     held = catalogue or manifest.catalogue or Catalogue()
     name, population = manifest.name, manifest.population
-    dataset = Dataset("ds_1", name, population, Adjacency.ADD_REMOVE, GDP, manifest, "", "2026-03-01", manifest.digest)
+    dataset = Dataset(
+        "ds_1", name, population, Adjacency.ADD_REMOVE, GDP, manifest, "", "2026-03-01", manifest.digest, "ds_1"
+    )
     return Description(dataset, held, count)

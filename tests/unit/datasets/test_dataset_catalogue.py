@@ -64,7 +64,7 @@ def test_a_file_of_its_own_holds_nothing_else(tmp_path: Path) -> None:
         ("issued = 2026", "this is a date, such as 2026-03-01"),
         ("themes = []", "at least 1 item"),
         ('title = "a\\nb"', "catalogue, title: String should match"),
-        ('purpose = "a\\u0007b"', "catalogue, purpose: String should match"),
+        ('purpose = "a\\u0007b"', "catalogue, purpose: U+0007 changes"),
         ('access_rights = "secret"', "Input should be 'non-public', 'restricted' or 'public'"),
     ],
 )

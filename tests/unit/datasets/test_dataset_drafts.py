@@ -225,3 +225,15 @@ def test_a_draft_is_toml_whatever_the_file_holds(
     path.write_text("\n".join(",".join(row) for row in [headers, *rows]), encoding="utf-8")
     with suppress(IngestError):  # no column, or no text
         assert tomllib.loads(draft(path))["name"] == "people"
+
+
+def test_columns_of_long_texts_are_left_out_of_a_draft(tmp_path: Path) -> None:
+    notes = ["note " * 2000, "short"] * 30
+    table = pa.table({"age": range(60), "notes": notes, "scan": pa.array([b"x" * 5000] * 60, pa.binary(5000))})
+    for dictionary in (True, False):
+        pq.write_table(table, tmp_path / "x.parquet", use_dictionary=dictionary)
+        text = draft_manifest(open_source(tmp_path / "x.parquet", CsvOptions()), None, name="d")
+        assert "# - 'notes' holds texts too long for a table" in text
+        assert "# - 'scan' holds texts too long for a table" in text
+        assert 'name = "age"' in text
+        assert "note note" not in text

@@ -1,6 +1,8 @@
 """What a file and a manifest must satisfy: a mistake is named by place, shows no value, and leaves nothing behind."""
 
+import multiprocessing
 import os
+import signal
 import sqlite3
 import tracemalloc
 from collections.abc import Callable
@@ -17,7 +19,8 @@ from curator_service.datasets.manifest import ManifestError, load_manifest
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources import base as reader
 from curator_service.datasets.sources.base import IngestError
-from curator_service.datasets.sources.coding import Coder
+from curator_service.datasets.sources.coding import iterate_rows
+from curator_service.datasets.sources.opening import open_source
 from curator_service.kinds.gram import kernel
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kit.problems import Unavailable
@@ -239,10 +242,11 @@ def test_a_line_that_is_too_long_is_refused_before_it_is_read(world: World, befo
     with source.open("w") as file:
         file.write(before)
         file.write("1," * 2**24)
+    declared = load_manifest(manifest)
     tracemalloc.start()
     try:
         with pytest.raises(IngestError, match=f"line {1 if not before else 3}: longer than"):
-            world.curator.datasets.register(manifest, source, actor="operator:test")
+            list(iterate_rows(declared, open_source(source, declared.csv_options), lambda _: None))
         assert tracemalloc.get_traced_memory()[1] < 2**25  # the line alone has 2**25 characters
     finally:
         tracemalloc.stop()
@@ -252,16 +256,17 @@ def test_long_lines_are_parsed_in_smaller_chunks(world: World, monkeypatch: pyte
     """And cutting them elsewhere changes nothing of what is stored."""
     register(world, csv_text(make_rows(50, seed=3)), manifest_text("whole"))
     monkeypatch.setattr(reader, "BATCH_CHARACTERS", 500)
-    code, sizes = Coder.code, []
-
-    def count(coder: Coder, raw: Any) -> Any:
-        sizes.append(len(raw.columns[0]))
-        return code(coder, raw)
-
-    monkeypatch.setattr(Coder, "code", count)
-    register(world, csv_text(make_rows(50, seed=3)), manifest_text("cut"))
-    assert max(sizes) < 20
-    assert sum(sizes) == 50
+    counts: list[int] = [0]
+    (world.folder / "new.toml").write_text(manifest_text("cut"))
+    (world.folder / "new.csv").write_text(csv_text(make_rows(50, seed=3)))
+    world.curator.datasets.register(
+        world.folder / "new.toml",
+        world.folder / "new.csv",
+        actor="operator:test",
+        progress=lambda count, _share: counts.append(count),
+    )
+    assert max(np.diff(counts)) < 20
+    assert counts[-1] == 50
     (whole, gram), (cut, cut_gram) = read_back(world, "whole"), read_back(world, "cut")
     assert whole == cut
     assert (gram == cut_gram).all()
@@ -272,6 +277,25 @@ def test_a_manifest_that_is_not_utf_8_is_refused(world: World) -> None:
     path.write_bytes('description = "\xe9"'.encode("latin-1"))
     with pytest.raises(ManifestError, match="not UTF-8"):
         load_manifest(path)
+
+
+@pytest.mark.parametrize("sign", ["\x9b", "\x80", "\u202e", "\u2066", "\u200f", "\u061c", "\\u202e", "\\u007f"])
+def test_what_a_terminal_would_obey_is_no_part_of_a_manifest(tmp_path: Path, sign: str) -> None:
+    path, text = tmp_path / "m.toml", manifest_text("new", columns=SMALL)
+    said = f"U+{int(sign[2:], 16) if sign[0] == chr(92) else ord(sign):04X} changes how a terminal shows a text"
+    for wrong in (
+        text.replace('"years"', f'"ye{sign}ars"'),
+        text.replace('"F"', f'"F{sign}"'),
+        f'description = "{sign}"\n{text}',
+        f'subject = "who{sign}"\nrows_per_subject = 1\n{text}',
+        f'"{sign}" = 1\n{text}',
+        f'missing_values = ["{sign}"]\n{text}',
+    ):
+        path.write_text(wrong, encoding="utf-8")
+        with pytest.raises(ManifestError) as caught:
+            load_manifest(path)
+        assert said in str(caught.value)
+        assert sign not in str(caught.value)
 
 
 def test_too_many_rows_are_refused_and_never_cut(world: World) -> None:
@@ -310,11 +334,50 @@ def test_a_failure_while_registering_leaves_nothing(world: World, monkeypatch: p
     def fail(*_arguments: object) -> None:
         raise RuntimeError("no disk")
 
-    for place in ("curator_service.datasets.snapshot.Storage.publish", "curator_service.datasets.snapshot.sync"):
+    place = "RuntimeError in datasets/snapshot.py, line"
+    for name, error, said in (("Storage.publish", RuntimeError, "no disk"), ("sync", IngestError, place)):
         with monkeypatch.context() as patch:
-            patch.setattr(place, fail)
-            assert_refused(world, RuntimeError, [], GOOD)
+            patch.setattr(f"curator_service.datasets.snapshot.{name}", fail)
+            assert_refused(world, error, [said], GOOD)
     register(world, GOOD)
+
+
+@pytest.mark.parametrize("way", ["abort", "kill", "memory"])
+def test_a_file_that_ends_its_reader_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], way: str
+) -> None:
+    """As one might that a library does not stand: nothing is left, and nothing of it is shown."""
+
+    def end(*_arguments: object) -> None:
+        os.write(2, SECRET.encode())
+        match way:
+            case "abort":
+                os.abort()
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "memory":
+                np.ones(2**27)
+
+    monkeypatch.setattr("curator_service.datasets.snapshot.Persons.add", end)
+    words = {"abort": "SIGABRT", "kill": "SIGKILL", "memory": "it takes more memory than it may"}
+    said = ["new.csv: its reading was ended, and nothing is kept of it", words[way], "512 MiB"]
+    manifest = 'subject = "who"\nrows_per_subject = 1\n' + manifest_text("new", columns=SMALL)
+    assert_refused(world, IngestError, said, GOOD.replace("age,", "who,age,").replace("\n60", "\np,60"), manifest)
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_a_registration_that_is_interrupted_leaves_nothing(world: World) -> None:
+    def interrupt(_count: int, _share: float | None) -> None:
+        assert len(multiprocessing.active_children()) == 1
+        raise KeyboardInterrupt
+
+    manifest, source, before = world.folder / "new.toml", world.folder / "new.csv", state(world)
+    manifest.write_text(manifest_text("new", columns=SMALL))
+    source.write_text(GOOD)
+    with pytest.raises(KeyboardInterrupt):
+        world.curator.datasets.register(manifest, source, actor="operator:test", progress=interrupt)
+    assert multiprocessing.active_children() == []
+    assert state(world) == before
 
 
 def test_what_fails_after_the_commit_leaves_the_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +404,7 @@ def test_a_commit_of_unknown_outcome_leaves_the_rows_to_the_next_start(
         raise sqlite3.OperationalError("disk I/O error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("curator_service.datasets.repository.find_dataset_by_id", fail)
+        patch.setattr("curator_service.datasets.repository.list_changes", fail)
         patch.setattr("curator_service.datasets.repository.insert_dataset", fail)
         with pytest.raises(sqlite3.OperationalError):
             register(world, GOOD)

@@ -14,7 +14,7 @@ from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger.chain.entries import GENESIS
 from curator_service.ledger.repository import Population
-from curator_service.privacy.accountant import GDP, PURE, Price
+from curator_service.privacy.accountant import GDP, PURE, ZCDP, Price
 from curator_service.privacy.adjacency import Adjacency
 
 LIMIT = GDP.units_of(Price(epsilon=3.0, delta=1e-6))
@@ -101,6 +101,25 @@ def test_a_pure_account_states_no_delta() -> None:
     pure = dataclasses.replace(TOWN, accountant=PURE, delta=0.0, limit=units, highest_limit=units)
     (population,) = record(declare(), populations=[pure])["populations"]
     assert "ε = 1 (accountant pure)" in population["safeguard"]
+
+
+def test_a_share_of_right_guesses_is_never_rounded_down() -> None:
+    units = GDP.units_of(Price(mu=0.648))  # Φ(0.324) = 62.703 %
+    (population,) = record(declare(), populations=[dataclasses.replace(TOWN, highest_limit=units)])["populations"]
+    assert "at most 62.8% of cases" in population["safeguard"]
+
+
+def test_under_zcdp_the_share_is_that_of_its_own_curve() -> None:
+    units = ZCDP.units_of(Price(rho=0.5))
+    zcdp = dataclasses.replace(TOWN, accountant=ZCDP, limit=units, highest_limit=units)
+    (population,) = record(declare(), populations=[zcdp])["populations"]
+    assert "at most 78.0% of cases" in population["safeguard"]
+
+
+def test_an_identifier_that_is_kept_is_told() -> None:
+    manifest = declare().model_copy(update={"subject": "patient_id", "rows_per_subject": 3})
+    shown = write_markdown(record(manifest, identified=frozenset({"ds_1"})))
+    assert r"told apart by patient\_id, which is stored encrypted" in shown
 
 
 def test_a_population_without_datasets_is_in_the_record() -> None:

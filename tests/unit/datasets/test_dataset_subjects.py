@@ -1,6 +1,7 @@
 """Persons with several rows: m of each count, which a rule of these rows picks, and noise grows with m."""
 
 import itertools
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from support import World, ZeroNoise, body, open_world
 
 from curator_service.datasets.manifest import ManifestError
-from curator_service.datasets.persons import Persons
+from curator_service.datasets.persons import Persons, hash_rows
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources import base as source
 from curator_service.datasets.sources.base import IngestError
@@ -202,6 +203,21 @@ def test_without_a_column_a_hash_picks_rows_as_if_at_random() -> None:
     counted = [int(age) for _, age, _, _ in count_of(visits, 1)]
     assert len(counted) == 400
     assert abs(np.mean(counted) - 49.5) < 4 * 28.9 / 400**0.5
+
+
+def test_rows_that_were_made_to_have_one_hash_count_whatever_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = [("p", "904637", "128945665"), ("p", "-29312", "0"), ("p", "904637", "128945665")]
+    stored = [{"a": np.array([int(a)], np.int32), "b": np.array([int(b)], np.int32)} for _, a, b in made]
+    assert len({int(hash_rows(row, 1)[0]) for row in stored}) == 1
+    monkeypatch.setattr("curator_service.datasets.persons._PENDING_MIN", 1)
+    for rows_max in (1, 2):
+        found = set()
+        for order in permutations(range(3)):
+            persons = Persons(rows_max)
+            for i in order:
+                persons.add(["p"], stored[i])
+            found.add(tuple(sorted(made[order[row]] for row in persons.find_counted())))
+        assert len(found) == 1
 
 
 def test_rows_are_dropped_in_between_without_a_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rows_on_disk import store_rows
+from rows_on_disk import special_rows, store_rows
 from sums_slowly import rows_of, sum_slowly, write_sums
 from support import World
 
@@ -31,7 +30,7 @@ from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines import conformance
 from curator_service.datasets.engines import numpy as numpy_engine
 from curator_service.datasets.engines.base import Engine, cut_rows
-from curator_service.datasets.engines.conformance import LEVELS, MARKS, NUMBERS, check_engine
+from curator_service.datasets.engines.conformance import check_engine
 from curator_service.datasets.engines.numpy import NumpyEngine
 from curator_service.datasets.engines.processes import ProcessEngine
 from curator_service.datasets.parts import RowsUnreadable, StoredRows
@@ -57,20 +56,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Return stored rows of what is special and what is not."""
-    source = random.Random(11)
-    numbers = ["omitted", "flagged", "centred", "ties", "decimals"]
-    stored = {
-        name: [
-            source.choice(NUMBERS) if source.random() < 0.4 else source.randint(-(2**30), 2**30) for _ in range(ROWS)
-        ]
-        for name in numbers
-    }
-    stored["level"] = [source.choice(LEVELS[:4]) for _ in range(ROWS)]
-    stored["flag"] = [source.choice((0, 1)) for _ in range(ROWS)]
-    stored[MARK] = [source.choice(MARKS) for _ in range(ROWS)]
-    return {name: np.array(values, dtype=np.int32) for name, values in stored.items()}
+def table() -> dict[str, Any]:
+    return special_rows(ROWS)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,10 @@
 import datetime
 import decimal
 import os
+import resource
+import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +192,7 @@ def test_rows_are_counted_before_they_are_read(tmp_path: Path) -> None:
         read(path, declare(NUMERIC, row_capacity=4))
 
 
-@pytest.mark.parametrize("place", ["footer", "length", "page", "cut", "columns", "chunk"])
+@pytest.mark.parametrize("place", ["footer", "length", "page", "cut", "columns", "chunk", "pages"])
 def test_a_forged_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     path = write(tmp_path / "x.parquet", pa.array([str(CANARY + i) for i in range(500)]), compression="none")
     content = bytearray(path.read_bytes())
@@ -206,6 +209,8 @@ def test_a_forged_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             monkeypatch.setattr(reader, "_COLUMNS_MAX", 0)
         case "chunk":
             monkeypatch.setattr(reader, "_CHUNK_BYTES_MAX", 10)
+        case "pages":
+            monkeypatch.setattr(reader, "_PAGES_BYTES", -(2**22))
     path.write_bytes(content)
     with pytest.raises(IngestError) as caught:
         read(path, declare(NUMERIC))
@@ -222,3 +227,104 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeyp
         file.write(b"PAR1")
     with pytest.raises(IngestError, match="somebody wrote into the file"):
         list(rows)
+
+
+def repeat(text: str, rows: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+
+
+DELTA = {"use_dictionary": False, "column_encoding": {"x": "DELTA_BYTE_ARRAY"}, "write_statistics": False}
+BOMBS: dict[str, tuple[pa.Array, dict[str, Any], str]] = {
+    "dictionary": (repeat(f"{CANARY}" * 2**17, 10**6), {}, "'x' has a value of more than 4096 bytes of text"),
+    "wide dictionary": (repeat(f"{CANARY}" * 2**24, 3), {"dictionary_pagesize_limit": 2**30}, "bytes of text that"),
+    "dictionary packed otherwise": (repeat(f"{CANARY}" * 2**17, 10**6), {"compression": "lz4"}, "more than 4096 bytes"),
+    "bytes": (pa.array([b"a" * 2**20] * 100), {}, "more than 4096 bytes of text"),
+    "values of one length": (pa.array([b"a" * 2**20] * 9, pa.binary(2**20)), {}, "'x' has a value of more than 4096"),
+    "shared beginnings": (pa.array([f"{CANARY}" * 2**17] * 500), DELTA, "'x' has a value of more than 4096 bytes"),
+    "texts of a page": (pa.array([f"{CANARY}" * 500] * 30_000), {"use_dictionary": False}, "bytes of text in 65536"),
+    "texts of a dictionary": (repeat(f"{CANARY}" * 500, 10**6), {}, "bytes of text in 65536 rows, most of them in the"),
+    "one row": (
+        pa.array([f"{CANARY}" * 2**24]),
+        {"use_dictionary": False, "write_statistics": False},
+        "or one row has",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(BOMBS))
+def test_texts_that_a_file_holds_once_are_refused_before_they_fill_the_memory(tmp_path: Path, name: str) -> None:
+    array, options, message = BOMBS[name]
+    path = write(tmp_path / "x.parquet", array, **{"compression": "zstd", "write_page_index": False} | options)
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        with pytest.raises(IngestError) as caught:
+            read(path, declare(TEXTS, row_capacity=10**6))
+    finally:
+        pa.set_memory_pool(before)
+    assert message in str(caught.value)
+    assert str(CANARY) not in "".join(traceback.format_exception(caught.value))
+    assert pool.max_memory() < 2**29
+
+
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"use_dictionary": False},
+    DELTA,
+    DELTA | {"data_page_version": "2.0"},
+    {"compression": "lz4"},
+    {"compression": "gzip", "data_page_size": 100},
+]
+
+
+@pytest.mark.parametrize("options", WAYS)
+def test_texts_are_read_however_they_are_written(tmp_path: Path, options: dict[str, Any]) -> None:
+    words = [*(f"{i % 977:0{1 + i % 199}}" for i in range(5000)), "9" * 4096]
+    table = pa.table({"who": words, "x": [True] * len(words)})
+    if encoding := options.get("column_encoding"):
+        options = options | {"column_encoding": {"who": encoding["x"]}}
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=1500, **options)
+    manifest = declare(BOOLEAN, subject="who", rows_per_subject=1, row_capacity=10**4)
+    assert read(tmp_path / "x.parquet", manifest)[1] == words
+
+
+def test_more_files_than_may_be_open_are_read(tmp_path: Path) -> None:
+    for i in range(40):
+        write(tmp_path / f"{i:02}.parquet", pa.array([i % 11]))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 12, hard))
+    try:
+        assert len(read(tmp_path, declare(NUMERIC))[0]) == 40
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_header_of_a_page_is_read_within_bounds(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", pa.array(["a", "b"] * 500), compression="none", write_statistics=False)
+    content = path.read_bytes()
+    forged = [
+        b"\xff" * 30,
+        b"\x00" * 30,
+        b"\x19\xf9" * 15,
+        b"\x1c" * 30,
+        b"\x18\xff\xff\xff\xff\x7f" * 5,
+        b"\x15\x80" * 15,
+    ]
+    for place in range(4, 40, 3):
+        for junk in forged:
+            path.write_bytes(content[:place] + junk + content[place + len(junk) :])
+            with suppress(IngestError):
+                assert len(read(path, declare(TEXTS))[0]) == 1000
+
+
+def test_a_reading_that_is_left_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "BATCH_ROWS", 7)
+    monkeypatch.setattr(reader, "_READ_ROWS", 7)
+    manifest = declare(NUMERIC)
+    (tmp_path / "x.csv").write_text("x\n" + "1\n" * 10**6)
+    for path in (write(tmp_path / "x.parquet", pa.array(np.zeros(500))), tmp_path / "x.csv"):
+        before, source = threading.active_count(), open_source(path, manifest.csv_options)
+        batches = source.read(manifest)
+        next(batches)
+        batches.close()
+        assert threading.active_count() == before

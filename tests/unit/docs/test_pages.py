@@ -42,6 +42,8 @@ CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 
 # Pages whose blocks of Python are run as a whole, and by which test.
 RUN_ELSEWHERE = {
+    "docs/engines.md": "tests/unit/docs/test_warehouse_pages.py",
+    "docs/fhir.md": "tests/unit/docs/test_warehouse_pages.py",
     "docs/recipes.md": "tests/integration/test_recipes.py",
     "docs/planning.md": "tests/unit/analyst_client/test_client_planning.py",
     "docs/counts.md": "tests/unit/analyst_client/test_client_counts.py",
@@ -203,6 +205,10 @@ def documented_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "manifest.toml",
         "flchain.csv",
         "rows.csv",
+        "rows.parquet",
+        "weights.toml",
+        "diabetes.omop.toml",
+        "diabetes.toml",
     ):
         file = tmp_path / path
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ from curator_service.privacy.lattice import UNIT
 from curator_service.privacy.mechanism import ExactSums, NoisyStatistics
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases import catalogue, library, publisher, repository
-from curator_service.releases.catalogue import CHUNK, Holders, Listed
+from curator_service.releases.catalogue import BEFORE_ALL, CHUNK, Holders, Listed
 from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.publisher import ReleasePublisher
 from curator_service.releases.rendering import outline_of, render_answer
@@ -127,7 +127,9 @@ def make_dataset(accountant: Accountant = GDP, *, shared: bool = True) -> Datase
         }
     )
     digest = manifest.digest
-    return Dataset("ds_1", "cohort", "town", Adjacency.ADD_REMOVE, accountant, manifest, "c" * 64, MOMENT, digest)
+    return Dataset(
+        "ds_1", "cohort", "town", Adjacency.ADD_REMOVE, accountant, manifest, "c" * 64, MOMENT, digest, "ds_1"
+    )
 
 
 def make_population(accountant: Accountant = GDP, **changes: Any) -> Population:
@@ -178,7 +180,11 @@ class FakeCatalogue:
         )
         self.rows.append((collection, listing.members(collection), listing, replace(listed, **changes)))
 
-    def find_exact(self, _connection: object, members: str, asked: FilledListing) -> str | None:
+    BEFORE_ALL = BEFORE_ALL
+
+    def find_exact(
+        self, _connection: object, members: str, asked: FilledListing, _since: int = BEFORE_ALL
+    ) -> str | None:
         found = [row for row in self.rows if row[1] == members and asked.is_quiet_enough(row[3].about["noise"]["sd"])]
         return min(found, key=lambda row: row[2].loudness)[3].release_id if found else None
 
@@ -321,7 +327,7 @@ class Stage:
             raise Refused
         return self._head()
 
-    check_registered = _step("check registered")
+    check_registered, check_current = _step("check registered"), _step("check current")
 
     def note(self, population: str, kind: str, payload: Mapping[str, Any]) -> Receipt:
         return self.record(self._head(), kind, 0, payload)

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,10 +19,23 @@ from curator_service.releases.repository import KnownKey, StoredRelease
 from curator_service.releases.submission import ATTEMPTS, JobEnded, Submission
 
 STORE = ["store", "list", "count space"]
-CHARGE = ["draw", "begin", "claim", "charge", "check registered", "look", "sum", "record", *STORE, "commit"]
+RECEIPT: Any = SimpleNamespace(payload_text='{"snapshot": "' + "5" * 64 + '"}')
+CHARGE = [
+    "draw",
+    "begin",
+    "claim",
+    "charge",
+    "check registered",
+    "check current",
+    "look",
+    "sum",
+    "record",
+    *STORE,
+    "commit",
+]
 RESERVE = ["begin", "claim", "reserve", "check registered", "look", "look at jobs", "commit"]
 COMPUTE = ["draw", "time begins", "sum", "public time"]
-POST = ["begin", "post", "record", *STORE, "answer keys", "commit"]
+POST = ["begin", "post", "check current", "record", *STORE, "answer keys", "commit"]
 WORK = ["check open", "give connection back", *COMPUTE, *POST]
 DERIVE = ["begin", "claim", "record", "check registered", "look", *STORE, "commit"]
 BROKEN = OperationalError("", {}, Exception())
@@ -47,7 +62,7 @@ def wait(stage: Stage, submission: Submission = LONG) -> StoredRelease | None:
 
 
 def derive(stage: Stage) -> StoredRelease | None:
-    source = StoredRelease("rel_1", "ds_1", "town", 3, "", render(SOURCE), None)
+    source = StoredRelease("rel_1", "ds_1", "town", 3, "", render(SOURCE), RECEIPT)
     return stage.publisher.derive(BLOCK, source)
 
 
@@ -230,7 +245,9 @@ def test_a_commit_whose_outcome_is_unknown_is_looked_up_by_its_key(stage: Stage)
 # --- Jobs
 
 
-@pytest.mark.parametrize("step", ["draw", "sum", "post", "record", "store", "answer keys", "give connection back"])
+@pytest.mark.parametrize(
+    "step", ["draw", "sum", "post", "check current", "record", "store", "answer keys", "give connection back"]
+)
 def test_a_job_that_fails_gives_its_reservation_back(stage: Stage, step: str) -> None:
     stage.failing[step] = RuntimeError("a secret")
     with pytest.raises(RuntimeError):

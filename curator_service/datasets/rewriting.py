@@ -1,0 +1,176 @@
+"""Writing the rows of a dataset's next version: what was there, what came to it, and without whom is to be forgotten.
+
+Everything is read and written anew at each cut, whether something has changed or not: the work follows from public
+numbers, so that it does not tell whether somebody was erased; and sums are those of the rows that are left, not the
+difference of two. Where the number of persons is public, the rows of whoever is erased become null rows: every value
+missing, nobody's, and never counted. Elsewhere they are gone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from curator_service.datasets.batches import MARK, SourceBatch
+from curator_service.datasets.manifest import Manifest
+from curator_service.datasets.parts import Part, RowsUnreadable
+from curator_service.datasets.persons import Persons, to_arrow
+from curator_service.datasets.pseudonyms import SIZE, PseudonymArray
+from curator_service.datasets.reidentification import carry
+from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
+from curator_service.datasets.snapshot import Storage, tiles_of, write_part
+from curator_service.datasets.sources.base import IngestError
+from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
+
+Erased = Mapping[str, Set[bytes]]
+"""Pseudonyms of persons who are to be forgotten, by the key that they are under."""
+_NOBODY = np.void(bytes(SIZE))
+"""Stands for a pseudonym at null rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """The rows of a version that was written, and not published yet.
+
+    Attributes
+    ----------
+    persons, erased : int
+        As `About` has them.
+    part : Part
+    sketch : Sketch
+        Of the stored integers.
+    """
+
+    persons: int
+    erased: int
+    part: Part
+    sketch: Sketch = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a version is made of.
+
+    Attributes
+    ----------
+    manifest : Manifest
+    rows : sequence of str and Erased
+        Folders in order, and who of each is to be forgotten.
+    keeps_null_rows : bool
+        Whether the number of persons is public.
+    """
+
+    manifest: Manifest
+    rows: Sequence[tuple[str, Erased]]
+    keeps_null_rows: bool
+
+
+def rewrite(storage: Storage, name: str, plan: Plan, sketcher: Sketcher) -> Rewritten:
+    """Write a version under a temporary name, durably; call it while `writing`.
+
+    Raises
+    ------
+    RowsUnreadable
+    IngestError
+        If the rows are more than the manifest's capacity, or the disk has no room for them. Nothing stays behind.
+    """
+    with storage.staging(name) as staging:
+        return _Rewriting(storage, staging, plan, sketcher).run()
+
+
+class _Rewriting:
+    def __init__(self, storage: Storage, staging: Path, plan: Plan, sketcher: Sketcher) -> None:
+        self._storage, self._staging, self._plan, self._sketcher = storage, staging, plan, sketcher
+        manifest = plan.manifest
+        self._columns = [declaration.column for declaration in manifest.columns]
+        self._names = [column.name for column in self._columns]
+        self._abouts = [(storage.root / name, storage.about(name)) for name, _gone in plan.rows]
+        self._key_id = self._find_key()
+        self._persons = None
+        if manifest.subject is not None and self._key_id is not None:
+            self._persons = Persons(manifest.rows_per_person, manifest.keep_by)
+        self._nulls: list[IntArray] = []
+        self._marks: list[IntArray] = []
+        self._forgotten: set[bytes] = set()
+        self._rows = 0
+
+    def run(self) -> Rewritten:
+        """Write it."""
+        part = write_part(self._staging, self._plan.manifest, self._read(), self._find_counted, self._key_id)
+        for (folder, _about), (_name, gone) in zip(self._abouts, self._plan.rows, strict=True):
+            carry(folder, self._staging, frozenset[bytes]().union(*gone.values()))
+        if self._rows == 0:
+            nothing = {name: np.empty(0, np.int32) for name in self._names}
+            self._sketcher.add(code_rows_stored(self._columns, nothing))
+        live = sum(about.persons - about.erased for _folder, about in self._abouts)
+        if self._persons is not None:
+            live = self._persons.count - bool(len(self._null_rows()))
+        erased = sum(about.erased for _folder, about in self._abouts)
+        if self._plan.keeps_null_rows:
+            erased += len(self._forgotten)
+        return Rewritten(live + erased, erased, part, self._sketcher.finish())
+
+    def _find_key(self) -> str | None:
+        """Return the key of all pseudonyms; None where nobody knows whose the rows are."""
+        keys = {part.subjects[0] if part.subjects else None for _folder, about in self._abouts for part in about.parts}
+        if len(keys) > 1:
+            raise RowsUnreadable
+        return keys.pop()
+
+    def _read(self) -> Iterator[SourceBatch]:
+        for (folder, about), (_name, erased) in zip(self._abouts, self._plan.rows, strict=True):
+            gone = erased.get(self._key_id or "", frozenset())
+            for part in about.parts:
+                whose = part.read_subjects(folder) if self._key_id is not None else None
+                start = 0
+                for stored, count in tiles_of(folder, part, self._names):
+                    here = None if whose is None else whose[start : start + count]
+                    start += count
+                    batch = self._forget({name: stored[name] for name in self._names}, here, count, gone)
+                    if self._rows + batch.count > self._plan.manifest.row_capacity:
+                        raise IngestError(f"more rows than the row_capacity of {self._plan.manifest.row_capacity}")
+                    if self._key_id is None and self._plan.manifest.subject is not None:
+                        self._marks.append(np.flatnonzero(stored[MARK] == 1) + self._rows)
+                    self._rows += batch.count
+                    self._sketch(batch)
+                    yield batch
+
+    def _forget(
+        self, stored: dict[str, StoredArray], whose: PseudonymArray | None, count: int, gone: Set[bytes]
+    ) -> SourceBatch:
+        """Return rows as they go on: without those of whom is to be forgotten, or with null rows in their place."""
+        if whose is None:
+            return SourceBatch(stored, None, count)
+        found = pc.is_in(to_arrow(whose), pa.array(sorted(gone), pa.binary(SIZE))).to_numpy(zero_copy_only=False)
+        self._forgotten.update(bytes(pseudonym) for pseudonym in np.unique(whose[found].view(f"S{SIZE}")))
+        if not self._plan.keeps_null_rows:
+            kept = ~found
+            stored = {name: numbers[kept] for name, numbers in stored.items()}
+            whose, count = whose[kept], int(kept.sum())
+        else:
+            stored = {name: np.where(found, MISSING, numbers).astype(np.int32) for name, numbers in stored.items()}
+            whose = whose.copy()
+            whose[found] = _NOBODY
+        return SourceBatch(stored, None, count, whose)
+
+    def _sketch(self, batch: SourceBatch) -> None:
+        owners = None
+        whose = batch.pseudonyms
+        if whose is not None:
+            owners = whose.view("<u8").reshape(-1, 2)[:, 0].astype(np.uint64)
+            self._nulls.append(np.flatnonzero(whose == _NOBODY) + self._rows - batch.count)
+            if self._persons is not None:
+                self._persons.add(whose, batch.stored)
+        if batch.count:
+            self._sketcher.add(code_rows_stored(self._columns, batch.stored), owners)
+
+    def _null_rows(self) -> IntArray:
+        return np.concatenate([*self._nulls, np.empty(0, np.int64)])
+
+    def _find_counted(self) -> IntArray | None:
+        if self._persons is not None:
+            return np.setdiff1d(self._persons.find_counted(), self._null_rows(), assume_unique=True)
+        return np.concatenate([*self._marks, np.empty(0, np.int64)]) if self._marks else None

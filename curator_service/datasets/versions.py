@@ -1,0 +1,472 @@
+"""Versions of a dataset: what was asked to change waits for the next cut, which is always written and looks the same.
+
+At a cut every dataset's rows are written anew into a new folder, and one entry of the ledger commits to them: whether
+nothing has changed, or rows came, or five persons were erased. From that entry on nothing is released from the rows of
+before, and their files are overwritten. What was released stays as it is, and so does what it has cost.
+"""
+
+import json
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curator_service.datasets import repository
+from curator_service.datasets.erasures import ErasureLog
+from curator_service.datasets.parts import RowsUnreadable
+from curator_service.datasets.repository import Change, Dataset, Version
+from curator_service.datasets.rewriting import Erased, Plan, Rewritten, rewrite
+from curator_service.datasets.service import DatasetService, OtherPeople
+from curator_service.datasets.snapshot import About, Snapshot
+from curator_service.datasets.sources.base import IngestError, Progress, Source
+from curator_service.datasets.sources.opening import open_source
+from curator_service.datasets.subjects import make_pseudonymiser, make_pseudonyms
+from curator_service.kit.clock import Clock, timestamp, utc_now
+from curator_service.kit.cuts import Schedule, next_cut
+from curator_service.kit.db import Connection
+from curator_service.kit.logs import log_without_data
+from curator_service.ledger.accounts.unit_of_work import Ledger, new_id
+from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.signing import SigningError
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.selftest import SelfTestError
+
+log = logging.getLogger("curator_service")
+
+APPEND, REPLACE, ERASE, RETIRE = "append", "replace", "erase", "retire"
+
+
+class ChangeError(ValueError):
+    """A dataset cannot be changed as asked; the message says why, for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A change that waits for a cut.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    change : Change
+    due : str
+        When the cut is.
+    """
+
+    dataset: Dataset
+    change: Change
+    due: str
+
+
+class _Overtaken(Exception):
+    """Another host has cut the same version."""
+
+
+class VersionService:
+    """Changes of datasets, and the cuts that carry them out.
+
+    Parameters
+    ----------
+    datasets : DatasetService
+    erasures : ErasureLog
+    schedule : str
+        ``daily``, ``weekly`` or ``monthly``.
+    now : callable
+        The clock.
+    check_engine : callable
+        Raises `SelfTestError` where the engine sums wrongly; called before anything is cut.
+    """
+
+    def __init__(
+        self,
+        datasets: DatasetService,
+        erasures: ErasureLog,
+        schedule: Schedule,
+        now: Clock = utc_now,
+        *,
+        check_engine: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.datasets = datasets
+        self.database, self.ledger, self.storage = datasets.database, datasets.ledger, datasets.storage
+        self.erasures = erasures
+        self.schedule = schedule
+        self.now = now
+        self.check_engine = check_engine
+
+    def due(self, dataset: Dataset) -> str:
+        """Return when the next version of a dataset begins."""
+        if not dataset.cut_at:
+            return timestamp(self.now())
+        return timestamp(next_cut(datetime.fromisoformat(dataset.cut_at), self.schedule))
+
+    def _promise(self, dataset: Dataset) -> str:
+        """Return from when on a change that is asked for now holds: one that is overdue may be under way."""
+        return max(self.due(dataset), timestamp(next_cut(self.now(), self.schedule)))
+
+    def list_changes(self) -> list[Change]:
+        """Return every change that was asked for, those of a dataset in order."""
+        with self.database.read() as connection:
+            return repository.list_changes(connection)
+
+    # --- What is asked for
+
+    def add_rows(
+        self,
+        name: str,
+        source: Path | Source,
+        *,
+        act: str,
+        actor: str,
+        other_people: OtherPeople | None = None,
+        progress: Progress = lambda _rows, _share: None,
+    ) -> Waiting:
+        """Read rows under the manifest of a dataset: from its next cut on they are added, or stand for the others.
+
+        Parameters
+        ----------
+        name : str
+            Of the dataset.
+        source : Path or Source
+        act : {"append", "replace"}
+        actor : str
+        other_people : OtherPeople, optional
+            As for a registration.
+        progress : callable
+            As for a registration.
+
+        Raises
+        ------
+        ChangeError, IngestError, RegistrationError, SigningError
+        """
+        dataset = self._find(name)
+        manifest = dataset.manifest
+        rows = open_source(source, manifest.csv_options) if isinstance(source, Path) else source
+        folder = f"{dataset.id}.{secrets.token_hex(6)}"
+        known = make_pseudonymiser(self.ledger.guard.keys, self._key_of(dataset, act))
+        with self.database.read() as connection:
+            after = repository.next_number(connection, dataset.id) - 1
+        with self.datasets.writing(folder):
+            snapshot = self.storage.ingest(folder, manifest, rows, self.datasets.likeness.sketcher(), progress, known)
+
+            def accept(ledger: Ledger) -> Change:
+                if act == APPEND:
+                    self._check_new(ledger.connection, dataset, snapshot)
+                about = About(snapshot.persons, (snapshot.part,), secrets.token_hex(32), dataset.version)
+                # Whoever is erased while rows are read is meant by it: `after` is the last change of before.
+                content = {"folder": folder, "snapshot": about.commitment, "after": after}
+                change = self._ask(ledger.connection, dataset, act, content, actor)
+                waiting = Version(dataset.id, dataset.population, -change.number)
+                digests = [snapshot.source_digest, snapshot.values_digest]
+                self.datasets.likeness.record(ledger.connection, waiting, digests, snapshot.sketch)
+                self.storage.publish(folder, about)
+                return change
+
+            change = self.datasets.admit(manifest, snapshot, actor, other_people, accept)
+            self.storage.confirm(folder)
+        return Waiting(dataset, change, self._promise(dataset))
+
+    def erase(self, identifier: str, *, actor: str, names: Sequence[str] | None = None) -> list[Waiting]:
+        """Let a person be forgotten from the next cut on, in every dataset that has rows of that person.
+
+        Parameters
+        ----------
+        identifier : str
+            As the source wrote it.
+        actor : str
+        names : sequence of str, optional
+            Of the datasets; all of them if not given.
+
+        Raises
+        ------
+        ChangeError, RowsUnreadable, SigningError, ErasureError
+        """
+        asked = self._list_open() if names is None else [self._find(name) for name in names]
+        pseudonyms = make_pseudonyms(self.ledger.guard.keys, identifier)
+        found = []
+        for dataset in asked:
+            if not self._holds(dataset, pseudonyms):
+                continue
+            content = {"pseudonyms": {key_id: known.hex() for key_id, known in pseudonyms.items()}}
+            with self.database.begin() as connection:
+                change = self._make(connection, dataset, ERASE, content, actor)
+                self.erasures.add(change)
+                repository.insert_change(connection, change)
+            found.append(Waiting(dataset, change, self._promise(dataset)))
+        return found
+
+    def retire(self, name: str, *, actor: str, successor: str = "") -> Waiting:
+        """Let a dataset end at the next cut: its rows are overwritten, its releases stay.
+
+        Parameters
+        ----------
+        name : str
+        actor : str
+        successor : str
+            The name of the dataset that takes its place.
+
+        Raises
+        ------
+        ChangeError
+        """
+        dataset = self._find(name)
+        if successor and self._find(successor).id == dataset.id:
+            raise ChangeError("a dataset cannot be its own successor")
+        with self.database.begin() as connection:
+            change = self._make(connection, dataset, RETIRE, {"successor": successor}, actor)
+            self.erasures.add(change)
+            repository.insert_change(connection, change)
+        return Waiting(dataset, change, self._promise(dataset))
+
+    def recall_erasures(self, anchors: Sequence[Path] = ()) -> int:
+        """Ask again, after a restore, for every erasure that the restored database does not know; return how many.
+
+        Until every dataset is cut again nothing is released.
+
+        Parameters
+        ----------
+        anchors : sequence of Path
+            Folders of other hosts' anchors.
+
+        Raises
+        ------
+        ErasureError
+        """
+        with self.database.begin() as connection:
+            again = self._recall(connection, [self.erasures, *map(ErasureLog, anchors)])
+            repository.forget_cuts(connection)  # of every dataset, that its moment tells nothing
+        return again
+
+    def _recall(self, connection: Connection, logs: Sequence[ErasureLog]) -> int:
+        """Ask again for what was written down and the database does not know; return how much."""
+        asked = {change.id: change for log_of_host in logs for change in log_of_host.read()}
+        known = {change.id for change in repository.list_changes(connection)}
+        live = {found.id for found in repository.list_datasets(connection, granted_to=None) if not found.is_retired}
+        again = [found for found in asked.values() if found.id not in known and found.dataset_id in live]
+        for change in again:
+            number = repository.next_number(connection, change.dataset_id)
+            repository.insert_change(connection, replace(change, number=number, version=None))
+        return len(again)
+
+    def _find(self, name: str) -> Dataset:
+        self.ledger.guard.check_open()
+        for dataset in self._list_open():
+            if dataset.name == name:
+                return dataset
+        raise ChangeError(f"there is no dataset {name!r}, or it has ended")
+
+    def _list_open(self) -> list[Dataset]:
+        return [dataset for dataset in self.datasets.list_all() if not dataset.is_retired]
+
+    def _key_of(self, dataset: Dataset, act: str) -> str | None:
+        """Return the key of a dataset's pseudonyms: rows of one person have one pseudonym, whenever they came."""
+        if dataset.manifest.subject is None:
+            return None
+        changes = [change for change in self._list_waiting(dataset.id) if change.act == REPLACE]
+        folder = json.loads(changes[-1].content)["folder"] if changes else dataset.folder
+        subjects = None
+        with suppress(RowsUnreadable):  # other rows may stand for those that are gone
+            subjects = self.storage.about(folder).parts[0].subjects
+        if subjects is None and act == REPLACE:
+            return None
+        if subjects is None:
+            raise ChangeError(
+                f"nobody kept whose the rows of {dataset.name!r} are, so it cannot be told which rows of a person "
+                "count beside new ones; replace all of them instead"
+            )
+        return subjects[0]
+
+    def _list_waiting(self, dataset_id: str) -> list[Change]:
+        return [found for found in self.list_changes() if found.dataset_id == dataset_id and found.version is None]
+
+    def _check_new(self, connection: Connection, dataset: Dataset, snapshot: Snapshot) -> None:
+        """Check that there is room for rows, and that none of them can count a second time."""
+        if dataset.manifest.subject is None and self.datasets.likeness.is_known(connection, dataset.id, snapshot):
+            raise ChangeError(
+                f"these rows are nearly those that {dataset.name!r} has, and without a subject a row that comes again "
+                "is another person; replace all rows instead"
+            )
+        rows = snapshot.part.rows
+        waiting = [
+            change
+            for change in repository.list_changes(connection)
+            if change.dataset_id == dataset.id and change.version is None
+        ]
+        total = rows + sum(self.storage.about(name).rows for name, _commitment, _gone in _list_rows(dataset, waiting))
+        if total > dataset.manifest.row_capacity:
+            raise IngestError(
+                f"{dataset.name}: {total} rows with these, and its row_capacity is {dataset.manifest.row_capacity}; "
+                "register a dataset with a greater one, and let this one end with that as its successor"
+            )
+
+    def _make(self, connection: Connection, dataset: Dataset, act: str, content: dict[str, Any], actor: str) -> Change:
+        repository.lock_registrations(connection)  # or two at once have one number
+        number = repository.next_number(connection, dataset.id)
+        return Change(new_id("chg_"), dataset.id, number, act, json.dumps(content), actor, timestamp(self.now()))
+
+    def _ask(self, connection: Connection, dataset: Dataset, act: str, content: dict[str, Any], actor: str) -> Change:
+        change = self._make(connection, dataset, act, content, actor)
+        repository.insert_change(connection, change)
+        return change
+
+    def _holds(self, dataset: Dataset, pseudonyms: dict[str, bytes]) -> bool:
+        """Tell whether a dataset has rows of a person, those that wait included."""
+        waiting = [json.loads(change.content) for change in self._list_waiting(dataset.id)]
+        for name in [dataset.folder, *(content["folder"] for content in waiting if "folder" in content)]:
+            for part in self.storage.about(name).parts:
+                if part.subjects is None:
+                    continue
+                if part.subjects[0] not in pseudonyms:
+                    raise SigningError(f"the private key {part.subjects[0]} is not here; persons are under it")
+                pseudonym = np.void(pseudonyms[part.subjects[0]])
+                if (part.read_subjects(self.storage.root / name) == pseudonym).any():
+                    return True
+        return False
+
+    # --- Cuts
+
+    def cut_due(self) -> list[Dataset]:
+        """Cut every dataset whose moment has come, and overwrite what has ended; return the new versions.
+
+        One that fails does not keep the others from theirs: it is tried again.
+        """
+        done: list[Dataset] = []
+        if self.ledger.guard.reason():
+            return done
+        with self.storage.cutting() as alone:
+            if not alone:
+                return done
+            due = [dataset for dataset in self._list_open() if self.due(dataset) <= timestamp(self.now())]
+            if due:
+                self._check_engine()
+                with self.database.begin() as connection:  # what is written down is done, whatever became of its row
+                    self._recall(connection, [self.erasures])
+            for dataset in due:
+                try:
+                    done.append(self.cut(dataset))
+                except _Overtaken:
+                    continue
+                except Exception as error:  # whatever it is, it keeps no other dataset waiting
+                    log_without_data(f"the cut of {dataset.name}, which is tried again", error)
+            self.storage.sweep(self.datasets.list_folders)
+        return done
+
+    def _check_engine(self) -> None:
+        try:
+            self.check_engine()
+        except SelfTestError as error:
+            self.ledger.guard.seal(str(error))
+            raise
+
+    def cut(self, dataset: Dataset) -> Dataset:
+        """Write the next version of a dataset, or let it end."""
+        asked = self._list_waiting(dataset.id)
+        waiting = [change for change in asked if change.act != RETIRE]
+        folder = f"{dataset.id}.{secrets.token_hex(6)}"
+        rows = _list_rows(dataset, waiting)
+        for name, commitment, _gone in rows:
+            if not self.storage.holds(name, dataset.manifest, commitment):
+                raise RowsUnreadable  # damage that is known stays known: nothing commits to it anew
+        plan = Plan(
+            dataset.manifest,
+            [(name, gone) for name, _commitment, gone in rows],
+            keeps_null_rows=dataset.adjacency is Adjacency.REPLACE_ONE,
+        )
+        with self.datasets.writing(folder):
+            written = rewrite(self.storage, folder, plan, self.datasets.likeness.sketcher())
+            with self.ledger.unit() as ledger:
+                cut, receipt = self._publish(ledger, dataset, folder, written, waiting)
+            self.storage.confirm(folder)
+        self.ledger.guard.anchor_before_send(receipt, just_written=True)
+        self.database.forget_deleted()
+        log.info("dataset %s: version %d", cut.name, cut.version)
+        ends = next((change for change in asked if change.act == RETIRE), None)
+        return cut if ends is None else self._end(cut, ends)
+
+    def _publish(
+        self, ledger: Ledger, dataset: Dataset, folder: str, written: Rewritten, waiting: list[Change]
+    ) -> tuple[Dataset, Receipt]:
+        version, moment = dataset.version + 1, timestamp(self.now())
+        about = About(written.persons, (written.part,), secrets.token_hex(32), version, written.erased)
+        payload = _name(dataset) | {"snapshot": about.commitment, "version": str(version), "time": moment}
+        receipt = ledger.note(dataset.population, "dataset", payload)
+        cut = replace(
+            dataset,
+            commitment=about.commitment,
+            folder=folder,
+            version=version,
+            sequence=receipt.signed.checkpoint.sequence,
+            cut_at=moment,
+        )
+        if not repository.put_version(ledger.connection, cut, dataset.commitment):
+            raise _Overtaken
+        acts = {change.act for change in waiting}
+        if acts:
+            self._remember(ledger.connection, dataset, written, acts)
+        for change in waiting:
+            repository.apply_change(ledger.connection, change.id, version)
+            repository.forget_sketch_of(ledger.connection, dataset.id, -change.number)
+        self.storage.publish(folder, about)
+        return cut, receipt
+
+    def _remember(self, connection: Connection, dataset: Dataset, written: Rewritten, acts: set[str]) -> None:
+        """Keep what the people of the rows are recognised by, without whom is forgotten.
+
+        People of rows that were replaced have been charged: their sketch stays, unless somebody of them is erased.
+        """
+        likeness = self.datasets.likeness
+        if ERASE in acts:
+            digests: list[str] = []
+            with suppress(RowsUnreadable):
+                digests = [part.values_digest for part in self.storage.about(dataset.folder).parts]
+            likeness.forget(connection, dataset.id, digests)
+        elif REPLACE not in acts:
+            repository.forget_sketch(connection, dataset.id)
+        version = Version(dataset.id, dataset.population, dataset.version + 1)
+        likeness.record(connection, version, [written.part.values_digest], written.sketch)
+
+    def _end(self, dataset: Dataset, change: Change) -> Dataset:
+        """Let a dataset end; what it is recognised by stays, for its people were charged."""
+        moment, successor = timestamp(self.now()), json.loads(change.content)["successor"]
+        payload = _name(dataset) | {"snapshot": dataset.commitment, "ended": moment, "time": moment}
+        with self.ledger.unit() as ledger:
+            receipt = ledger.note(dataset.population, "dataset", payload)
+            if not repository.retire(ledger.connection, dataset.id, moment, successor):
+                raise _Overtaken
+            repository.apply_change(ledger.connection, change.id, dataset.version)
+        self.ledger.guard.anchor_before_send(receipt, just_written=True)
+        return replace(dataset, retired_at=moment, successor=successor)
+
+
+def _name(dataset: Dataset) -> dict[str, str]:
+    return {
+        "dataset": dataset.name,
+        "dataset_id": dataset.id,
+        "manifest_digest": dataset.manifest_digest,
+        "actor": "curator",
+    }
+
+
+def _list_rows(dataset: Dataset, waiting: Sequence[Change]) -> Sequence[tuple[str, str, Erased]]:
+    """Return the folders whose rows the next version is of, in order, their commitments, and who is to be forgotten.
+
+    Rows that were read after an erasure are not meant by it: a person may come again.
+    """
+    rows: list[tuple[str, str, dict[str, set[bytes]], int]] = [(dataset.folder, dataset.commitment, {}, 0)]
+    for change in waiting:
+        content = json.loads(change.content)
+        if change.act == REPLACE:
+            rows = []
+        if change.act in {APPEND, REPLACE}:
+            rows.append((content["folder"], content["snapshot"], {}, content["after"]))
+    for change in waiting:
+        if change.act == ERASE:
+            for key_id, text in json.loads(change.content)["pseudonyms"].items():
+                for _folder, _commitment, gone, after in rows:
+                    if change.number > after:
+                        gone.setdefault(key_id, set()).add(bytes.fromhex(text))
+    return [(folder, commitment, gone) for folder, commitment, gone, _after in rows]
