@@ -106,7 +106,7 @@ def make_curator(
     trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
     keys = KeyRing(database, settings.keys_folder, announce_key(trust), settings.subject_key_file)
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
-    datasets = DatasetService(database, ledger, storage, now, kinds=kinds.names)
+    datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
     job_runner = JobRunner(
         database,
@@ -138,8 +138,6 @@ def make_curator(
         versions=VersionService(
             datasets,
             ErasureLog(settings.anchor_folder),
-            settings.cuts,
-            now,
             check_engine=lambda: _check_engine(storage, kinds),
         ),
         job_runner=job_runner,

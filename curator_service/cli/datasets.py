@@ -28,11 +28,11 @@ from curator_service.cli.reports import NOTICE, print_report
 from curator_service.container import Curator
 from curator_service.datasets.hygiene import Below, Hygiene, HygieneError, QuasiIdentifier, check_columns, measure
 from curator_service.datasets.parts import RowsUnreadable
-from curator_service.datasets.repository import Dataset
+from curator_service.datasets.repository import APPEND, REPLACE, Dataset
 from curator_service.datasets.schemas import render_dataset
 from curator_service.datasets.service import OtherPeople
 from curator_service.datasets.sources.base import IngestError, Source
-from curator_service.datasets.versions import APPEND, REPLACE, Waiting
+from curator_service.datasets.versions import Waiting
 
 app = typer.Typer(no_args_is_help=True)
 OtherPeopleReason = Annotated[

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from curator_service.datasets import repository
-from curator_service.datasets.repository import Change, Dataset
+from curator_service.datasets.repository import ERASE, REPLACE, Change, Dataset
 from curator_service.datasets.subjects import (
     Presence,
     find_identified,
@@ -18,7 +18,7 @@ from curator_service.datasets.subjects import (
     make_pseudonyms,
     tells_persons_apart,
 )
-from curator_service.datasets.versions import ERASE, REPLACE, VersionService
+from curator_service.datasets.versions import VersionService
 from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.ledger.chain.entries import StoredEntry

@@ -18,6 +18,8 @@ from curator_service.ledger.models import PopulationRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant
 from curator_service.privacy.adjacency import Adjacency
 
+APPEND, REPLACE, ERASE, RETIRE = "append", "replace", "erase", "retire"
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -414,6 +416,11 @@ def next_number(connection: Connection, dataset_id: str) -> int:
 def list_changes(connection: Connection) -> list[Change]:
     """Return every change, those of a dataset in order."""
     return [Change(*row) for row in _CHANGES.all(connection)]
+
+
+def list_waiting(connection: Connection, dataset_id: str) -> list[Change]:
+    """Return the changes of a dataset that wait for its next cut, in order."""
+    return [found for found in list_changes(connection) if found.dataset_id == dataset_id and found.version is None]
 
 
 def apply_change(connection: Connection, change_id: str, version: int) -> None:

@@ -6,6 +6,7 @@ difference of two. Where the number of persons is public, the rows of whoever is
 missing, nobody's, and never counted. Elsewhere they are gone.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ from curator_service.datasets.parts import Part, RowsUnreadable
 from curator_service.datasets.persons import Persons, to_arrow
 from curator_service.datasets.pseudonyms import SIZE, PseudonymArray
 from curator_service.datasets.reidentification import carry
+from curator_service.datasets.repository import APPEND, ERASE, REPLACE, Change, Dataset
 from curator_service.datasets.sketch import Sketch, Sketcher, code_rows_stored
 from curator_service.datasets.snapshot import Storage, tiles_of, write_part
 from curator_service.datasets.sources.base import IngestError
@@ -174,3 +176,24 @@ class _Rewriting:
         if self._persons is not None:
             return np.setdiff1d(self._persons.find_counted(), self._null_rows(), assume_unique=True)
         return np.concatenate([*self._marks, np.empty(0, np.int64)]) if self._marks else None
+
+
+def list_rows(dataset: Dataset, waiting: Sequence[Change]) -> Sequence[tuple[str, str, Erased]]:
+    """Return the folders whose rows the next version is of, in order, their commitments, and who is to be forgotten.
+
+    Rows that were read after an erasure are not meant by it: a person may come again.
+    """
+    rows: list[tuple[str, str, dict[str, set[bytes]], int]] = [(dataset.folder, dataset.commitment, {}, 0)]
+    for change in waiting:
+        content = json.loads(change.content)
+        if change.act == REPLACE:
+            rows = []
+        if change.act in {APPEND, REPLACE}:
+            rows.append((content["folder"], content["snapshot"], {}, content["after"]))
+    for change in waiting:
+        if change.act == ERASE:
+            for key_id, text in json.loads(change.content)["pseudonyms"].items():
+                for _folder, _commitment, gone, after in rows:
+                    if change.number > after:
+                        gone.setdefault(key_id, set()).add(bytes.fromhex(text))
+    return [(folder, commitment, gone) for folder, commitment, gone, _after in rows]

@@ -20,6 +20,7 @@ from curator_service.datasets.manifest import Manifest, load_manifest
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.report import Report
 from curator_service.datasets.repository import Dataset, Version
+from curator_service.datasets.rewriting import list_rows
 from curator_service.datasets.snapshot import About, Registered, Snapshot, Storage
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.opening import open_source
@@ -27,6 +28,7 @@ from curator_service.datasets.subjects import make_pseudonymiser
 from curator_service.identity.policy import Objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
+from curator_service.kit.cuts import Calendar, Schedule
 from curator_service.kit.db import DATABASE_ERRORS, Connection, Database
 from curator_service.kit.problems import Problem, Unavailable
 from curator_service.ledger.accounts.unit_of_work import Ledger, Registration, list_registrations, new_id
@@ -92,6 +94,8 @@ class DatasetService:
     storage : Storage
     now : callable
         The clock.
+    schedule : {"daily", "weekly", "monthly"}
+        When rows are renewed.
     kinds : sequence of str
         Names of the kinds of release that may be asked of them.
     """
@@ -103,6 +107,7 @@ class DatasetService:
         storage: Storage,
         now: Clock = utc_now,
         *,
+        schedule: Schedule = "monthly",
         kinds: Sequence[str] = (),
     ) -> None:
         self.database = database
@@ -110,6 +115,7 @@ class DatasetService:
         self.storage = storage
         self.likeness = LikenessService(ledger.guard.keys)
         self.now = now
+        self.calendar = Calendar(schedule, now)
         self.kinds = list(kinds)
 
     def register(
@@ -373,12 +379,23 @@ class DatasetService:
             repository.forget_unkeyed(connection, [dataset.id])
 
     def list_faults(self) -> list[str]:
-        """Return one sentence for each dataset whose rows are gone, or cannot be those that were registered."""
-        return [
-            f"dataset {dataset.name}: its {fault}"
-            for dataset in self.list_all()
-            if not dataset.is_retired and (fault := self.storage.find_fault(dataset.folder, dataset.commitment))
-        ]
+        """Return one sentence for each dataset whose rows, or those that wait, are gone or not what was written."""
+        with self.database.read() as connection:
+            datasets = repository.list_datasets(connection, granted_to=None)
+            waiting = {dataset.id: repository.list_waiting(connection, dataset.id) for dataset in datasets}
+        faults = []
+        for dataset in datasets:
+            if dataset.is_retired:
+                continue
+            if fault := self.storage.find_fault(dataset.folder, dataset.commitment):
+                faults.append(f"dataset {dataset.name}: its {fault}")
+            for folder, commitment, _gone in list_rows(dataset, waiting[dataset.id]):
+                if folder != dataset.folder and (fault := self.storage.find_fault(folder, commitment)):
+                    faults.append(
+                        f"dataset {dataset.name}: its waiting {fault}, so that it cannot be cut; bring them back, or "
+                        "replace all rows (`curator datasets replace`)"
+                    )
+        return faults
 
     def has_all_rows(self) -> bool:
         """Tell whether the files of every dataset are there."""
@@ -443,7 +460,9 @@ class DatasetService:
             raise _unavailable()
 
     def check_current(self, connection: Connection, dataset: Dataset) -> None:
-        """Refuse what would be released from rows that are not the present ones any more.
+        """Refuse what would be released from rows that are not the present ones any more, or should not be.
+
+        The latter of every dataset alike, whether anything of it was to change or not.
 
         Raises
         ------
@@ -456,7 +475,7 @@ class DatasetService:
                 f"The dataset {dataset.name!r} ended on {retired_at[:10]}. Nothing was charged; what was released from "
                 f"it is served.{heir}"
             )
-        if commitment != dataset.commitment or not cut_at:
+        if commitment != dataset.commitment or self.calendar.is_overdue(cut_at):
             raise Unavailable("The rows of this dataset are being renewed. Nothing was charged; send it again.")
 
     def get_visible(self, principal: Principal, objects: Objects, name: str) -> Dataset:

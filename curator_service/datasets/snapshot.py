@@ -550,7 +550,7 @@ def write_part(
         if key_id is not None and not writer.rows:
             writer.add_subjects(key_id, np.empty(0, dtype=f"V{SIZE}"))
         part = writer.finish(find_counted())
-    np.save(part.gram_path(folder), _sum_gram(tiles_of(folder, part, names), manifest), allow_pickle=False)
+    np.save(part.gram_path(folder), _sum_gram(_padded_tiles_of(folder, part, names), manifest), allow_pickle=False)
     part.gram_path(folder).chmod(0o600)
     sync(part.gram_path(folder))
     sync(folder)
@@ -589,19 +589,21 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
     RowsUnreadable
     """
     digests = {name: hashlib.sha256() for name, _ in part.digests}
-    all_count = True
+    all_count, is_padded, left = True, True, part.rows
 
     def read() -> Iterator[Batch]:
-        nonlocal all_count
-        for stored, count in tiles_of(folder, part, part.columns):
+        nonlocal all_count, is_padded, left
+        for stored, count in _padded_tiles_of(folder, part, part.columns):
+            rows = min(left, count)
+            left -= rows
             for name, digest in digests.items():
-                digest.update(stored[name].data)
-            all_count = all_count and bool((stored[MARK] == 1).all())
+                digest.update(stored[name][:rows].data)
+            all_count = all_count and bool((stored[MARK][:rows] == 1).all())
+            is_padded = is_padded and not any(numbers[rows:].any() for numbers in stored.values())
             yield stored, count
 
     gram = _sum_gram(read(), manifest)
-    beyond = StoredRows(folder, (part,), part.capacity).tiles(part.columns, _READ_ROWS, part.rows)
-    if any(numbers.any() for stored, _count in beyond for numbers in stored.values()):
+    if not is_padded:
         return False
     if part.subjects is not None and len(part.read_subjects(folder)) != part.rows:
         return False
@@ -611,8 +613,17 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
 
 
 def tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]:
-    """Yield the rows of one part, without those that there are not."""
-    return StoredRows(folder, (part,), part.capacity).tiles(names, _READ_ROWS, 0, part.rows)
+    """Yield the rows of one part. Those that there are not are read like them, and left out."""
+    left = part.rows
+    for stored, count in _padded_tiles_of(folder, part, names):
+        rows = min(left, count)
+        left -= rows
+        if rows:
+            yield {name: numbers[:rows] for name, numbers in stored.items()}, rows
+
+
+def _padded_tiles_of(folder: Path, part: Part, names: Sequence[str]) -> Iterator[Batch]:
+    return StoredRows(folder, (part,), part.capacity).tiles(names, _READ_ROWS)
 
 
 def _write_snapshot(

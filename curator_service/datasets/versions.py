@@ -11,7 +11,6 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,14 @@ import numpy as np
 from curator_service.datasets import repository
 from curator_service.datasets.erasures import ErasureLog
 from curator_service.datasets.parts import RowsUnreadable
-from curator_service.datasets.repository import Change, Dataset, Version
-from curator_service.datasets.rewriting import Erased, Plan, Rewritten, rewrite
+from curator_service.datasets.repository import APPEND, ERASE, REPLACE, RETIRE, Change, Dataset, Version
+from curator_service.datasets.rewriting import Plan, Rewritten, list_rows, rewrite
 from curator_service.datasets.service import DatasetService, OtherPeople
 from curator_service.datasets.snapshot import About, Snapshot
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.opening import open_source
 from curator_service.datasets.subjects import make_pseudonymiser, make_pseudonyms
-from curator_service.kit.clock import Clock, timestamp, utc_now
-from curator_service.kit.cuts import Schedule, next_cut
+from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Connection
 from curator_service.kit.logs import log_without_data
 from curator_service.ledger.accounts.unit_of_work import Ledger, new_id
@@ -38,8 +36,6 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.selftest import SelfTestError
 
 log = logging.getLogger("curator_service")
-
-APPEND, REPLACE, ERASE, RETIRE = "append", "replace", "erase", "retire"
 
 
 class ChangeError(ValueError):
@@ -74,10 +70,6 @@ class VersionService:
     ----------
     datasets : DatasetService
     erasures : ErasureLog
-    schedule : str
-        ``daily``, ``weekly`` or ``monthly``.
-    now : callable
-        The clock.
     check_engine : callable
         Raises `SelfTestError` where the engine sums wrongly; called before anything is cut.
     """
@@ -86,27 +78,22 @@ class VersionService:
         self,
         datasets: DatasetService,
         erasures: ErasureLog,
-        schedule: Schedule,
-        now: Clock = utc_now,
         *,
         check_engine: Callable[[], None] = lambda: None,
     ) -> None:
         self.datasets = datasets
         self.database, self.ledger, self.storage = datasets.database, datasets.ledger, datasets.storage
         self.erasures = erasures
-        self.schedule = schedule
-        self.now = now
+        self.calendar, self.now = datasets.calendar, datasets.now
         self.check_engine = check_engine
 
     def due(self, dataset: Dataset) -> str:
         """Return when the next version of a dataset begins."""
-        if not dataset.cut_at:
-            return timestamp(self.now())
-        return timestamp(next_cut(datetime.fromisoformat(dataset.cut_at), self.schedule))
+        return self.calendar.due(dataset.cut_at)
 
     def _promise(self, dataset: Dataset) -> str:
         """Return from when on a change that is asked for now holds: one that is overdue may be under way."""
-        return max(self.due(dataset), timestamp(next_cut(self.now(), self.schedule)))
+        return max(self.due(dataset), self.calendar.next)
 
     def list_changes(self) -> list[Change]:
         """Return every change that was asked for, those of a dataset in order."""
@@ -281,7 +268,8 @@ class VersionService:
         return subjects[0]
 
     def _list_waiting(self, dataset_id: str) -> list[Change]:
-        return [found for found in self.list_changes() if found.dataset_id == dataset_id and found.version is None]
+        with self.database.read() as connection:
+            return repository.list_waiting(connection, dataset_id)
 
     def _check_new(self, connection: Connection, dataset: Dataset, snapshot: Snapshot) -> None:
         """Check that there is room for rows, and that none of them can count a second time."""
@@ -291,12 +279,8 @@ class VersionService:
                 "is another person; replace all rows instead"
             )
         rows = snapshot.part.rows
-        waiting = [
-            change
-            for change in repository.list_changes(connection)
-            if change.dataset_id == dataset.id and change.version is None
-        ]
-        total = rows + sum(self.storage.about(name).rows for name, _commitment, _gone in _list_rows(dataset, waiting))
+        waiting = repository.list_waiting(connection, dataset.id)
+        total = rows + sum(self.storage.about(name).rows for name, _commitment, _gone in list_rows(dataset, waiting))
         if total > dataset.manifest.row_capacity:
             raise IngestError(
                 f"{dataset.name}: {total} rows with these, and its row_capacity is {dataset.manifest.row_capacity}; "
@@ -352,6 +336,8 @@ class VersionService:
                     continue
                 except Exception as error:  # whatever it is, it keeps no other dataset waiting
                     log_without_data(f"the cut of {dataset.name}, which is tried again", error)
+                    if self.calendar.is_overdue(dataset.cut_at):
+                        log.error("dataset %s: its cut is overdue; nothing is released until it is made", dataset.name)
             self.storage.sweep(self.datasets.list_folders)
         return done
 
@@ -367,7 +353,7 @@ class VersionService:
         asked = self._list_waiting(dataset.id)
         waiting = [change for change in asked if change.act != RETIRE]
         folder = f"{dataset.id}.{secrets.token_hex(6)}"
-        rows = _list_rows(dataset, waiting)
+        rows = list_rows(dataset, waiting)
         for name, commitment, _gone in rows:
             if not self.storage.holds(name, dataset.manifest, commitment):
                 raise RowsUnreadable  # damage that is known stays known: nothing commits to it anew
@@ -390,7 +376,7 @@ class VersionService:
     def _publish(
         self, ledger: Ledger, dataset: Dataset, folder: str, written: Rewritten, waiting: list[Change]
     ) -> tuple[Dataset, Receipt]:
-        version, moment = dataset.version + 1, timestamp(self.now())
+        version, moment = dataset.version + 1, self.calendar.last
         about = About(written.persons, (written.part,), secrets.token_hex(32), version, written.erased)
         payload = _name(dataset) | {"snapshot": about.commitment, "version": str(version), "time": moment}
         receipt = ledger.note(dataset.population, "dataset", payload)
@@ -431,7 +417,7 @@ class VersionService:
 
     def _end(self, dataset: Dataset, change: Change) -> Dataset:
         """Let a dataset end; what it is recognised by stays, for its people were charged."""
-        moment, successor = timestamp(self.now()), json.loads(change.content)["successor"]
+        moment, successor = self.calendar.last, json.loads(change.content)["successor"]
         payload = _name(dataset) | {"snapshot": dataset.commitment, "ended": moment, "time": moment}
         with self.ledger.unit() as ledger:
             receipt = ledger.note(dataset.population, "dataset", payload)
@@ -449,24 +435,3 @@ def _name(dataset: Dataset) -> dict[str, str]:
         "manifest_digest": dataset.manifest_digest,
         "actor": "curator",
     }
-
-
-def _list_rows(dataset: Dataset, waiting: Sequence[Change]) -> Sequence[tuple[str, str, Erased]]:
-    """Return the folders whose rows the next version is of, in order, their commitments, and who is to be forgotten.
-
-    Rows that were read after an erasure are not meant by it: a person may come again.
-    """
-    rows: list[tuple[str, str, dict[str, set[bytes]], int]] = [(dataset.folder, dataset.commitment, {}, 0)]
-    for change in waiting:
-        content = json.loads(change.content)
-        if change.act == REPLACE:
-            rows = []
-        if change.act in {APPEND, REPLACE}:
-            rows.append((content["folder"], content["snapshot"], {}, content["after"]))
-    for change in waiting:
-        if change.act == ERASE:
-            for key_id, text in json.loads(change.content)["pseudonyms"].items():
-                for _folder, _commitment, gone, after in rows:
-                    if change.number > after:
-                        gone.setdefault(key_id, set()).add(bytes.fromhex(text))
-    return [(folder, commitment, gone) for folder, commitment, gone, _after in rows]

@@ -28,7 +28,7 @@ from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
 
 _PAGE = 1000
-_BEFORE_ALL = -(2**63)
+BEFORE_ALL = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ _HASHES = Statement(select(LedgerEntryRow.sequence, LedgerEntryRow.entry_hash).w
 # Kinds stand first among an entry's members in no canonical order, so this reads the text; it is asked once in a while.
 _OF_KIND = Statement(
     select(*_ENTRY)
-    .where(_OF_CHAIN, LedgerEntryRow.payload.like(bindparam("pattern")))
+    .where(_OF_CHAIN, LedgerEntryRow.sequence > bindparam("after"), LedgerEntryRow.payload.like(bindparam("pattern")))
     .order_by(LedgerEntryRow.sequence)
 )
 
@@ -403,15 +403,16 @@ def list_entries(connection: Connection, population: str, *, after: int, count: 
 
 def iterate_entries(connection: Connection, population: str) -> Iterator[StoredEntry]:
     """Yield the whole chain in pages; also what stands before its beginning."""
-    after = _BEFORE_ALL
+    after = BEFORE_ALL
     while page := list_entries(connection, population, after=after, count=_PAGE):
         yield from page
         after = page[-1].sequence
 
 
-def iterate_kind(connection: Connection, population: str, kind: str) -> list[StoredEntry]:
-    """Return every entry of one kind, in order."""
-    found = [StoredEntry(*row) for row in _OF_KIND.all(connection, population=population, pattern=f'%"kind":"{kind}"%')]
+def iterate_kind(connection: Connection, population: str, kind: str, *, after: int = BEFORE_ALL) -> list[StoredEntry]:
+    """Return every entry of one kind after a sequence, in order."""
+    asked = {"population": population, "after": after, "pattern": f'%"kind":"{kind}"%'}
+    found = [StoredEntry(*row) for row in _OF_KIND.all(connection, **asked)]
     return [entry for entry in found if from_json(entry.payload_text)["kind"] == kind]
 
 

@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import threading
+from collections import Counter
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from rows_on_disk import read_columns
 from scenes import another_worker, await_job
 from sqlalchemy.exc import OperationalError
-from support import COLUMNS, World, ZeroNoise, body, csv_text, make_rows, open_world
+from support import COLUMNS, World, ZeroNoise, body, csv_text, make_rows, open_world, problem
 from test_versions import (
     ANNA,
     ASKED,
@@ -34,9 +35,10 @@ from test_versions import (
 from curator_service.backup import read_backup, write_backup
 from curator_service.datasets import repository, snapshot, versions
 from curator_service.datasets.batches import MARK
+from curator_service.datasets.parts import StoredRows
+from curator_service.datasets.repository import APPEND, REPLACE
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources.base import IngestError
-from curator_service.datasets.versions import APPEND, REPLACE
 from curator_service.kit.problems import Problem
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.trust.recovery import reconcile
@@ -182,7 +184,6 @@ def test_an_erasure_that_was_struck_out_of_the_database_is_carried_out(world: Wo
     assert len(rows(world, "visits")) == 13
 
 
-@pytest.mark.xfail(strict=True, reason="a start and `ledger verify` find it")
 def test_nothing_is_charged_for_rows_of_before_that_were_put_back_under_a_running_server(world: World) -> None:
     """As `check_registered` says of whoever may change the tables, for a moment."""
     register(world, "visits")
@@ -314,25 +315,38 @@ def test_the_public_number_of_persons_does_not_tell_who_came_again(tmp_path: Pat
         assert len(counts) == 1
 
 
-@pytest.mark.xfail(strict=True, reason="it follows from the rows, not from what was asked")
 def test_the_work_of_a_cut_follows_from_public_numbers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its entry says when it ended, to the second: of 10⁸ rows that tells how many there are."""
+    """Of 10⁸ rows its duration would tell how many there are."""
     register(world, "many", OTHERS + PLENTY)
     register(world, "few", OTHERS[: OTHERS.index("p4")])
     monkeypatch.setattr(snapshot, "_READ_ROWS", 4)
-    tiles: dict[str, int] = {}
-    tiles_of = snapshot.tiles_of
+    read, summed = Counter[str](), Counter[str]()
+    tiles, sum_terms = StoredRows.tiles, snapshot.sum_terms
 
-    def count(folder: Path, part: Any, names: Any) -> Any:
-        for batch in tiles_of(folder, part, names):
-            key = next(name for name in ("many", "few", "") if not name or find(world, name).id in str(folder))
-            tiles[key] = tiles.get(key, 0) + 1
-            yield batch
+    def follow(self: StoredRows, *arguments: Any) -> Any:
+        for stored, count in tiles(self, *arguments):
+            read[self.folder.name.partition("ds_")[2][:24]] += count
+            yield stored, count
 
-    monkeypatch.setattr(snapshot, "tiles_of", count)
-    monkeypatch.setattr("curator_service.datasets.rewriting.tiles_of", count)
-    cut(world)
-    assert tiles["many"] == tiles["few"]
+    def sum_followed(stored: Any, design: Any, count: int) -> Any:
+        summed[str(len(design.terms))] += count
+        return sum_terms(stored, design, count)
+
+    monkeypatch.setattr(StoredRows, "tiles", follow)
+    monkeypatch.setattr(snapshot, "sum_terms", sum_followed)
+    world.clock.advance(days=31)
+    many, few = (find(world, name) for name in ("many", "few"))
+    for dataset in (many, few):
+        summed.clear()
+        world.curator.versions.cut(dataset)
+        assert summed.total() == 2 * 40  # the rows of before are held against the ledger, those of now are added up
+    assert read[many.id[3:]] == read[few.id[3:]]
+
+
+def test_the_entry_of_a_cut_says_which_one_it_is_and_not_how_long_it_took(world: World) -> None:
+    world.clock.advance(days=31, minutes=17)
+    made = next(found for found in world.curator.versions.cut_due() if found.name == "cohort")
+    assert made.cut_at == world.entries()[-1]["time"] == "2026-04-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
@@ -560,7 +574,6 @@ def test_a_fault_of_the_database_keeps_no_other_dataset_from_its_cut(
     assert find(world, "visits").version == 2
 
 
-@pytest.mark.xfail(strict=True, reason="the cut tells it")
 def test_rows_that_wait_and_cannot_be_read_are_told_before_the_cut(world: World) -> None:
     register(world, "visits")
     add(world, "visits", MORE)
@@ -628,7 +641,6 @@ def test_a_key_that_is_new_while_rows_come_and_stand_for_others_blocks_nothing(
     assert "visits" in cut(world)
 
 
-@pytest.mark.xfail(strict=True, reason="cuts follow the clock")
 def test_a_clock_that_was_ahead_does_not_put_off_an_erasure(world: World) -> None:
     register(world, "visits")
     world.clock.advance(days=1000)
@@ -671,20 +683,32 @@ def test_a_server_with_caches_releases_what_another_process_has_cut(tmp_path: Pa
         assert second == model != first
 
 
-@pytest.mark.xfail(strict=True, reason="a late cut is late")
 def test_nothing_is_released_from_rows_whose_cut_is_overdue(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """`subjects erase` said "from ... on"; a disk without room must not make that a lie. Of every dataset alike."""
     register(world, "visits")
+    register(world, "without", OTHERS)
     api = world.api()
+    before = {name: api.post(f"/v1/datasets/{name}/releases", json=body(**ASKED), key=name).content
+              for name in ("visits", "without")}  # fmt: skip
     assert erase(world) == ["visits"]
 
     def fail(*_arguments: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(versions, "rewrite", fail)
-    cut(world)
-    assert api.get("/v1/datasets/visits").json()["until"] < "2026-04-01T12"
-    assert api.post("/v1/datasets/visits/releases", json=body(**ASKED), key="k").status_code == 503
+    fresh, spent = body(fresh=True, **ASKED), world.account().posted
+    with monkeypatch.context() as patch:
+        patch.setattr(versions, "rewrite", fail)
+        cut(world)
+    assert api.get("/v1/datasets/visits").json()["until"] == "2026-04-01T00:00:00Z"
+    said = {problem(api.post(f"/v1/datasets/{name}/releases", json=fresh, key="k"), "busy", 503)["detail"]
+            for name in before}  # fmt: skip
+    assert len(said) == 1
+    assert world.account().posted == spent
+    for name, answer in before.items():  # what was released is served
+        assert api.post(f"/v1/datasets/{name}/releases", json=body(**ASKED), key=name).content == answer
+    world.curator.versions.cut_due()
+    for name in before:
+        assert api.post(f"/v1/datasets/{name}/releases", json=fresh, key=f"{name}-again").status_code == 201
 
 
 @pytest.mark.parametrize("is_read", [False])

@@ -24,10 +24,10 @@ from curator_service.container import make_curator
 from curator_service.datasets import snapshot, versions
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines.numpy import NumpyEngine
-from curator_service.datasets.repository import Dataset
+from curator_service.datasets.repository import APPEND, REPLACE, Dataset
 from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources.base import IngestError
-from curator_service.datasets.versions import APPEND, REPLACE, ChangeError
+from curator_service.datasets.versions import ChangeError
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.lattice import MISSING

@@ -226,6 +226,16 @@ class Ledger:
         """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
         self.trust.check_registered(self.connection, dataset)
 
+    def check_latest(self, dataset: "Registration") -> None:
+        """Compare a dataset with the version that the ledger registered last, the account locked, and no entry written.
+
+        Raises
+        ------
+        Contradiction
+            If it is another one: whoever may change the tables could put back rows that have ended, for a moment.
+        """
+        self.trust.check_latest(self.connection, dataset)
+
 
 @dataclass(frozen=True, slots=True)
 class Registration:
@@ -241,12 +251,15 @@ class Registration:
     ended: str = ""
 
 
-def list_registrations(connection: Connection, population: str, holds: Holds) -> tuple[Registration, ...]:
-    """Return every version of a dataset that attested entries of a chain registered, in order.
+def list_registrations(
+    connection: Connection, population: str, holds: Holds, *, after: int = repository.BEFORE_ALL
+) -> tuple[Registration, ...]:
+    """Return every version of a dataset that attested entries of a chain after a sequence registered, in order.
 
     Adjacency and accountant are those of the chain's opening entry.
     """
-    opening = next(iter(list_attested(connection, population, "open", holds)), None)
+    found = list_attested(connection, population, "dataset", holds, after=after)
+    opening = next(iter(list_attested(connection, population, "open", holds)), None) if found else None
     if opening is None:
         return ()
     return tuple(
@@ -260,8 +273,26 @@ def list_registrations(connection: Connection, population: str, holds: Holds) ->
             payload["snapshot"],
             payload.get("ended", ""),
         )
-        for payload in list_attested(connection, population, "dataset", holds)
+        for payload in found
     )
+
+
+@dataclass(slots=True)
+class _Registered:
+    """What a process has read of a chain's registrations.
+
+    Attributes
+    ----------
+    after : int
+        The sequence up to which it has read all of them, under the account's lock.
+    versions : set of Registration
+    latest : dict of str to Registration
+        Of these the last one of each dataset.
+    """
+
+    after: int = repository.BEFORE_ALL
+    versions: set[Registration] = field(default_factory=set)
+    latest: dict[str, Registration] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -275,14 +306,14 @@ class Trust:
         Whether a receipt is whole, and signed by this curator.
     heads : dict of str to Receipt
         The last entry of each population that this process wrote or verified.
-    registered : dict of str to frozenset of Registration
+    registered : dict of str to _Registered
         The datasets of each population that this process has found in its chain.
     """
 
     anchor: Anchor
     holds: Holds
     heads: dict[str, Receipt] = field(default_factory=dict)
-    registered: dict[str, frozenset[Registration]] = field(default_factory=dict)
+    registered: dict[str, _Registered] = field(default_factory=dict)
 
     def check_registered(self, connection: Connection, dataset: Registration) -> None:
         """Compare a dataset, as a request was planned with it, with what the ledger registered.
@@ -295,15 +326,29 @@ class Trust:
         Contradiction
             If no attested entry of the population's chain registered it so.
         """
-        population = dataset.population
-        if dataset in self.registered.get(population, frozenset()):
-            return
+        known = self.registered.setdefault(dataset.population, _Registered())
+        if dataset not in known.versions:
+            known.versions.update(self._read(connection, dataset.population, known.after))
+        if dataset not in known.versions:
+            raise Contradiction(f"the dataset {dataset.name!r} is not one that {dataset.population!r} registered")
+
+    def check_latest(self, connection: Connection, dataset: Registration) -> None:
+        """Compare a dataset with the version that the ledger registered last; see `Ledger.check_latest`."""
+        known = self.registered.setdefault(dataset.population, _Registered())
+        head = repository.find_head(connection, dataset.population)
+        for found in self._read(connection, dataset.population, known.after):
+            known.versions.add(found)
+            known.latest[found.dataset_id] = found
+        if head is not None:
+            known.after = head.sequence
+        if known.latest.get(dataset.dataset_id) != dataset:
+            raise Contradiction(f"the dataset {dataset.name!r} is not what {dataset.population!r} registered last")
+
+    def _read(self, connection: Connection, population: str, after: int) -> tuple[Registration, ...]:
         try:
-            known = self.registered[population] = frozenset(list_registrations(connection, population, self.holds))
+            return list_registrations(connection, population, self.holds, after=after)
         except (ValueError, KeyError, TypeError):
             raise Contradiction(f"the registrations of {population!r} cannot be read") from None
-        if dataset not in known:
-            raise Contradiction(f"the dataset {dataset.name!r} is not one that {population!r} registered")
 
 
 def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:

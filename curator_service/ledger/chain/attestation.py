@@ -40,7 +40,9 @@ def is_attested(population: str, entry: StoredEntry, holds: Holds) -> bool:
     )
 
 
-def list_attested(connection: Connection, population: str, kind: str, holds: Holds) -> list[dict[str, Any]]:
-    """Return what the attested entries of one kind say, in order."""
-    found = repository.iterate_kind(connection, population, kind)
+def list_attested(
+    connection: Connection, population: str, kind: str, holds: Holds, *, after: int = repository.BEFORE_ALL
+) -> list[dict[str, Any]]:
+    """Return what the attested entries of one kind after a sequence say, in order."""
+    found = repository.iterate_kind(connection, population, kind, after=after)
     return [from_json(entry.payload_text) for entry in found if is_attested(population, entry, holds)]
