@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, func, insert, select, text, update
@@ -218,6 +218,11 @@ _LAST_CHANGE = Statement(select(func.max(ChangeRow.number)).where(ChangeRow.data
 _APPLY_CHANGE = Statement(
     update(ChangeRow).where(ChangeRow.id == bindparam("change")).values(version=bindparam("made"))
 )
+_PUT_BACK_CHANGE = Statement(
+    update(ChangeRow)
+    .where(ChangeRow.id == bindparam("change"))
+    .values({field.name: bindparam(f"new_{field.name}") for field in fields(Change) if field.name != "id"})
+)
 _UNKEYED = Statement(select(UnkeyedRow.id, UnkeyedRow.content).order_by(UnkeyedRow.id))
 _COUNT_UNKEYED = Statement(select(func.count()).select_from(UnkeyedRow))
 _FORGET_UNKEYED = Statement(delete(UnkeyedRow).where(UnkeyedRow.id == bindparam("id")))
@@ -416,6 +421,12 @@ def next_number(connection: Connection, dataset_id: str) -> int:
 def list_changes(connection: Connection) -> list[Change]:
     """Return every change, those of a dataset in order."""
     return [Change(*row) for row in _CHANGES.all(connection)]
+
+
+def put_back_change(connection: Connection, change: Change) -> None:
+    """Let a change wait again as it was asked for."""
+    asked = asdict(change)
+    _PUT_BACK_CHANGE.execute(connection, change=asked.pop("id"), **{f"new_{name}": asked[name] for name in asked})
 
 
 def list_waiting(connection: Connection, dataset_id: str) -> list[Change]:

@@ -75,6 +75,8 @@ class About:
         Which version of the dataset it is.
     erased : int
         Of `persons`, those who were erased, and whose rows stay as null rows where their number is public.
+    erasures : tuple of str
+        The erasures that were carried out, up to this version: whoever may write the database alone cannot add one.
     """
 
     persons: int
@@ -82,6 +84,7 @@ class About:
     nonce: str = field(repr=False)
     version: int = 1
     erased: int = 0
+    erasures: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -111,13 +114,14 @@ class About:
         if content["format"] != FORMAT or not parts:
             raise ValueError("no snapshot of this format")
         version, erased = int(content.get("version", 1)), int(content.get("erased", 0))
-        return cls(int(content["persons"]), parts, str(content["nonce"]), version, erased)
+        erasures = tuple(map(str, content.get("erasures", ())))
+        return cls(int(content["persons"]), parts, str(content["nonce"]), version, erased, erasures)
 
     def describe(self) -> dict[str, Any]:
         """Return it as JSON."""
         parts = [part.describe() for part in self.parts]
         about = {"format": FORMAT, "persons": self.persons, "parts": parts, "nonce": self.nonce}
-        return about | {"version": self.version, "erased": self.erased}
+        return about | {"version": self.version, "erased": self.erased, "erasures": list(self.erasures)}
 
 
 @dataclass(frozen=True, slots=True)

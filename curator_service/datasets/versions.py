@@ -229,15 +229,31 @@ class VersionService:
         return again
 
     def _recall(self, connection: Connection, logs: Sequence[ErasureLog]) -> int:
-        """Ask again for what was written down and the database does not know; return how much."""
+        """Ask again for what was written down, was not done, and waits no more as it was asked; return how much."""
+        repository.lock_registrations(connection)  # what is being written down is in the database afterwards
         asked = {change.id: change for log_of_host in logs for change in log_of_host.read()}
-        known = {change.id for change in repository.list_changes(connection)}
-        live = {found.id for found in repository.list_datasets(connection, granted_to=None) if not found.is_retired}
-        again = [found for found in asked.values() if found.id not in known and found.dataset_id in live]
+        known = {change.id: change for change in repository.list_changes(connection)}
+        live = [found for found in repository.list_datasets(connection, granted_to=None) if not found.is_retired]
+        done = {dataset.id: self._list_erasures(dataset) for dataset in live}
+        again = [
+            change
+            for change in asked.values()
+            if change.id not in done.get(change.dataset_id, [change.id]) and known.get(change.id) != change
+        ]
         for change in again:
-            number = repository.next_number(connection, change.dataset_id)
-            repository.insert_change(connection, replace(change, number=number, version=None))
+            if change.id in known:
+                repository.put_back_change(connection, change)
+                continue
+            renumbered = replace(change, number=repository.next_number(connection, change.dataset_id))
+            self.erasures.add(renumbered)
+            repository.insert_change(connection, renumbered)
         return len(again)
+
+    def _list_erasures(self, dataset: Dataset) -> tuple[str, ...]:
+        """Return the erasures that the rows of a dataset are without; none while they are gone."""
+        with suppress(RowsUnreadable):
+            return self.storage.about(dataset.folder).erasures
+        return ()
 
     def _find(self, name: str) -> Dataset:
         self.ledger.guard.check_open()
@@ -337,7 +353,7 @@ class VersionService:
                 except Exception as error:  # whatever it is, it keeps no other dataset waiting
                     log_without_data(f"the cut of {dataset.name}, which is tried again", error)
                     if self.calendar.is_overdue(dataset.cut_at):
-                        log.error("dataset %s: its cut is overdue; nothing is released until it is made", dataset.name)
+                        log.warning("dataset %s: its cut is overdue; nothing is released until then", dataset.name)
             self.storage.sweep(self.datasets.list_folders)
         return done
 
@@ -377,7 +393,8 @@ class VersionService:
         self, ledger: Ledger, dataset: Dataset, folder: str, written: Rewritten, waiting: list[Change]
     ) -> tuple[Dataset, Receipt]:
         version, moment = dataset.version + 1, self.calendar.last
-        about = About(written.persons, (written.part,), secrets.token_hex(32), version, written.erased)
+        done = (*self._list_erasures(dataset), *(change.id for change in waiting if change.act == ERASE))
+        about = About(written.persons, (written.part,), secrets.token_hex(32), version, written.erased, done)
         payload = _name(dataset) | {"snapshot": about.commitment, "version": str(version), "time": moment}
         receipt = ledger.note(dataset.population, "dataset", payload)
         cut = replace(
