@@ -46,15 +46,13 @@ class LikenessService:
             self.record_digest(connection, digest, about.population, about.dataset_id)
         repository.insert_sketch(connection, self._seal(self._key_ids()[-1], about, sketch))
 
-    def record_digest(
-        self, connection: Connection, digest: str, population: str, dataset_id: str | None = None
-    ) -> None:
+    def record_digest(self, connection: Connection, digest: str, population: str, dataset_id: str = "") -> None:
         """Remember whose a digest is, under the newest key."""
         key_id = self._key_ids()[-1]
         repository.claim_snapshot(connection, self.key_digest(key_id, digest), population, key_id, dataset_id)
 
     def forget(self, connection: Connection, dataset_id: str, digests: list[str]) -> None:
-        """Delete the digests of a dataset's rows, and the sketch of those that it had until now.
+        """Delete the digests of a dataset's rows, and the sketches of those that it had until now.
 
         Parameters
         ----------
@@ -68,7 +66,7 @@ class LikenessService:
             with suppress(SigningError):  # what is under a key that is not here was noted under the dataset, or stays
                 keyed += [self.key_digest(key_id, digest) for digest in digests]
         repository.forget_snapshots(connection, dataset_id, keyed)
-        repository.forget_sketch(connection, dataset_id)
+        repository.forget_sketches(connection, dataset_id)
 
     def find_owners(self, connection: Connection, population: str, snapshot: Snapshot) -> Iterator[str]:
         """Yield each other population that has these rows, or nearly; perhaps more than once.
@@ -83,9 +81,9 @@ class LikenessService:
         """
         for key_id in repository.list_keys_of_snapshots(connection):
             for digest in (snapshot.source_digest, snapshot.values_digest):
-                owner = repository.find_owner(connection, self.key_digest(key_id, digest))
-                if owner is not None and owner != population:
-                    yield owner
+                for owner in repository.list_owners(connection, self.key_digest(key_id, digest)):
+                    if owner != population:
+                        yield owner
         for stored in repository.list_sketches(connection):
             if stored.population != population and self._open(stored).is_like(
                 snapshot.sketch, margin=self._margin(stored.dataset_id, snapshot)

@@ -46,14 +46,17 @@ class ChangeRow(Base):
 
 
 class SnapshotRow(Base):
-    """Which population a file or a lattice belongs to, for good: its keyed digest decides between two registrations."""
+    """Which population a file or a lattice belongs to: its keyed digest decides between two registrations.
+
+    Each dataset that has it notes it, and forgets its own; `dataset_id` is empty where an earlier version noted it.
+    """
 
     __tablename__ = "snapshots"
 
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     population: Mapped[str] = mapped_column(ForeignKey("populations.name"))
     key_id: Mapped[str] = mapped_column(String(40))
-    dataset_id: Mapped[str | None] = mapped_column(String(32))
+    dataset_id: Mapped[str] = mapped_column(String(32), primary_key=True)
 
 
 class SketchRow(Base):

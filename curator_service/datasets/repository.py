@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from sqlalchemy import bindparam, delete, exists, func, insert, select, text, update
+from sqlalchemy import and_, bindparam, delete, exists, func, insert, select, text, update
 from sqlalchemy.orm import aliased
 
 from curator_service.datasets.manifest import Manifest
@@ -155,7 +155,7 @@ _LIST, _LIST_GRANTED = Statement(_IN_ORDER), Statement(_IN_ORDER.where(_GRANTED)
 _INSERT = InsertIfAbsent(DatasetRow)
 _EARLIER = aliased(SketchRow)
 _CLAIM_SNAPSHOT = InsertIfAbsent(SnapshotRow)
-_OWNER_OF_SNAPSHOT = Statement(select(SnapshotRow.population).where(SnapshotRow.digest == bindparam("digest")))
+_OWNERS_OF_SNAPSHOT = Statement(select(SnapshotRow.population).where(SnapshotRow.digest == bindparam("digest")))
 _KEYS_OF_SNAPSHOTS = Statement(select(SnapshotRow.key_id).distinct())
 _INSERT_SKETCH = InsertIfAbsent(SketchRow)
 _SKETCHES = Statement(
@@ -163,18 +163,29 @@ _SKETCHES = Statement(
     .join(SketchRow, SketchRow.dataset_id == DatasetRow.id, isouter=True)
     .order_by(DatasetRow.id, SketchRow.version)
 )
-_FORGET_SKETCH = Statement(
+_REPLACED_WITH = (
+    select(func.coalesce(func.max(ChangeRow.version), 1))
+    .where(ChangeRow.dataset_id == bindparam("dataset_id"), ChangeRow.act == REPLACE)
+    .scalar_subquery()
+)
+_OF_PRESENT_ROWS = and_(SketchRow.dataset_id == bindparam("dataset_id"), SketchRow.version >= _REPLACED_WITH)
+_FORGET_SKETCHES = Statement(delete(SketchRow).where(_OF_PRESENT_ROWS))
+_FORGET_LATER_SKETCHES = Statement(
     delete(SketchRow).where(
-        SketchRow.dataset_id == bindparam("dataset_id"),
+        _OF_PRESENT_ROWS,
         SketchRow.version
-        == select(func.max(_EARLIER.version)).where(_EARLIER.dataset_id == bindparam("dataset_id")).scalar_subquery(),
+        > select(func.min(_EARLIER.version))
+        .where(_EARLIER.dataset_id == bindparam("dataset_id"), _EARLIER.version >= _REPLACED_WITH)
+        .scalar_subquery(),
     )
 )
 _FORGET_SKETCH_OF = Statement(
     delete(SketchRow).where(SketchRow.dataset_id == bindparam("dataset_id"), SketchRow.version == bindparam("of"))
 )
 _FORGET_SNAPSHOTS = Statement(delete(SnapshotRow).where(SnapshotRow.dataset_id == bindparam("dataset_id")))
-_FORGET_SNAPSHOT = Statement(delete(SnapshotRow).where(SnapshotRow.digest == bindparam("digest")))
+_FORGET_SNAPSHOT = Statement(
+    delete(SnapshotRow).where(SnapshotRow.digest == bindparam("digest"), SnapshotRow.dataset_id == "")
+)
 _CUT = Statement(
     update(DatasetRow)
     .where(
@@ -283,19 +294,18 @@ def list_datasets(connection: Connection, *, granted_to: str | None) -> list[Dat
     return [_dataset(row) for row in _LIST_GRANTED.all(connection, principal=granted_to)]
 
 
-def find_owner(connection: Connection, digest: str) -> str | None:
-    """Return the population that a keyed digest is tied to, or None."""
-    row = _OWNER_OF_SNAPSHOT.first(connection, digest=digest)
-    return None if row is None else row[0]
+def list_owners(connection: Connection, digest: str) -> list[str]:
+    """Return the populations that a keyed digest is tied to: more than one where admins said that people are others."""
+    return [row[0] for row in _OWNERS_OF_SNAPSHOT.all(connection, digest=digest)]
 
 
-def claim_snapshot(connection: Connection, digest: str, population: str, key_id: str, dataset_id: str | None) -> None:
-    """Tie a keyed digest to a population, unless it is tied already."""
+def claim_snapshot(connection: Connection, digest: str, population: str, key_id: str, dataset_id: str) -> None:
+    """Tie a keyed digest to the population of a dataset that has it."""
     _CLAIM_SNAPSHOT.execute(connection, digest=digest, population=population, key_id=key_id, dataset_id=dataset_id)
 
 
 def forget_snapshots(connection: Connection, dataset_id: str, digests: Sequence[str]) -> None:
-    """Delete the keyed digests of a dataset's rows: those that were noted under it, and the ones that are named."""
+    """Delete the keyed digests of a dataset's rows: those that were noted under it, and the named ones of none."""
     _FORGET_SNAPSHOTS.execute(connection, dataset_id=dataset_id)
     for digest in digests:
         _FORGET_SNAPSHOT.execute(connection, digest=digest)
@@ -325,9 +335,14 @@ def forget_sketch_of(connection: Connection, dataset_id: str, version: int) -> N
     _FORGET_SKETCH_OF.execute(connection, dataset_id=dataset_id, of=version)
 
 
-def forget_sketch(connection: Connection, dataset_id: str) -> None:
-    """Delete the last sketch of a dataset: that of the rows which it had until now."""
-    _FORGET_SKETCH.execute(connection, dataset_id=dataset_id)
+def forget_sketches(connection: Connection, dataset_id: str) -> None:
+    """Delete the sketches of the rows that a dataset had until now, not those of rows that were replaced before."""
+    _FORGET_SKETCHES.execute(connection, dataset_id=dataset_id)
+
+
+def forget_later_sketches(connection: Connection, dataset_id: str) -> None:
+    """Delete the sketches of the rows that a dataset had until now, but for the first: others came to its people."""
+    _FORGET_LATER_SKETCHES.execute(connection, dataset_id=dataset_id)
 
 
 def list_unkeyed(connection: Connection) -> dict[str, str]:

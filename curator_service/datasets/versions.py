@@ -419,7 +419,8 @@ class VersionService:
     def _remember(self, connection: Connection, dataset: Dataset, written: Rewritten, acts: set[str]) -> None:
         """Keep what the people of the rows are recognised by, without whom is forgotten.
 
-        People of rows that were replaced have been charged: their sketch stays, unless somebody of them is erased.
+        People of rows that were replaced have been charged: their sketch stays, unless somebody of them is erased. So
+        does the first sketch where rows came, for that of a registration is of raw values, beyond bounds too.
         """
         likeness = self.datasets.likeness
         if ERASE in acts:
@@ -428,7 +429,7 @@ class VersionService:
                 digests = [part.values_digest for part in self.storage.about(dataset.folder).parts]
             likeness.forget(connection, dataset.id, digests)
         elif REPLACE not in acts:
-            repository.forget_sketch(connection, dataset.id)
+            repository.forget_later_sketches(connection, dataset.id)
         version = Version(dataset.id, dataset.population, dataset.version + 1)
         likeness.record(connection, version, [written.part.values_digest], written.sketch)
 

@@ -40,7 +40,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_changes")),
         sa.UniqueConstraint("dataset_id", "number", name=op.f("uq_changes_dataset_id")),
     )
-    op.add_column("snapshots", sa.Column("dataset_id", sa.String(length=32), nullable=True))
+    with op.batch_alter_table("snapshots") as table:
+        table.add_column(sa.Column("dataset_id", sa.String(length=32), nullable=False, server_default=""))
+        table.drop_constraint(op.f("pk_snapshots"), type_="primary")
+        table.create_primary_key(op.f("pk_snapshots"), ["digest", "dataset_id"])
     with op.batch_alter_table("sketches") as table:
         table.add_column(sa.Column("version", sa.Integer(), nullable=False, server_default="1"))
         table.drop_constraint(op.f("pk_sketches"), type_="primary")
@@ -69,7 +72,14 @@ def downgrade() -> None:
         table.drop_constraint(op.f("pk_sketches"), type_="primary")
         table.drop_column("version")
         table.create_primary_key(op.f("pk_sketches"), ["dataset_id"])
-    op.execute("ALTER TABLE snapshots DROP COLUMN dataset_id")
+    op.execute(
+        "DELETE FROM snapshots WHERE EXISTS (SELECT 1 FROM snapshots AS other WHERE other.digest = snapshots.digest "
+        "AND other.dataset_id < snapshots.dataset_id)"
+    )
+    with op.batch_alter_table("snapshots") as table:
+        table.drop_constraint(op.f("pk_snapshots"), type_="primary")
+        table.drop_column("dataset_id")
+        table.create_primary_key(op.f("pk_snapshots"), ["digest"])
     for table in _FORGETTING:
         _guard(table, ("UPDATE", "DELETE"))
     if not _is_sqlite():
