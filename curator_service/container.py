@@ -116,6 +116,8 @@ def make_curator(
         waiting_max=settings.jobs_waiting_max,
         now=now,
     )
+    response_timer = ResponseTimer() if response_timer is None else response_timer
+    pace = 1.0 if settings.pace is None else settings.pace
     publisher = ReleasePublisher(
         database,
         ledger,
@@ -123,7 +125,7 @@ def make_curator(
         SystemNoise() if noise is None else noise,
         job_runner,
         passes=ConcurrencyLimiter(settings.passes_max, "releases that take time", retry_after_s=1),
-        response_timer=ResponseTimer() if response_timer is None else response_timer,
+        response_timer=response_timer,
         answer_bytes_max=settings.answer_bytes_max,
         now=now,
     )
@@ -139,6 +141,7 @@ def make_curator(
             datasets,
             ErasureLog(settings.anchor_folder),
             check_engine=lambda: _check_engine(storage, kinds),
+            ending_after=lambda duration_s: response_timer.ending_at_public_time(pace * duration_s),
         ),
         job_runner=job_runner,
         releases=ReleaseService(
@@ -146,7 +149,7 @@ def make_curator(
             ledger,
             publisher,
             synchronous_s=settings.synchronous_s,
-            pace=1.0 if settings.pace is None else settings.pace,
+            pace=pace,
             now=now,
         ),
         reservations=ReservationService(database, ledger, now),

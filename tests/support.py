@@ -32,6 +32,7 @@ from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import Distribution
 from curator_service.releases.audit import StoredReleaseAudit
+from curator_service.releases.response_time import ResponseTimer
 from curator_service.releases.routes import _prepare_again
 from curator_service.settings import Settings
 
@@ -310,7 +311,7 @@ def _new_world(
     clock: Ticking,
 ) -> Iterator[World]:
     chosen = Settings(data_dir=folder / "data", database_url=url, **PUBLIC_PACE | settings)
-    curator = make_curator(chosen, noise=noise, now=clock)
+    curator = make_curator(chosen, noise=noise, now=clock, response_timer=ResponseTimer(0))
     world = World(chosen, curator, clock, folder, noise)
     try:
         curator.database.upgrade()
@@ -355,7 +356,8 @@ def open_world(
     for part in ("data", "data-anchor"):
         shutil.copytree(original / part, folder / part)
     chosen = Settings(data_dir=folder / "data", **PUBLIC_PACE | settings)
-    world = World(chosen, make_curator(chosen, noise=source, now=clock), clock, folder, source, dict(tokens))
+    curator = make_curator(chosen, noise=source, now=clock, response_timer=ResponseTimer(0))
+    world = World(chosen, curator, clock, folder, source, dict(tokens))
     try:
         yield world
     finally:

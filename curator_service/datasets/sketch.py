@@ -311,6 +311,11 @@ class Sketch:
         return compared * _CHANCE + deviations * math.sqrt(compared * _CHANCE * (1 - _CHANCE))
 
 
+def count_parts(columns: int) -> int:
+    """Return of how many columns and pairs a sketch keeps values."""
+    return columns + math.comb(min(columns, _PAIRED_COLUMNS), 2)
+
+
 def _flatten(sketch: Sketch) -> tuple[Codes, npt.NDArray[np.intp]]:
     """Return every token in order, and which part each is of."""
     tokens = np.concatenate([tokens for _, tokens in sketch.parts])

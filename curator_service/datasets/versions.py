@@ -9,7 +9,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from curator_service.datasets import repository
 from curator_service.datasets.erasures import ErasureLog
 from curator_service.datasets.parts import RowsUnreadable
 from curator_service.datasets.repository import APPEND, ERASE, REPLACE, RETIRE, Change, Dataset, Version
-from curator_service.datasets.rewriting import Plan, Rewritten, list_rows, rewrite
+from curator_service.datasets.rewriting import Plan, Rewritten, cut_duration_s, list_rows, rewrite
 from curator_service.datasets.service import DatasetService, OtherPeople
 from curator_service.datasets.snapshot import About, Snapshot
 from curator_service.datasets.sources.base import IngestError, Progress, Source
@@ -72,6 +72,8 @@ class VersionService:
     erasures : ErasureLog
     check_engine : callable
         Raises `SelfTestError` where the engine sums wrongly; called before anything is cut.
+    ending_after : callable
+        Makes a block end at a public time, of a duration in seconds on the reference machine.
     """
 
     def __init__(
@@ -80,12 +82,14 @@ class VersionService:
         erasures: ErasureLog,
         *,
         check_engine: Callable[[], None] = lambda: None,
+        ending_after: Callable[[float], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self.datasets = datasets
         self.database, self.ledger, self.storage = datasets.database, datasets.ledger, datasets.storage
         self.erasures = erasures
         self.calendar, self.now = datasets.calendar, datasets.now
         self.check_engine = check_engine
+        self.ending_after = ending_after
 
     def due(self, dataset: Dataset) -> str:
         """Return when the next version of a dataset begins."""
@@ -369,6 +373,19 @@ class VersionService:
         asked = self._list_waiting(dataset.id)
         waiting = [change for change in asked if change.act != RETIRE]
         folder = f"{dataset.id}.{secrets.token_hex(6)}"
+        with self.datasets.writing(folder):
+            with self.ending_after(cut_duration_s(dataset.manifest)):
+                written = self._rewrite(dataset, folder, waiting)
+            with self.ledger.unit() as ledger:
+                cut, receipt = self._publish(ledger, dataset, folder, written, waiting)
+            self.storage.confirm(folder)
+        self.ledger.guard.anchor_before_send(receipt, just_written=True)
+        self.database.forget_deleted()
+        log.info("dataset %s: version %d", cut.name, cut.version)
+        ends = next((change for change in asked if change.act == RETIRE), None)
+        return cut if ends is None else self._end(cut, ends)
+
+    def _rewrite(self, dataset: Dataset, folder: str, waiting: list[Change]) -> Rewritten:
         rows = list_rows(dataset, waiting)
         for name, commitment, _gone in rows:
             if not self.storage.holds(name, dataset.manifest, commitment):
@@ -378,16 +395,7 @@ class VersionService:
             [(name, gone) for name, _commitment, gone in rows],
             keeps_null_rows=dataset.adjacency is Adjacency.REPLACE_ONE,
         )
-        with self.datasets.writing(folder):
-            written = rewrite(self.storage, folder, plan, self.datasets.likeness.sketcher())
-            with self.ledger.unit() as ledger:
-                cut, receipt = self._publish(ledger, dataset, folder, written, waiting)
-            self.storage.confirm(folder)
-        self.ledger.guard.anchor_before_send(receipt, just_written=True)
-        self.database.forget_deleted()
-        log.info("dataset %s: version %d", cut.name, cut.version)
-        ends = next((change for change in asked if change.act == RETIRE), None)
-        return cut if ends is None else self._end(cut, ends)
+        return rewrite(self.storage, folder, plan, self.datasets.likeness.sketcher())
 
     def _publish(
         self, ledger: Ledger, dataset: Dataset, folder: str, written: Rewritten, waiting: list[Change]

@@ -5,7 +5,8 @@ import random
 import shutil
 import threading
 from collections import Counter
-from contextlib import nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -366,6 +367,25 @@ def test_the_work_of_a_cut_follows_from_public_numbers(world: World, monkeypatch
         world.curator.versions.cut(dataset)
         assert summed.total() == 2 * 40  # the rows of before are held against the ledger, those of now are added up
     assert read[many.id[3:]] == read[few.id[3:]]
+
+
+def test_a_version_shows_at_a_public_time(world: World) -> None:
+    """Recognising rows takes longer for more of them; whoever asks again and again sees when the version turns."""
+    register(world, "many", OTHERS + PLENTY)
+    register(world, "few", OTHERS[: OTHERS.index("p4")])
+    seen: list[tuple[float, int]] = []
+
+    @contextmanager
+    def follow(duration_s: float) -> Iterator[None]:
+        yield
+        seen.append((duration_s, find(world, "few").version + find(world, "many").version))
+
+    world.curator.versions.ending_after = follow
+    world.clock.advance(days=31)
+    for name in ("few", "many"):
+        world.curator.versions.cut(find(world, name))
+    assert [versions for _duration_s, versions in seen] == [2, 3]  # nothing shows before its time
+    assert seen[0][0] == seen[1][0] > 0
 
 
 def test_the_entry_of_a_cut_says_which_one_it_is_and_not_how_long_it_took(world: World) -> None:

@@ -344,11 +344,11 @@ def _map_rows(steps: _Steps, design: Design, row_map: RowMap, dialect: Dialect) 
         bits, radius, shrinks = 16, UNIT << 8, "squared > 0"
     squared = " + ".join(f"{z} * {z}" for z in measured) or "CAST(0 AS bigint)"
     steps.add(names | {"squared": f"({squared}) * {2**bits}"})
-    # The float is a guess, off by one at most; integers decide.
+    # The square is a float, exactly, so that its root is rounded up to an integer at most; integers decide.
     guess = "CAST(floor(sqrt(CAST(squared AS double precision))) AS bigint)"
     steps.add(names | {"squared": "squared", "guess": guess})
-    right = "CASE WHEN guess * guess > squared THEN -1 WHEN (guess + 1) * (guess + 1) <= squared THEN 1 ELSE 0 END"
-    steps.add(names | {"squared": "squared", "above": f"guess + 1 + {right}"})
+    above = "guess + CASE WHEN guess * guess > squared THEN 0 ELSE 1 END"
+    steps.add(names | {"squared": "squared", "above": above})
     mapped = {z: f"({_sign(z)}) * ((abs({z}) * {radius}) {dialect.divide} above)" for z in divided}
     if not isinstance(row_map, Ball):
         targets = list(names)[len(terms) :]

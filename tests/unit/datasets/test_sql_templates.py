@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -67,7 +68,10 @@ def warehouse(request: pytest.FixtureRequest) -> Iterator[Warehouse]:
 
             yield Warehouse(DUCKDB, fill, lambda query: duck.execute(query).fetchall())
         return
-    with fresh_database(SERVER) as address, psycopg.connect(address, autocommit=True) as server:
+    with (
+        fresh_database(SERVER) as address,
+        psycopg.connect(address, autocommit=True, options="-c statement_timeout=60000") as server,
+    ):
         types = {pa.int32(): "integer", pa.int64(): "bigint", pa.float64(): "double precision", pa.string(): "text"}
 
         def fill_server(name: str, columns: Mapping[str, pa.Array]) -> None:
@@ -187,6 +191,19 @@ def test_a_root_that_a_float_rounds_up_is_put_right(warehouse: Warehouse) -> Non
     fill_lattice(warehouse, stored)
     kernel = GramKernel(make_design(tuple(columns), (), intercept=False), Unit())
     assert sum_in(warehouse, kernel) == sum_slowly(kernel, rows_of(stored))
+
+
+@pytest.mark.parametrize("row_map", ROW_MAPS, ids=lambda row_map: type(row_map).__name__)
+def test_each_step_is_a_table_and_sums_have_room(row_map: RowMap) -> None:
+    """A sum is beyond 64 bits where rows are many, and a step that is no table is written into the next."""
+    columns = (conformance.COLUMNS["ties"], conformance.COLUMNS["level"])
+    query = gram_query(make_design(columns, (), intercept=True), row_map, "lattice", DUCKDB)
+    with closing(duckdb.connect()) as duck:
+        lattice = pa.table({name: pa.array(values, pa.int32()) for name, values in conformance.make_table().items()})
+        assert lattice.num_rows
+        assert {str(kind) for kind in duck.sql(query).types} == {"HUGEINT"}
+    for statement in (query, cut_query(columns, "raw", DUCKDB), counts_query([[]], "lattice")):
+        assert statement.count(" AS MATERIALIZED (") == len(re.findall(r"step_\d+ AS", statement)) > 0
 
 
 def test_more_sums_than_a_statement_gives_are_refused() -> None:
