@@ -508,30 +508,32 @@ STEPS: dict[str, Callable[[Any, Any], None]] = {
 }
 
 
+@pytest.mark.postgres
 @pytest.mark.parametrize("step", list(STEPS))
-def test_a_process_that_is_killed_leaves_one_version(both: World, step: str) -> None:
-    register(both, "visits")
-    register(both, "without", OTHERS + MORE)
-    erase(both, "visits")
-    add(both, "visits", MORE)
-    before, after = rows(both, "visits"), rows(both, "without")
-    both.clock.advance(days=31)
-    both.curator.database.dispose()
+def test_a_process_that_is_killed_leaves_one_version(town: World, step: str) -> None:
+    """On the embedded database at any step: `test_version_crashes.py`."""
+    register(town, "visits")
+    register(town, "without", OTHERS + MORE)
+    erase(town, "visits")
+    add(town, "visits", MORE)
+    before, after = rows(town, "visits"), rows(town, "without")
+    town.clock.advance(days=31)
+    town.curator.database.dispose()
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_die_at, args=(step, both.settings, both.clock.moment))
+    process = context.Process(target=_die_at, args=(step, town.settings, town.clock.moment))
     process.start()
     process.join(300)
     assert process.exitcode == 9
-    witness = another_worker(both)
+    witness = another_worker(town)
     assert witness.ledger.guard.start() == ""
     assert witness.datasets.start() == []
     witness.database.dispose()
-    found = rows(both, "visits")
-    assert found == (before if find(both, "visits").version == 1 else after)
-    both.curator.versions.cut_due()
-    assert rows(both, "visits") == after
-    assert find(both, "visits").version == 2
-    assert_sound(both)
+    found = rows(town, "visits")
+    assert found == (before if find(town, "visits").version == 1 else after)
+    town.curator.versions.cut_due()
+    assert rows(town, "visits") == after
+    assert find(town, "visits").version == 2
+    assert_sound(town)
 
 
 def test_a_cut_that_fails_is_tried_again_and_the_others_go_on(

@@ -328,6 +328,7 @@ class Stage:
         return self._head()
 
     check_registered, check_current = _step("check registered"), _step("check current")
+    check_latest = _step("check latest")
 
     def note(self, population: str, kind: str, payload: Mapping[str, Any]) -> Receipt:
         return self.record(self._head(), kind, 0, payload)

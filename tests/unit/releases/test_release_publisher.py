@@ -25,8 +25,8 @@ CHARGE = [
     "begin",
     "claim",
     "charge",
-    "check registered",
     "check current",
+    "check latest",
     "look",
     "sum",
     "record",
@@ -35,7 +35,7 @@ CHARGE = [
 ]
 RESERVE = ["begin", "claim", "reserve", "check registered", "look", "look at jobs", "commit"]
 COMPUTE = ["draw", "time begins", "sum", "public time"]
-POST = ["begin", "post", "check current", "record", *STORE, "answer keys", "commit"]
+POST = ["begin", "post", "check current", "check latest", "record", *STORE, "answer keys", "commit"]
 WORK = ["check open", "give connection back", *COMPUTE, *POST]
 DERIVE = ["begin", "claim", "record", "check registered", "look", *STORE, "commit"]
 BROKEN = OperationalError("", {}, Exception())
@@ -196,7 +196,7 @@ def test_nothing_is_stored_where_a_step_fails(stage: Stage, step: str, error: Ex
 
 
 def test_a_dataset_that_is_not_the_registered_one_is_not_looked_at(stage: Stage) -> None:
-    stage.failing["check registered"] = Contradiction("another manifest")
+    stage.failing["check registered"] = stage.failing["check latest"] = Contradiction("another manifest")
     for publish in (charge, wait, derive):
         with pytest.raises(Contradiction):
             publish(stage)
@@ -246,7 +246,8 @@ def test_a_commit_whose_outcome_is_unknown_is_looked_up_by_its_key(stage: Stage)
 
 
 @pytest.mark.parametrize(
-    "step", ["draw", "sum", "post", "check current", "record", "store", "answer keys", "give connection back"]
+    "step",
+    ["draw", "sum", "post", "check current", "check latest", "record", "store", "answer keys", "give connection back"],
 )
 def test_a_job_that_fails_gives_its_reservation_back(stage: Stage, step: str) -> None:
     stage.failing[step] = RuntimeError("a secret")
