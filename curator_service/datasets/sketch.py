@@ -37,7 +37,7 @@ KEPT = 256
 """Values that a sketch keeps of a column, or of a pair."""
 _WORKING = 2**12
 """Values of which it is known, while rows are read, whether one person alone has them."""
-_PENDING = 2**13
+_PENDING = 2**15
 """Small tokens that wait to be counted together: each count costs as much as thousands of them."""
 _TILE_ROWS = 12_500
 """Rows whose codes, blocks and images stay in a processor's cache."""
