@@ -70,7 +70,8 @@ class Values:
 def code_numbers(numbers: npt.NDArray[np.float64]) -> Values:
     """Code numbers; NaN is missing."""
     bits = (np.asarray(numbers, dtype=np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-    return Values(_round(bits, _ALONE_BITS), _round(bits, _PAIRED_BITS), ~np.isnan(numbers))
+    paired = _round(bits.copy(), _PAIRED_BITS)
+    return Values(_round(bits, _ALONE_BITS), paired, ~np.isnan(numbers))
 
 
 def code_levels(levels: Sequence[str], stored: StoredArray) -> Values:
@@ -108,10 +109,11 @@ def _code_word(word: str) -> tuple[int, int]:
 
 
 def _round(bits: Codes, kept: int) -> Codes:
+    """Round the bits of floats in place."""
     unit = 1 << (52 - kept)
-    rounded = bits + np.uint64(unit >> 1)
-    rounded &= np.uint64(2**64 - unit)
-    return rounded
+    bits += np.uint64(unit >> 1)
+    bits &= np.uint64(2**64 - unit)
+    return bits
 
 
 class _Keyed:
