@@ -183,7 +183,7 @@ class _Sample:
             self.limit = tokens[first][_WORKING]
 
     def _count_pending(self) -> None:
-        """Count tokens of different persons: sorting them alone is several times as fast, and any cut gives the same."""
+        """Count tokens of different persons; sorting them alone is several times as fast."""
         tokens = np.sort(np.concatenate([np.empty(0, np.uint64), *self.pending]))
         self.pending.clear()
         if not len(tokens):

@@ -25,7 +25,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def _has_bytes(descriptor: int) -> bool:
-    """Tell whether a file of no size has bytes nevertheless, or cannot say: the kernel makes them up as they are read."""
+    """Tell whether a file of no size has bytes, or cannot say: a kernel makes some up as they are read."""
     try:
         return bool(os.pread(descriptor, 1, 0))
     except OSError:
