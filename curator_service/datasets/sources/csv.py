@@ -30,6 +30,7 @@ from curator_service.datasets.sources.base import (
     check_columns,
     list_headers,
     read_ahead,
+    to_array,
 )
 from curator_service.datasets.sources.coding import blank, parse_numbers
 from curator_service.datasets.sources.streams import Changed, Digested, DigestedFile, Unpacked
@@ -253,7 +254,7 @@ class _FastReader:
         """Take whole batches off the rows that wait."""
         while parts and (count := self._count_batch(parts, last=last)):
             table = pa.concat_tables([part.table for part in parts]).slice(0, count)
-            yield RawBatch([_to_array(table[name]) for name in self._columns], None, parts[-1].share)
+            yield RawBatch([to_array(table[name]) for name in self._columns], None, parts[-1].share)
             while parts and count >= parts[0].table.num_rows:
                 count -= parts.pop(0).table.num_rows
             if count:
@@ -341,7 +342,7 @@ class _FastReader:
     def _convert(self, table: pa.Table, names: Collection[str]) -> pa.Table | None:
         """Read numbers as the coder reads words; None if one is wrong."""
         missing = pa.array(["", *(self._manifest.missing_values or ())], pa.string())
-        columns = {name: _to_array(table[name]) for name in table.column_names}
+        columns = {name: to_array(table[name]) for name in table.column_names}
         for name in names:
             numbers, wrong = parse_numbers(blank(columns[name], missing), self._options.decimal)
             if wrong.any():
@@ -433,7 +434,3 @@ def _count_characters(table: pa.Table) -> npt.NDArray[np.int64]:
     for column in table.columns:
         total += pc.utf8_length(column).to_numpy()
     return total
-
-
-def _to_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
