@@ -189,8 +189,8 @@ class _Sample:
         if not len(tokens):
             return
         first = np.flatnonzero(np.concatenate([[True], tokens[1:] != tokens[:-1]]))
-        counts = np.diff(first, append=len(tokens))
-        tokens = tokens[first]
+        counts = np.diff(first, append=len(tokens))[: _WORKING + 1]  # those behind have no place, and bound none
+        tokens = tokens[first[: _WORKING + 1]]
         places = np.searchsorted(self.tokens, tokens)
         known = np.zeros(len(tokens), np.bool_)
         there = places < len(self.tokens)
