@@ -45,7 +45,7 @@ _READ_BYTES = 2**26
 """Of texts of one column that are read at once."""
 TEXT_BYTES_MAX = 2**12
 """Of one value: a level has 200 characters at most, and a text that is longer is no number, date or identifier."""
-_BATCH_BYTES, _BATCH_BYTES_EACH = 2**26, 2**21
+_BATCH_BYTES, _BATCH_BYTES_EACH = 2**10 * _READ_ROWS, 2**5 * _READ_ROWS
 """Of texts in the rows of a batch, and more of it for each declared column."""
 
 

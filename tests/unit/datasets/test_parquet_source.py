@@ -241,8 +241,8 @@ BOMBS: dict[str, tuple[pa.Array, dict[str, Any], str]] = {
     "bytes": (pa.array([b"a" * 2**20] * 100), {}, "more than 4096 bytes of text"),
     "values of one length": (pa.array([b"a" * 2**20] * 9, pa.binary(2**20)), {}, "'x' has a value of more than 4096"),
     "shared beginnings": (pa.array([f"{CANARY}" * 2**17] * 500), DELTA, "'x' has a value of more than 4096 bytes"),
-    "texts of a page": (pa.array([f"{CANARY}" * 500] * 30_000), {"use_dictionary": False}, "bytes of text in 65536"),
-    "texts of a dictionary": (repeat(f"{CANARY}" * 500, 10**6), {}, "bytes of text in 65536 rows, most of them in the"),
+    "texts of a page": (pa.array([f"{CANARY}" * 500] * 30_000), {"use_dictionary": False}, "bytes of text in 50000"),
+    "texts of a dictionary": (repeat(f"{CANARY}" * 500, 10**6), {}, "bytes of text in 50000 rows, most of them in the"),
     "one row": (
         pa.array([f"{CANARY}" * 2**24]),
         {"use_dictionary": False, "write_statistics": False},
