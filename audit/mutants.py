@@ -69,7 +69,7 @@ def _mutant(
 _DRAWS = "    return np.array(noise.sample(distribution, _scales(plan)), dtype=np.int64)\n"
 _FLAT = "    flat = _scales(plan)\n"
 _WORDS = "    return np.frombuffer(os.urandom(count * 8), dtype=np.uint64)\n"
-_CLIP_STORED = ("    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)\n", "    clipped = scaled\n")
+_CLIP_STORED = ("    np.clip(scaled, -STORED_UNIT, STORED_UNIT, out=scaled)\n", "")
 _CLIP_REQUEST = (
     "    bounded = np.clip(stored, _LOWEST, _HIGHEST, out=work)\n",
     "    bounded = np.positive(stored, out=work)\n",

@@ -276,6 +276,9 @@ class World:
             api.close()
         for app in self.apps:
             app.state.curator.close()
+            vars(
+                app
+            ).clear()  # FastAPI remembers every function that it looked at, and those of its pages hold their app
         self.curator.close()
 
 
@@ -289,13 +292,19 @@ def open_population(
 
 
 @cache
-def _prepared_world(limit: Price, adjacency: Adjacency, analysts: tuple[str, ...]) -> tuple[Path, dict[str, str]]:
-    """Build an embedded world once; tests get copies of its folder."""
+def _prepared_world(
+    limit: Price, adjacency: Adjacency, analysts: tuple[str, ...], server: str | None
+) -> tuple[Path, str, dict[str, str]]:
+    """Build a world once, with a database of its own on a server if there is one; tests get copies of both."""
     folder = Path(tempfile.mkdtemp(prefix="curator-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with _new_world(folder, None, limit, adjacency, ZeroNoise(), ROWS, analysts, {}, Ticking()) as world:
+    url = None
+    if server is not None:
+        url = _create_database(server)
+        atexit.register(_drop_database, server, name_of(url))
+    with _new_world(folder, url, limit, adjacency, ZeroNoise(), ROWS, analysts, {}, Ticking()) as world:
         tokens = dict(world.tokens)
-    return folder, tokens
+    return folder, url or "", tokens
 
 
 @contextmanager
@@ -347,17 +356,24 @@ def open_world(
     _prepare_again.cache_clear()  # worlds are copies of one: a test may have changed how its requests are prepared
     folder.mkdir(parents=True, exist_ok=True)
     source, clock = CountingNoise() if noise is None else noise, Ticking(moment)
-    if url is not None or rows is not None or moment != EPOCH:
+    if rows is not None or moment != EPOCH:
         shown = ROWS if rows is None else rows
         with _new_world(folder, url, limit, adjacency, source, shown, analysts, settings, clock) as made:
             yield made
         return
-    original, tokens = _prepared_world(limit, adjacency, analysts)
+    server = None if url is None else os.environ["CURATOR_TEST_POSTGRES_URL"]
+    original, original_url, tokens = _prepared_world(limit, adjacency, analysts, server)
     for part in ("data", "data-anchor"):
         shutil.copytree(original / part, folder / part)
-    chosen = Settings(data_dir=folder / "data", **PUBLIC_PACE | settings)
+    chosen = Settings(data_dir=folder / "data", database_url=url, **PUBLIC_PACE | settings)
+    served = None
+    if server is not None and url is not None:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name_of(url)}")
+            connection.execute(f"CREATE DATABASE {name_of(url)} TEMPLATE {name_of(original_url)}")
+        served = chosen.model_copy(update={"database_url": service_url(url)})
     curator = make_curator(chosen, noise=source, now=clock, response_timer=ResponseTimer(0))
-    world = World(chosen, curator, clock, folder, source, dict(tokens))
+    world = World(chosen, curator, clock, folder, source, dict(tokens), served=served)
     try:
         yield world
     finally:
@@ -406,13 +422,23 @@ def service_url(url: str) -> str:
 @contextmanager
 def fresh_database(server: str) -> Iterator[str]:
     """Create an empty database, and drop it afterwards."""
-    name = f"curator_test_{secrets.token_hex(8)}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
+    url = _create_database(server)
     try:
-        yield server.rpartition("/")[0] + f"/{name}"
+        yield url
     finally:
-        _drop_database(server, name)
+        _drop_database(server, name_of(url))
+
+
+def _create_database(server: str) -> str:
+    url = f"{server.rpartition('/')[0]}/curator_test_{secrets.token_hex(8)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name_of(url)}")
+    return url
+
+
+def name_of(url: str) -> str:
+    """Return what a database is called within its server."""
+    return url.rpartition("/")[2]
 
 
 def _drop_database(server: str, name: str) -> None:

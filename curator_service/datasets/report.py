@@ -214,14 +214,15 @@ class _ColumnCounts:
             self._present += len(seen)
             return
         lower, upper = self._column.lower, self._column.upper
-        numbers = coded.numbers[~np.isnan(coded.numbers)]
+        present = coded.values.present
+        numbers = coded.numbers if present.all() else coded.numbers[present]
         if not len(numbers):
             return
         self._present += len(numbers)
-        self._below += int(np.count_nonzero(numbers < lower))
-        self._above += int(np.count_nonzero(numbers > upper))
         self._lowest, self._highest = min(self._lowest, numbers.min()), max(self._highest, numbers.max())
         outer = numbers[(numbers <= lower) | (numbers >= upper)]
+        self._below += int(np.count_nonzero(outer < lower))
+        self._above += int(np.count_nonzero(outer > upper))
         places = np.minimum(np.searchsorted(_CODES, outer), len(_CODES) - 1)
         self._codes += np.bincount(places[_CODES[places] == outer], minlength=len(_CODES))
 

@@ -37,6 +37,10 @@ KEPT = 256
 """Values that a sketch keeps of a column, or of a pair."""
 _WORKING = 2**12
 """Values of which it is known, while rows are read, whether one person alone has them."""
+_PENDING = 2**15
+"""Small tokens that wait to be counted together: each count costs as much as thousands of them."""
+_TILE_ROWS = 12_500
+"""Rows whose codes, blocks and images stay in a processor's cache."""
 _PAIRED_COLUMNS = 16
 _ALONE_BITS, _PAIRED_BITS = 20, 8
 _RARE = 0.05
@@ -66,7 +70,8 @@ class Values:
 def code_numbers(numbers: npt.NDArray[np.float64]) -> Values:
     """Code numbers; NaN is missing."""
     bits = (np.asarray(numbers, dtype=np.float64) + 0.0).view(np.uint64)  # -0.0 becomes 0.0
-    return Values(_round(bits, _ALONE_BITS), _round(bits, _PAIRED_BITS), ~np.isnan(numbers))
+    paired = _round(bits.copy(), _PAIRED_BITS)
+    return Values(_round(bits, _ALONE_BITS), paired, ~np.isnan(numbers))
 
 
 def code_levels(levels: Sequence[str], stored: StoredArray) -> Values:
@@ -104,8 +109,11 @@ def _code_word(word: str) -> tuple[int, int]:
 
 
 def _round(bits: Codes, kept: int) -> Codes:
-    dropped = np.uint64(52 - kept)
-    return (bits + (np.uint64(1) << (dropped - np.uint64(1)))) >> dropped << dropped
+    """Round the bits of floats in place."""
+    unit = 1 << (52 - kept)
+    bits += np.uint64(unit >> 1)
+    bits &= np.uint64(2**64 - unit)
+    return bits
 
 
 class _Keyed:
@@ -114,22 +122,23 @@ class _Keyed:
     def __init__(self, secret: bytes, purpose: bytes) -> None:
         key = hmac.digest(secret, b"curator-sketch:1:" + purpose, "sha256")[:16]
         self._cipher = Cipher(AES(key), ECB()).encryptor()  # noqa: S305 -- of single blocks, as a permutation
-        self._blocks = np.empty((0, 2), "<u8")
-        self._images = np.empty((0, 2), "<u8")
+        self._blocks = np.empty((_TILE_ROWS, 2), "<u8")
+        self._images = np.empty((_TILE_ROWS + 1, 2), "<u8")  # what is encrypted into asks for one block more
 
-    def __call__(self, one: Codes, other: Codes) -> Codes:
-        """Return tokens of pairs, whatever their order; they hold until the next call."""
-        count = len(one)
-        if len(self._blocks) < count:
-            self._blocks = np.empty((count, 2), "<u8")
-            self._images = np.empty((count + 1, 2), "<u8")  # what is encrypted into asks for one block more
-        if not count:
-            return np.empty(0, np.uint64)
-        blocks = self._blocks[:count]
-        np.minimum(one, other, out=blocks[:, 0])
-        np.maximum(one, other, out=blocks[:, 1])
-        self._cipher.update_into(blocks.data.cast("B"), self._images.data.cast("B"))
-        return self._images[:count, 0]
+    def find_small(self, one: Codes, other: Codes, limit: np.uint64) -> tuple[Codes, npt.NDArray[np.intp]]:
+        """Return the tokens of pairs, whatever their order, that are below a limit, and in which rows they are."""
+        found, rows = [np.empty(0, np.uint64)], [np.empty(0, np.intp)]
+        for start in range(0, len(one), _TILE_ROWS):
+            ours, theirs = one[start : start + _TILE_ROWS], other[start : start + _TILE_ROWS]
+            blocks = self._blocks[: len(ours)]
+            np.minimum(ours, theirs, out=blocks[:, 0])
+            np.maximum(ours, theirs, out=blocks[:, 1])
+            self._cipher.update_into(blocks.data.cast("B"), self._images.data.cast("B"))
+            tokens = self._images[: len(ours), 0]
+            small = np.flatnonzero(tokens < limit)
+            found.append(tokens[small])
+            rows.append(small + start)
+        return np.concatenate(found), np.concatenate(rows)
 
 
 @dataclass(slots=True)
@@ -140,29 +149,29 @@ class _Sample:
     tokens: Codes = field(default_factory=lambda: np.empty(0, np.uint64))
     owners: Codes = field(default_factory=lambda: np.empty(0, np.uint64))
     counts: _Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    pending: list[Codes] = field(default_factory=list)
 
-    def add(self, tokens: Codes, owners: Codes | None, present: _Flags | None) -> None:
-        """Take in tokens, each with the person whose it is; of a token that stays, every occurrence was counted.
+    def add(self, tokens: Codes, owners: Codes | None) -> None:
+        """Take in tokens below the limit; of a token that stays, every occurrence is counted.
 
         Parameters
         ----------
         tokens : ndarray of uint64
         owners : ndarray of uint64 or None
-            None if each token is another person's.
-        present : ndarray of bool or None
-            Which tokens are there; None if all are.
+            The person whose each is; None if each is another person's.
         """
-        small = tokens < self.limit
-        if present is not None:
-            small &= present
-        if owners is None:
-            self._count(tokens[small])
+        if owners is not None:
+            self._count_owned(tokens, owners)
             return
-        tokens = np.concatenate([self.tokens, tokens[small]])
-        owners = np.concatenate([self.owners, owners[small]])
-        counts = np.concatenate([self.counts, np.ones(int(small.sum()), np.int64)])
+        self.pending.append(tokens)
+        if sum(map(len, self.pending)) >= _PENDING:
+            self._count_pending()
+
+    def _count_owned(self, tokens: Codes, owners: Codes) -> None:
         if not len(tokens):
             return
+        counts = np.concatenate([self.counts, np.ones(len(tokens), np.int64)])
+        tokens, owners = np.concatenate([self.tokens, tokens]), np.concatenate([self.owners, owners])
         order = np.lexsort((owners, tokens))
         tokens, owners, counts = tokens[order], owners[order], counts[order]
         again = np.concatenate([[False], (tokens[1:] == tokens[:-1]) & (owners[1:] == owners[:-1])])
@@ -173,14 +182,15 @@ class _Sample:
         if len(first) > _WORKING:
             self.limit = tokens[first][_WORKING]
 
-    def _count(self, tokens: Codes) -> None:
-        """Count tokens of different persons: sorting them alone is several times as fast."""
+    def _count_pending(self) -> None:
+        """Count tokens of different persons; sorting them alone is several times as fast."""
+        tokens = np.sort(np.concatenate([np.empty(0, np.uint64), *self.pending]))
+        self.pending.clear()
         if not len(tokens):
             return
-        tokens.sort()
         first = np.flatnonzero(np.concatenate([[True], tokens[1:] != tokens[:-1]]))
-        counts = np.diff(first, append=len(tokens))
-        tokens = tokens[first]
+        counts = np.diff(first, append=len(tokens))[: _WORKING + 1]  # those behind have no place, and bound none
+        tokens = tokens[first[: _WORKING + 1]]
         places = np.searchsorted(self.tokens, tokens)
         known = np.zeros(len(tokens), np.bool_)
         there = places < len(self.tokens)
@@ -197,6 +207,7 @@ class _Sample:
 
     def finish(self) -> tuple[np.uint64, Codes]:
         """Return the kept tokens of single persons, and the limit below which none is left out."""
+        self._count_pending()
         if not len(self.counts):
             return self.limit, self.tokens
         usual = self.counts.min()
@@ -204,6 +215,16 @@ class _Sample:
             usual = np.bincount(self.counts).argmax()
         found = self.tokens[self.counts == usual]
         return (found[KEPT], found[:KEPT]) if len(found) > KEPT else (self.limit, found)
+
+
+def _add(
+    sample: _Sample, found: tuple[Codes, npt.NDArray[np.intp]], present: Sequence[_Flags], persons: Codes | None
+) -> None:
+    """Take in the small tokens of a chunk whose values are there."""
+    tokens, rows = found
+    for there in present:
+        tokens, rows = tokens[there[rows]], rows[there[rows]]
+    sample.add(tokens, None if persons is None else persons[rows])
 
 
 class Sketcher:
@@ -239,13 +260,13 @@ class Sketcher:
             self._columns = [_Sample() for _ in columns]
             varied = sorted(range(len(columns)), key=lambda i: -len(np.unique(columns[i].alone[columns[i].present])))
             self._pairs = {pair: _Sample() for pair in combinations(sorted(varied[:_PAIRED_COLUMNS]), 2)}
-        present = [None if values.present.all() else values.present for values in columns]
-        for sample, values, there in zip(self._columns, columns, present, strict=True):
-            sample.add(self._alone(values.alone, values.alone), persons, there)
+        gaps = [[] if values.present.all() else [values.present] for values in columns]
+        for i, sample in enumerate(self._columns):
+            codes = columns[i].alone
+            _add(sample, self._alone.find_small(codes, codes, sample.limit), gaps[i], persons)
         for (i, j), sample in self._pairs.items():
-            one, other = present[i], present[j]
-            both = one if other is None else other if one is None else one & other
-            sample.add(self._paired(columns[i].paired, columns[j].paired), persons, both)
+            found = self._paired.find_small(columns[i].paired, columns[j].paired, sample.limit)
+            _add(sample, found, gaps[i] + gaps[j], persons)
 
     def finish(self) -> "Sketch":
         """Return the sketch."""

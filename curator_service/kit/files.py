@@ -17,10 +17,19 @@ def open_regular(path: Path) -> BinaryIO:
     """
     # Without O_NONBLOCK the opening of a pipe waits for whoever writes into it.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or (not found.st_size and _has_bytes(descriptor)):
         os.close(descriptor)
         raise ValueError("not a regular file: what comes out of a pipe or a device goes into a file first")
     return os.fdopen(descriptor, "rb")
+
+
+def _has_bytes(descriptor: int) -> bool:
+    """Tell whether a file of no size has bytes, or cannot say: a kernel makes some up as they are read."""
+    try:
+        return bool(os.pread(descriptor, 1, 0))
+    except OSError:
+        return True
 
 
 def write_private(path: Path, text: str) -> None:

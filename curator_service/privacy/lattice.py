@@ -76,11 +76,14 @@ def to_stored(values: npt.NDArray[np.float64], lower: float, upper: float) -> St
         Integers in ``[-2**30, 2**30]``, or `MISSING`.
     """
     center, scale = center_and_scale(lower, upper)
-    values = np.asarray(values, dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = np.rint((values - center) / scale * STORED_UNIT)
-    clipped = np.clip(scaled, -STORED_UNIT, STORED_UNIT)
-    return np.where(np.isnan(clipped), MISSING, np.nan_to_num(clipped)).astype(np.int32)
+        scaled = np.asarray(values, dtype=np.float64) - center
+        scaled /= scale
+        scaled *= STORED_UNIT
+    np.rint(scaled, out=scaled)
+    np.clip(scaled, -STORED_UNIT, STORED_UNIT, out=scaled)
+    scaled[np.isnan(scaled)] = MISSING
+    return scaled.astype(np.int32)
 
 
 def to_request_lattice(

@@ -37,8 +37,11 @@ def release(
     return Evidence((moments,))
 
 
-@pytest.mark.parametrize("laplace", [False, True], ids=["gaussian", "laplace"])
-@pytest.mark.parametrize(("rows", "d", "noise_sd"), [(500, 4, 15.0), (2000, 9, 40.0)])
+@pytest.mark.parametrize(
+    ("rows", "d", "noise_sd", "laplace"),
+    [(500, 4, 15.0, False), (2000, 9, 40.0, True)],  # bench.posterior crosses them
+    ids=["gaussian", "laplace"],
+)
 def test_credible_intervals_cover_what_the_prior_drew(rows: int, d: int, noise_sd: float, laplace: bool) -> None:
     rng = np.random.default_rng(30)
     covered: list[np.ndarray] = []

@@ -201,6 +201,11 @@ def check_columns(declared: Sequence[str], found: Sequence[str], place: str) -> 
         raise IngestError(f"{place}: {', and '.join(said)}, which the manifest declares")
 
 
+def to_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, copied only where it has to be."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def look_of(found: os.stat_result) -> tuple[int, ...]:
     """Return what changes when somebody writes into a file."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

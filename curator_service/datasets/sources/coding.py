@@ -362,7 +362,7 @@ def _to_floats(array: pa.Array) -> _Numbers:
         array = pc.cast(array, pa.float64(), safe=False)
     else:
         raise _WrongColumn(f"column holds {name_type(kind)}, and its declaration asks for numbers")
-    return np.asarray(pc.fill_null(array, np.nan).to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
 
 
 def _parse_instants(words: pa.Array, with_time: bool, wrong: _Wrong) -> tuple[npt.NDArray[np.int64], _Flags]:

@@ -24,6 +24,7 @@ from curator_service.datasets.sources.base import (
     list_headers,
     look_of,
     read_ahead,
+    to_array,
 )
 from curator_service.datasets.sources.coding import name_type
 from curator_service.datasets.sources.pages import PagesUnreadable, look_through
@@ -39,12 +40,12 @@ _CHUNK_BYTES_MAX = 2**30
 """Of one column in one row group, unpacked."""
 _PAGES_BYTES, _PAGES_BYTES_EACH = 2**28, 2**22
 """What may lie in memory at once of all pages, and more of it for each declared column."""
-_READ_ROWS = 2**16
+_READ_ROWS = base.BATCH_ROWS  # other numbers of them would have to be copied into batches
 _READ_BYTES = 2**26
 """Of texts of one column that are read at once."""
 TEXT_BYTES_MAX = 2**12
 """Of one value: a level has 200 characters at most, and a text that is longer is no number, date or identifier."""
-_BATCH_BYTES, _BATCH_BYTES_EACH = 2**26, 2**21
+_BATCH_BYTES, _BATCH_BYTES_EACH = 2**10 * _READ_ROWS, 2**5 * _READ_ROWS
 """Of texts in the rows of a batch, and more of it for each declared column."""
 
 
@@ -325,7 +326,7 @@ def _holds_texts(kind: pa.DataType) -> bool:
 
 def _take(waiting: list[pa.RecordBatch], count: int, done: int, total: int) -> tuple[RawBatch, list[pa.RecordBatch]]:
     table = pa.Table.from_batches(waiting)
-    columns = [column.combine_chunks() for column in table.slice(0, count).columns]
+    columns = [to_array(column) for column in table.slice(0, count).columns]
     rest = table.slice(count).to_batches()
     return RawBatch(columns, range(done + 1, done + count + 1), (done + count) / total), rest
 

@@ -204,6 +204,14 @@ def test_a_bomb_is_refused_by_public_bounds(tmp_path: Path, compression: str, li
     assert any(rule in message for rule in ("more is unpacked", "longer than", "blank lines"))
 
 
+def test_blank_lines_are_read_up_to_one_behind_each_row_and_some(tmp_path: Path) -> None:
+    manifest, rows, spare = declare(row_capacity=10**7), table(ROWS), "\n" * (reader._BLANK_LINES + len(ROWS))
+    assert not isinstance(compare(tmp_path / "f.csv", (rows + spare).encode(), manifest), str)
+    message = compare(tmp_path / "f.csv", (rows + spare + "\n").encode(), manifest)
+    assert "more blank lines than rows above them" in message
+    assert message == compare(tmp_path / "f.csv", (rows + spare + "\n" + rows).encode(), manifest)
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("encoding", ["latin-1", "windows-1252", "utf-16", "utf-16-le", "iso-8859-15"])
 def test_an_encoding_is_declared(tmp_path: Path, encoding: str) -> None:

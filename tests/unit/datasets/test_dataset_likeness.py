@@ -1,9 +1,11 @@
 """The same people under another population are recognised in disguise, and the answer tells nothing else."""
 
 import csv
+import hashlib
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,14 @@ from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text, op
 from curator_service.approvals.service import SecondAdminNeeded
 from curator_service.container import make_curator
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
-from curator_service.datasets.sketch import Sketch, Sketcher, code_numbers
+from curator_service.datasets.sketch import Sketch, Sketcher, code_levels, code_numbers
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources.csv import CsvSource
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.accountant import Price
+from curator_service.privacy.lattice import MISSING
 
 Columns = list[tuple[str, str, str, tuple[Any, ...], str | None]]
 Rows = list[dict[str, str]]
@@ -434,3 +437,35 @@ def test_persons_of_one_row_each_are_sketched_as_rows_without_persons() -> None:
         owned.add([code_numbers(column) for column in table], np.arange(first, first + count, dtype=np.uint64))
         first += count
     assert bare.finish().to_bytes() == owned.finish().to_bytes()
+
+
+def sketched(cuts: list[int], *, columns: int, owned: bool) -> str:
+    """Return the digest of the sketch of rows that no generator of random numbers makes, cut into chunks."""
+    rows = np.arange(120_000, dtype=np.int64)
+    spread = [rows * factor % 1_000_003 for factor in (7919, 104_729, 611_953, 485_818)]
+    numbers = [spread[0] / 997, spread[1] % 5000 / 100, np.where(spread[2] % 9, spread[2] / 64 - 5000, np.nan)]
+    numbers += [(spread[3] * (k + 2) % 1_000_003) % (4000 + k) / 16 - k for k in range(columns - 4)]
+    words, persons = (spread[0] % 3).astype(np.int32), (spread[3] % 40_000).astype(np.uint64)
+    sketcher = Sketcher(b"literal")
+    for start, stop in pairwise([0, *cuts, len(rows)]):
+        chunk = [code_numbers(column[start:stop]) for column in numbers]
+        chunk.append(code_levels(("no", "yes", "1.5"), np.where(words == 2, MISSING, words)[start:stop]))
+        sketcher.add(chunk, persons[start:stop] if owned else None)
+    return hashlib.sha256(sketcher.finish().to_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("columns", "owned", "digest"),
+    [
+        (6, False, "1bb1a23ad41cd502641279461e5288f4880314d82606b1f515ac5ad2ffa28e10"),
+        (6, True, "9321b3b787317f9b750b5dd13d9f6e9d61ebff3980f5199f3f359ce624678edf"),
+        (19, False, "7dfa6dd6c6b0a7641d761788b79ec0f89df3f03c7a27444bf89bfaf1520aab60"),
+        (19, True, "69f1fac584cb7176a320509da4aba5e7ebe4bb670d0e29a6692045fe603bdcd8"),
+    ],
+)
+def test_rows_have_the_sketch_that_earlier_versions_made_of_them(columns: int, owned: bool, digest: str) -> None:
+    assert sketched([50_000, 100_000], columns=columns, owned=owned) == digest
+
+
+def test_a_sketch_does_not_depend_on_chunks_where_a_row_is_a_person() -> None:
+    assert sketched([7, 31_111, 31_112, 90_000], columns=6, owned=False) == sketched([], columns=6, owned=False)

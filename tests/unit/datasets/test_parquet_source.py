@@ -6,6 +6,7 @@ import os
 import resource
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -234,17 +235,41 @@ def repeat(text: str, rows: int) -> pa.Array:
 
 
 DELTA = {"use_dictionary": False, "column_encoding": {"x": "DELTA_BYTE_ARRAY"}, "write_statistics": False}
-BOMBS: dict[str, tuple[pa.Array, dict[str, Any], str]] = {
-    "dictionary": (repeat(f"{CANARY}" * 2**17, 10**6), {}, "'x' has a value of more than 4096 bytes of text"),
-    "wide dictionary": (repeat(f"{CANARY}" * 2**24, 3), {"dictionary_pagesize_limit": 2**30}, "bytes of text that"),
-    "dictionary packed otherwise": (repeat(f"{CANARY}" * 2**17, 10**6), {"compression": "lz4"}, "more than 4096 bytes"),
-    "bytes": (pa.array([b"a" * 2**20] * 100), {}, "more than 4096 bytes of text"),
-    "values of one length": (pa.array([b"a" * 2**20] * 9, pa.binary(2**20)), {}, "'x' has a value of more than 4096"),
-    "shared beginnings": (pa.array([f"{CANARY}" * 2**17] * 500), DELTA, "'x' has a value of more than 4096 bytes"),
-    "texts of a page": (pa.array([f"{CANARY}" * 500] * 30_000), {"use_dictionary": False}, "bytes of text in 65536"),
-    "texts of a dictionary": (repeat(f"{CANARY}" * 500, 10**6), {}, "bytes of text in 65536 rows, most of them in the"),
+BOMBS: dict[str, tuple[Callable[[], pa.Array], dict[str, Any], str]] = {
+    "dictionary": (lambda: repeat(f"{CANARY}" * 2**17, 10**6), {}, "'x' has a value of more than 4096 bytes of text"),
+    "wide dictionary": (
+        lambda: repeat(f"{CANARY}" * 2**24, 3),
+        {"dictionary_pagesize_limit": 2**30},
+        "bytes of text that",
+    ),
+    "dictionary packed otherwise": (
+        lambda: repeat(f"{CANARY}" * 2**17, 10**6),
+        {"compression": "lz4"},
+        "more than 4096 bytes",
+    ),
+    "bytes": (lambda: pa.array([b"a" * 2**20] * 100), {}, "more than 4096 bytes of text"),
+    "values of one length": (
+        lambda: pa.array([b"a" * 2**20] * 9, pa.binary(2**20)),
+        {},
+        "'x' has a value of more than 4096",
+    ),
+    "shared beginnings": (
+        lambda: pa.array([f"{CANARY}" * 2**17] * 500),
+        DELTA,
+        "'x' has a value of more than 4096 bytes",
+    ),
+    "texts of a page": (
+        lambda: pa.array([f"{CANARY}" * 500] * 30_000),
+        {"use_dictionary": False},
+        "bytes of text in 50000",
+    ),
+    "texts of a dictionary": (
+        lambda: repeat(f"{CANARY}" * 500, 10**6),
+        {},
+        "bytes of text in 50000 rows, most of them in the",
+    ),
     "one row": (
-        pa.array([f"{CANARY}" * 2**24]),
+        lambda: pa.array([f"{CANARY}" * 2**24]),
         {"use_dictionary": False, "write_statistics": False},
         "or one row has",
     ),
@@ -253,8 +278,8 @@ BOMBS: dict[str, tuple[pa.Array, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", list(BOMBS))
 def test_texts_that_a_file_holds_once_are_refused_before_they_fill_the_memory(tmp_path: Path, name: str) -> None:
-    array, options, message = BOMBS[name]
-    path = write(tmp_path / "x.parquet", array, **{"compression": "zstd", "write_page_index": False} | options)
+    make, options, message = BOMBS[name]
+    path = write(tmp_path / "x.parquet", make(), **{"compression": "zstd", "write_page_index": False} | options)
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     pa.set_memory_pool(pool)
     try:
