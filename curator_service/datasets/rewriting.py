@@ -1,9 +1,9 @@
 """Writing the rows of a dataset's next version: what was there, what came to it, and without whom is to be forgotten.
 
 Everything is read and written anew at each cut, whether something has changed or not, so that the work does not tell
-whether somebody was erased; and sums are those of the rows that are left, not the difference of two. Files are read,
-added up and written to their capacity. To choose which rows count, and to sketch them, takes longer for more rows: that
-is made to end at a public time. Where the number of persons is public, the rows of whoever is erased become null rows:
+whether somebody was erased; and sums are those of the rows that are left, not the difference of two. Files are read
+and written to their capacity. To add rows up, sketch them and choose which count takes longer for more rows: that is
+made to end at a public time. Where the number of persons is public, the rows of whoever is erased become null rows:
 every value missing, nobody's, and never counted. Elsewhere they are gone.
 """
 

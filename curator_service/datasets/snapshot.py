@@ -554,7 +554,7 @@ def write_part(
         if key_id is not None and not writer.rows:
             writer.add_subjects(key_id, np.empty(0, dtype=f"V{SIZE}"))
         part = writer.finish(find_counted())
-    np.save(part.gram_path(folder), _sum_gram(_padded_tiles_of(folder, part, names), manifest), allow_pickle=False)
+    np.save(part.gram_path(folder), _sum_gram(tiles_of(folder, part, names), manifest), allow_pickle=False)
     part.gram_path(folder).chmod(0o600)
     sync(part.gram_path(folder))
     sync(folder)
@@ -604,7 +604,7 @@ def is_whole(folder: Path, part: Part, manifest: Manifest) -> bool:
                 digest.update(stored[name][:rows].data)
             all_count = all_count and bool((stored[MARK][:rows] == 1).all())
             is_padded = is_padded and not any(numbers[rows:].any() for numbers in stored.values())
-            yield stored, count
+            yield {name: numbers[:rows] for name, numbers in stored.items()}, rows
 
     gram = _sum_gram(read(), manifest)
     if not is_padded:
