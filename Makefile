@@ -48,7 +48,8 @@ coverage: $(VENV)/.installed ## lines that the unit tests execute
 	  --cov=curator_service --cov=analyst_client --cov-report=term:skip-covered
 
 races: $(VENV)/.installed ## kills, faults and races at every step, for an hour or so
-	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py
+	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py \
+	  tests/integration/test_version_crashes.py
 
 soak: $(VENV)/.installed ## ten minutes under load on each database: nothing may grow
 	$(BIN)/python -m bench.soak
