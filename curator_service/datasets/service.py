@@ -411,6 +411,12 @@ class DatasetService:
                 return former.holds(folder, dataset.manifest, dataset.commitment)
         return self.storage.holds(dataset.folder, dataset.manifest, dataset.commitment)
 
+    def is_renewed(self, dataset: Dataset) -> bool:
+        """Tell whether a dataset has other rows by now, or none."""
+        with self.database.read() as connection:
+            found = repository.list_datasets(connection, granted_to=None)
+        return dataset.folder not in {one.folder for one in found if not one.is_retired}
+
     def report(self, dataset: Dataset) -> Report:
         """Return what registration found of the rows: for the operator alone, and so for no route.
 

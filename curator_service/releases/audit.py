@@ -47,6 +47,8 @@ def verify(
 ) -> tuple[Verification, list[Discrepancy]]:
     """Verify a chain, and what is stored against it, in one consistent read and one pass.
 
+    Rows that are renewed while it goes on are deleted under it: it begins again then.
+
     Returns
     -------
     tuple of (Verification, list of Discrepancy)
@@ -56,10 +58,13 @@ def verify(
     ------
     NotFound, SigningError
     """
-    with ledger.database.snapshot() as connection:
-        audit = StoredReleaseAudit(connection, datasets, kinds, population)
-        chain = ledger.verify_within(connection, population, watch=audit.watch)
-        return chain, audit.end() if chain.ok else []
+    while True:
+        with ledger.database.snapshot() as connection:
+            audit = StoredReleaseAudit(connection, datasets, kinds, population)
+            chain = ledger.verify_within(connection, population, watch=audit.watch)
+            found = audit.end() if chain.ok else []
+        if not any(map(datasets.is_renewed, audit.unlike)):
+            return chain, found
 
 
 class StoredReleaseAudit:
@@ -81,9 +86,15 @@ class StoredReleaseAudit:
     datasets : DatasetService
     kinds : KindRegistry
     population : str
+
+    Attributes
+    ----------
+    unlike : list of Dataset
+        Those whose rows are not the registered ones.
     """
 
     def __init__(self, connection: Connection, datasets: DatasetService, kinds: KindRegistry, population: str) -> None:
+        self.unlike: list[Dataset] = []
         account = find_population(connection, population)
         if account is None:
             raise NotFound("There is no population of this name.")
@@ -121,6 +132,7 @@ class StoredReleaseAudit:
             if self._registered.get(dataset.id) != (dataset.name, dataset.manifest_digest, dataset.commitment):
                 found.append(Discrepancy(f"dataset {dataset.name}"))
             if not self._datasets.holds(dataset):
+                self.unlike.append(dataset)
                 found.append(Discrepancy(f"the rows of dataset {dataset.name}"))
         return found
 
