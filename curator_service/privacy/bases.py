@@ -10,7 +10,6 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.lattice import UNIT, IntArray, center_and_scale
 
 DEGREE_MAX = 10
@@ -36,6 +35,15 @@ class Polynomial:
     def size(self) -> int:
         """Functions."""
         return self.degree
+
+    @property
+    def support(self) -> int:
+        """How many functions of one group differ from 0 for a number: each is a group of its own."""
+        return 1
+
+    def name_of(self, column: str) -> str:
+        """Return what people read."""
+        return f"polynomial({column}, {self.degree})"
 
     def tabulate(self, lower: float, upper: float) -> IntArray:
         """Return the functions over the lattice, by the recurrence (k + 1) P_{k+1} = (2k + 1) u P_k − k P_{k−1}."""
@@ -70,6 +78,16 @@ class Spline:
     def size(self) -> int:
         """Functions."""
         return len(self.knots) + self.degree + 1 - 2 * self.natural
+
+    @property
+    def support(self) -> int:
+        """How many functions differ from 0 for a number."""
+        return self.degree + 1
+
+    def name_of(self, column: str) -> str:
+        """Return what people read."""
+        knots = ", ".join(repr(knot).removesuffix(".0") for knot in self.knots)
+        return f"{'natural_spline' if self.natural else 'spline'}({column}, [{knots}], {self.degree})"
 
     def tabulate(self, lower: float, upper: float) -> IntArray:
         """Return the functions over the lattice, rounded down, by the recurrence of Cox and de Boor.
@@ -143,16 +161,16 @@ def check_basis(basis: Basis, lower: float, upper: float) -> None:
 
     Raises
     ------
-    ExpressionError
+    ValueError
     """
     if isinstance(basis, Polynomial):
         if not 2 <= basis.degree <= DEGREE_MAX:
-            raise ExpressionError(f"a polynomial has a degree of 2 to {DEGREE_MAX}")
+            raise ValueError(f"a polynomial has a degree of 2 to {DEGREE_MAX}")
         return
     whole = (lower, *basis.knots, upper)
     if not all(one < other for one, other in zip(whole[:-1], whole[1:], strict=True)):
-        raise ExpressionError(f"knots increase, and are between the bounds, {lower:g} and {upper:g}")
+        raise ValueError(f"knots increase, and are between the bounds, {lower:g} and {upper:g}")
     if len(basis.knots) > KNOTS_MAX or basis.degree not in SPLINE_DEGREES:
-        raise ExpressionError(f"a spline has at most {KNOTS_MAX} knots, and a degree of 1 to {SPLINE_DEGREES.stop - 1}")
+        raise ValueError(f"a spline has at most {KNOTS_MAX} knots, and a degree of 1 to {SPLINE_DEGREES.stop - 1}")
     if basis.natural and (basis.degree != 3 or not basis.knots):
-        raise ExpressionError("a natural spline is cubic, and has a knot at least")
+        raise ValueError("a natural spline is cubic, and has a knot at least")
