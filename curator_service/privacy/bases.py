@@ -6,6 +6,7 @@ every engine, and its largest values are found by looking at all of them.
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -109,7 +110,7 @@ Basis = Polynomial | Spline
 
 
 def _b_splines(knots: _Floats, degree: int) -> _Floats:
-    found = [((_POINTS >= low) & (_POINTS < high)).astype(np.float64) for low, high in zip(knots[:-1], knots[1:])]
+    found = [((low <= _POINTS) & (high > _POINTS)).astype(np.float64) for low, high in pairwise(knots)]
     last = len(knots) - degree - 2  # the interval that ends at the upper bound holds it
     found[last][_POINTS == 1.0] = 1.0
     for k in range(1, degree + 1):
@@ -168,7 +169,7 @@ def check_basis(basis: Basis, lower: float, upper: float) -> None:
             raise ValueError(f"a polynomial has a degree of 2 to {DEGREE_MAX}")
         return
     whole = (lower, *basis.knots, upper)
-    if not all(one < other for one, other in zip(whole[:-1], whole[1:], strict=True)):
+    if not all(one < other for one, other in pairwise(whole)):
         raise ValueError(f"knots increase, and are between the bounds, {lower:g} and {upper:g}")
     if len(basis.knots) > KNOTS_MAX or basis.degree not in SPLINE_DEGREES:
         raise ValueError(f"a spline has at most {KNOTS_MAX} knots, and a degree of 1 to {SPLINE_DEGREES.stop - 1}")

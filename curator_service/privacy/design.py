@@ -71,6 +71,11 @@ class Column:
         """The stored columns that its values are made of."""
         return (self.name,)
 
+    @property
+    def work(self) -> int:
+        """What it takes to compute it for a row, in products of two numbers; nothing where it is stored."""
+        return 0
+
     def read(self, stored: Mapping[str, StoredArray], count: int) -> StoredArray:
         """Return its values for so many rows, as stored integers."""
         del count
@@ -240,7 +245,7 @@ def _curve_terms(curve: Curve, *, drop_first: bool) -> tuple[Term, ...]:
 
 
 def _products(interaction: Interaction, *, drop_first_level: bool) -> tuple[Term, ...]:
-    """Return products of the values of factors. Sizes of a product of groups add up to at most 1, as those of each do."""
+    """Return products of factors' values: sizes of a product of groups add up to at most 1, as those of each do."""
     factors = [feature_terms(factor, drop_first_level=drop_first_level) for factor in interaction.factors]
     # Whether a number or a boolean is missing has a term beside them; a category's missing level is one of its levels.
     values = [

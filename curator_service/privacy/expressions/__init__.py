@@ -6,9 +6,10 @@ a row gives the same number in any batch, order, thread and engine. Its bounds f
 
 from curator_service.privacy.expressions.derive import DerivedColumn, derive_column
 from curator_service.privacy.expressions.errors import ExpressionError
-from curator_service.privacy.expressions.parse import parse
+from curator_service.privacy.expressions.parse import parse, read_number
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type
 
 __all__ = [
     "Call", "DerivedColumn", "Expression", "ExpressionError", "Leaf", "Literal", "Type", "derive_column", "parse",
+    "read_number",
 ]  # fmt: skip

@@ -7,10 +7,12 @@ import numpy as np
 
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.expressions.errors import ExpressionError
-from curator_service.privacy.expressions.evaluate import bounds_of, evaluate, levels_of
+from curator_service.privacy.expressions.evaluate import bounds_of, evaluate, levels_of, work_of
 from curator_service.privacy.expressions.text import write
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type, leaves, to_json
 from curator_service.privacy.lattice import MISSING, StoredArray, center_and_scale, to_stored
+
+_NOTHING = Literal(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,17 @@ class DerivedColumn(Column):
         Canonical: derived columns of one name are one column.
     """
 
-    expression: Expression = Literal(0.0)
+    expression: Expression = _NOTHING
 
     @property
     def reads(self) -> tuple[str, ...]:
         """The stored columns that it is computed from, each once."""
         return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(self.expression)))
+
+    @property
+    def work(self) -> int:
+        """What its nodes take, in products of two numbers; logarithms and exponentials are of many operations."""
+        return work_of(self.expression)
 
     def read(self, stored: Mapping[str, StoredArray], count: int) -> StoredArray:
         """Compute it on its own lattice: rounded, then clipped to its bounds."""

@@ -1,8 +1,9 @@
 """Bounds and values of expressions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,8 +11,11 @@ from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.expressions.elementary import Floats
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.operators import LARGEST, OPERATORS, TRUTH_BOUNDS, Interval
-from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type
+from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, FlagArray, StoredArray, center_and_scale
+
+_NODE_PRODUCTS, _LEAF_PRODUCTS, _LONG_PRODUCTS = 80, 250, 1500
+"""What a row takes for one operation, to read a column, and for a logarithm or an exponential."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ def levels_of(tree: Expression) -> tuple[str, ...]:
         case Leaf(column):
             return column.levels
         case Call("cut", _, points):
-            return tuple(f"{low:g} to {high:g}" for low, high in zip(points[:-1], points[1:], strict=True))
+            return tuple(f"{low:g} to {high:g}" for low, high in pairwise(points))
         case Call("reference", (argument,), (level,)):
             return (str(level), *(other for other in levels_of(argument) if other != level))
     raise AssertionError("not a level")
@@ -85,32 +89,52 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
             return Values(np.full(count, value), np.ones(count, np.bool_))
         case Leaf(column):
             return _read(column, stored[column.name])
-        case Call("missing", (argument,)):
-            found = evaluate(argument, stored, count)
-            return Values((~found.present).astype(np.float64), np.ones(count, np.bool_))
-    assert isinstance(tree, Call)
     found = [evaluate(argument, stored, count) for argument in tree.arguments]
+    if tree.operator == "missing":
+        return Values((~found[0].present).astype(np.float64), np.ones(count, np.bool_))
     present = np.logical_and.reduce([values.present for values in found])
     numbers = [values.numbers for values in found]
-    match tree.operator:
-        case "in":
-            codes = [levels_of(tree.arguments[0]).index(str(level)) for level in tree.parameters]
-            return Values(np.logical_or.reduce([numbers[0] == code for code in codes]).astype(np.float64), present)
-        case "cut":
-            passed = [numbers[0] >= float(point) for point in tree.parameters[1:-1]]
-            return Values(np.add.reduce([np.zeros(count), *passed]), present)
-        case "reference":
-            place = float(levels_of(tree.arguments[0]).index(str(tree.parameters[0])))
-            code = numbers[0]
-            return Values(np.where(code == place, 0.0, code + (code < place)), present)
-        case "and" | "or" as operator:
-            decides = 0.0 if operator == "and" else 1.0
-            decided = [values.present & (values.numbers == decides) for values in found]
-            present |= np.logical_or.reduce(decided)
-            # What is missing must not decide.
-            numbers = [np.where(values.present, values.numbers, 1.0 - decides) for values in found]
-    rule = OPERATORS[tree.operator]
-    return Values(rule.compute(numbers, [bounds_of(a) for a in tree.arguments], tree.parameters), present)
+    if tree.operator in _DECIDES:
+        decides = _DECIDES[tree.operator]
+        present |= np.logical_or.reduce([values.present & (values.numbers == decides) for values in found])
+        # What is missing must not decide.
+        numbers = [np.where(values.present, values.numbers, 1.0 - decides) for values in found]
+    if tree.operator in _OF_LEVELS:
+        return Values(_OF_LEVELS[tree.operator](tree, numbers[0]), present)
+    bounds = [bounds_of(argument) for argument in tree.arguments]
+    return Values(OPERATORS[tree.operator].compute(numbers, bounds, tree.parameters), present)
+
+
+def _is_in(tree: Call, codes: Floats) -> Floats:
+    known = levels_of(tree.arguments[0])
+    return np.logical_or.reduce([codes == known.index(str(level)) for level in tree.parameters]).astype(np.float64)
+
+
+def _cut(tree: Call, numbers: Floats) -> Floats:
+    """Return in which interval each number is; beyond the outer cut points it is in the first or in the last."""
+    passed = [(numbers >= float(point)).astype(np.float64) for point in tree.parameters[1:-1]]
+    return reduce(np.add, passed)
+
+
+def _put_first(tree: Call, codes: Floats) -> Floats:
+    place = levels_of(tree.arguments[0]).index(str(tree.parameters[0]))
+    return np.where(codes == place, 0.0, codes + (codes < place))
+
+
+_OF_LEVELS: Mapping[str, Callable[[Call, Floats], Floats]] = {"in": _is_in, "cut": _cut, "reference": _put_first}
+_DECIDES: Mapping[str, float] = {"and": 0.0, "or": 1.0}
+"""What one side of them decides alone."""
+
+
+def work_of(tree: Expression) -> int:
+    """Return what an expression takes for a row, in products of two numbers."""
+    if isinstance(tree, Literal):
+        return _NODE_PRODUCTS
+    if isinstance(tree, Leaf):
+        return _LEAF_PRODUCTS
+    own = {"log": _LONG_PRODUCTS, "exp": _LONG_PRODUCTS, "power": _NODE_PRODUCTS * 2}.get(tree.operator, _NODE_PRODUCTS)
+    own += _NODE_PRODUCTS * (len(tree.arguments) + len(tree.parameters) * (tree.operator in {"cut", "in"}))
+    return own + sum(map(work_of, tree.arguments))
 
 
 def _read(column: Column, stored: StoredArray) -> Values:

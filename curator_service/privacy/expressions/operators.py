@@ -161,9 +161,7 @@ OPERATORS: Mapping[str, Operator] = {
         lambda arguments, bounds, _: arguments[0] / np.clip(arguments[1], *bounds[1]),
     ),
     "power": Operator(Type.NUMBER, _ONE, _bounds_of_power, _power),
-    "absolute": Operator(
-        Type.NUMBER, _ONE, _bounds_of_absolute, lambda arguments, _bounds, _: np.abs(arguments[0])
-    ),
+    "absolute": Operator(Type.NUMBER, _ONE, _bounds_of_absolute, lambda arguments, _bounds, _: np.abs(arguments[0])),
     "minimum": Operator(
         Type.NUMBER,
         _MANY,

@@ -6,7 +6,7 @@ its arguments. The canonical tree decides in which order operations are done, so
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,59 +75,46 @@ class _Parser:
             raise ExpressionError(error.rule, error.place or place) from None
 
     def _make(self, operator: str, arguments: Sequence[object], place: _Place) -> Expression:
-        def numbers(type_: Type = Type.NUMBER, until: int | None = None) -> list[Expression]:
-            found = [self.read(one, (*place, i)) for i, one in enumerate(arguments[:until])]
-            for i, tree in enumerate(found):
-                _check_type(tree, type_, (*place, i))
-            return found
-
+        if operator in _SPECIAL:
+            least, what, make = _SPECIAL[operator]
+            if len(arguments) != least:
+                raise ExpressionError(f"{operator} takes {what}", place)
+            return make(self, arguments, place)
         if operator in _SUGAR:
-            least, make = _SUGAR[operator]
+            least, combine = _SUGAR[operator]
             if len(arguments) != least:
                 raise ExpressionError(f"{operator} takes {least} argument{'s' * (least > 1)}", place)
-            return make(numbers())
-        match operator:
-            case "power":
-                if len(arguments) != 2 or not _is_whole(arguments[1], 1, POWER_MAX):
-                    raise ExpressionError(f"power takes a number and a whole exponent from 1 to {POWER_MAX}", place)
-                return _power(numbers(until=1)[0], int(arguments[1]))  # type: ignore[call-overload]
-            case "cut":
-                if len(arguments) != 2:
-                    raise ExpressionError("cut takes a number and the list of its cut points", place)
-                return _cut(numbers(until=1)[0], arguments[1], (*place, 1))
-            case "in":
-                if len(arguments) != 2:
-                    raise ExpressionError("in takes a category and a list of its levels", place)
-                return _in(numbers(Type.LEVEL, 1)[0], arguments[1], (*place, 1))
-            case "reference":
-                if len(arguments) != 2:
-                    raise ExpressionError("reference takes a category and one of its levels", place)
-                category = numbers(Type.LEVEL, 1)[0]
-                (level,) = _find_levels(category, [arguments[1]], (*place, 1))
-                return category if level == levels_of(category)[0] else Call(operator, (category,), (level,), Type.LEVEL)
-            case "missing":
-                if len(arguments) != 1 or not isinstance(arguments[0], str):
-                    raise ExpressionError("missing takes the name of a column", place)
-                return Call(operator, (self.read(arguments[0], (*place, 0)),), (), Type.TRUTH)
+            return combine(self.several(arguments, Type.NUMBER, place))
         if operator not in OPERATORS:
-            known = ", ".join(sorted({*OPERATORS, *_SUGAR, "power", "cut", "in", "reference", "missing"}))
+            known = ", ".join(sorted({*OPERATORS, *_SUGAR, *_SPECIAL}))
             raise ExpressionError(f"there is no operator {operator[:40]!r}; there are {known}", place)
         rule = OPERATORS[operator]
         if len(arguments) not in rule.arguments:
             most = rule.arguments.stop - 1
             said = str(most) if rule.arguments.start == most else f"{rule.arguments.start} to {most}"
             raise ExpressionError(f"{operator} takes {said} argument{'s' * (said != '1')}", place)
-        return _canonical(operator, numbers(rule.takes))
+        return _canonical(operator, self.several(arguments, rule.takes, place))
+
+    def one(self, value: object, wanted: Type, place: _Place) -> Expression:
+        """Read an argument of a type."""
+        tree = self.read(value, place)
+        _check_type(tree, wanted, place)
+        return tree
+
+    def several(self, values: Sequence[object], wanted: Type, place: _Place) -> list[Expression]:
+        """Read arguments of one type."""
+        return [self.one(value, wanted, (*place, i)) for i, value in enumerate(values)]
 
 
-def _number(value: float, place: _Place = ()) -> Literal:
-    if not abs(value) <= LARGEST:
-        raise ExpressionError(f"numbers are finite, and at most {LARGEST:g} in size", place)
-    return Literal(float(value) + 0.0)  # minus zero is the same number, and would be another text
+def read_number(value: object, place: _Place = ()) -> float:
+    """Return a public number of a request. Raise `ExpressionError` where it is none, or has no use."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+        raise ExpressionError(f"a number is asked for, finite and at most {LARGEST:g} in size", place)
+    return float(value) + 0.0  # minus zero is the same number, and would be another text
 
 
-def _is_whole(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value in range(least, most + 1)
+def _number(value: object, place: _Place = ()) -> Literal:
+    return Literal(read_number(value, place))
 
 
 def _check_type(tree: Expression, wanted: Type, place: _Place) -> None:
@@ -148,19 +135,42 @@ def _find_levels(category: Expression, asked: object, place: _Place) -> list[str
     return [level for level in known if level in asked]
 
 
-def _in(category: Expression, asked: object, place: _Place) -> Expression:
-    return Call("in", (category,), tuple(_find_levels(category, asked, place)), Type.TRUTH)
+def _in(parser: _Parser, arguments: Sequence[object], place: _Place) -> Expression:
+    category = parser.one(arguments[0], Type.LEVEL, (*place, 0))
+    return Call("in", (category,), tuple(_find_levels(category, arguments[1], (*place, 1))), Type.TRUTH)
 
 
-def _cut(number: Expression, asked: object, place: _Place) -> Expression:
+def _reference(parser: _Parser, arguments: Sequence[object], place: _Place) -> Expression:
+    category = parser.one(arguments[0], Type.LEVEL, (*place, 0))
+    (level,) = _find_levels(category, [arguments[1]], (*place, 1))
+    if level == levels_of(category)[0]:
+        return category
+    return Call("reference", (category,), (level,), Type.LEVEL)
+
+
+def _missing(parser: _Parser, arguments: Sequence[object], place: _Place) -> Expression:
+    if not isinstance(arguments[0], str):
+        raise ExpressionError("missing takes the name of a column", (*place, 0))
+    return Call("missing", (parser.read(arguments[0], (*place, 0)),), (), Type.TRUTH)
+
+
+def _exponent(parser: _Parser, arguments: Sequence[object], place: _Place) -> Expression:
+    exponent = read_number(arguments[1], (*place, 1))
+    if exponent not in range(1, POWER_MAX + 1):
+        raise ExpressionError(f"an exponent is a whole number from 1 to {POWER_MAX}", (*place, 1))
+    return _power(parser.one(arguments[0], Type.NUMBER, (*place, 0)), int(exponent))
+
+
+def _cut(parser: _Parser, arguments: Sequence[object], place: _Place) -> Expression:
     """Make a category of a number. The outer cut points are the bounds, and are filled in where they are left out."""
+    number, asked, place = parser.one(arguments[0], Type.NUMBER, (*place, 0)), arguments[1], (*place, 1)
     lower, upper = bounds_of(number)
     if not isinstance(asked, list) or not 1 <= len(asked) <= LISTED_MAX:
         raise ExpressionError(f"cut points are a list of 1 to {LISTED_MAX} numbers", place)
-    points = [_number(point, place).value if _is_number(point) else math.nan for point in asked]
+    points = [read_number(point, place) for point in asked]
     inner = [point for point in points if point not in {lower, upper}]
     whole = [lower, *inner, upper]
-    if not all(one < other for one, other in zip(whole[:-1], whole[1:], strict=True)) or not inner:
+    if not all(one < other for one, other in pairwise(whole)) or not inner:
         raise ExpressionError(f"cut points increase, and are between the bounds, {lower:g} and {upper:g}", place)
     made = Call("cut", (number,), tuple(whole), Type.LEVEL)
     if len(set(levels_of(made))) != len(whole) - 1:
@@ -168,8 +178,14 @@ def _cut(number: Expression, asked: object, place: _Place) -> Expression:
     return made
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+_SPECIAL: Mapping[str, tuple[int, str, Callable[[_Parser, Sequence[object], _Place], Expression]]] = {
+    "power": (2, "a number, and its exponent", _exponent),
+    "cut": (2, "a number, and the list of its cut points", _cut),
+    "in": (2, "a category, and a list of its levels", _in),
+    "reference": (2, "a category, and one of its levels", _reference),
+    "missing": (1, "the name of a column", _missing),
+}
+"""Operators with public parameters."""
 
 
 def _canonical(operator: str, arguments: Sequence[Expression]) -> Expression:
@@ -305,4 +321,3 @@ _SUGAR: Mapping[str, tuple[int, Callable[[Sequence[Expression]], Expression]]] =
     "between": (3, _between),
 }
 """Other words for what operators say."""
-
