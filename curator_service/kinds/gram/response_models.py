@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from curator_service.datasets.response_models import ColumnModel
+from curator_service.datasets.response_models import ColumnModel, LevelsColumn, NumericColumn
 from curator_service.kinds.features import FeatureModel
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
@@ -167,10 +167,19 @@ class GramNoise(BaseModel):
     sd: GramDeviations
 
 
-class DerivedModel(ColumnModel):
-    """A column that is computed from declared ones, row by row."""
+class DerivedNumericColumn(NumericColumn):
+    """Numbers that are computed from declared columns, row by row."""
 
     expression: FeatureModel
+
+
+class DerivedLevelsColumn(LevelsColumn):
+    """A category or a boolean that is computed from declared columns, row by row."""
+
+    expression: FeatureModel
+
+
+DerivedModel = Annotated[DerivedNumericColumn | DerivedLevelsColumn, Field(discriminator="type")]
 
 
 class _GramMembers(BaseModel):

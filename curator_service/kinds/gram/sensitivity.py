@@ -2,8 +2,8 @@
 
 Terms are bounded by q; a group, whose terms' sizes add up to at most q, counts as one (`Design.group_count`); a row
 that counts for nothing is allowed in every bound. Each function is for a person with one row: with m rows L2 and L1 are
-m times as large (`of_rows`). docs/privacy.md has a proof for each; tests/unit/privacy searches for neighbours that would
-beat them.
+m times as large (`of_rows`). docs/privacy.md has a proof for each; tests/unit/privacy searches for neighbours that
+would beat them.
 
 Throughout, G is the number of groups, a single term being a group of one; h is the number of groups of two or more
 terms; s = G − h; `norm_squared` is R², the bound on ‖terms‖².

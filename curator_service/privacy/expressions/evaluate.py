@@ -11,6 +11,7 @@ from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.expressions.elementary import Floats
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.operators import LARGEST, OPERATORS, TRUTH_BOUNDS, Interval
+from curator_service.privacy.expressions.text import write_number
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, FlagArray, StoredArray, center_and_scale
 
@@ -62,7 +63,7 @@ def levels_of(tree: Expression) -> tuple[str, ...]:
         case Leaf(column):
             return column.levels
         case Call("cut", _, points):
-            return tuple(f"{low:g} to {high:g}" for low, high in pairwise(points))
+            return tuple(f"{low} to {high}" for low, high in pairwise(map(write_number, points)))
         case Call("reference", (argument,), (level,)):
             return (str(level), *(other for other in levels_of(argument) if other != level))
     raise AssertionError("not a level")

@@ -20,20 +20,30 @@ def write(tree: Expression) -> str:
         case Leaf(column):
             return column.name
         case Literal(value):
-            return repr(value).removesuffix(".0")
+            return write_number(value)
         case Call(operator, arguments) if operator in _BETWEEN:
             return f"({_BETWEEN[operator].join(map(write, arguments))})"
         case Call(operator, (argument,)) if operator in _AROUND:
             return _AROUND[operator](write(argument), tree)
         case Call():
-            parts = [write(argument) for argument in tree.arguments]
+            parts = [_unwrap(write(argument)) for argument in tree.arguments]
             return f"{tree.operator}({', '.join([*parts, *map(_write_parameter, tree.parameters)])})"
+
+
+def _unwrap(text: str) -> str:
+    """Leave out the brackets around a whole argument: commas and brackets of the call delimit it."""
+    return text[1:-1] if text.startswith("(") else text
 
 
 def _write_parameter(parameter: float | str) -> str:
     if isinstance(parameter, str):
         return json.dumps(parameter, ensure_ascii=False)
-    return repr(parameter).removesuffix(".0")
+    return write_number(parameter)
+
+
+def write_number(value: object) -> str:
+    """Return the shortest text that is this float."""
+    return repr(value).removesuffix(".0")
 
 
 _AROUND: Mapping[str, Callable[[str, Call], str]] = {
