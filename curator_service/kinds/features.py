@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, JsonValue
 
+from curator_service.datasets.response_models import LevelsColumn, NumericColumn
+from curator_service.datasets.schemas import render_column
 from curator_service.kinds.request import ColumnName
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.bases import Basis, Polynomial, Spline, check_basis
@@ -24,7 +26,24 @@ ExpressionModel = Annotated[
 FeatureModel = ColumnName | ExpressionModel
 """A declared column by its name, or what is computed from some."""
 
+
+class DerivedNumericColumn(NumericColumn):
+    """Numbers that are computed from declared columns, row by row."""
+
+    expression: FeatureModel
+
+
+class DerivedLevelsColumn(LevelsColumn):
+    """A category or a boolean that is computed from declared columns, row by row."""
+
+    expression: FeatureModel
+
+
+DerivedModel = Annotated[DerivedNumericColumn | DerivedLevelsColumn, Field(discriminator="type")]
+
 FACTORS_MAX = 4
+SELECTING = ("where", "weight")
+"""Members of a request that say which rows count, and for how much."""
 
 
 def read_feature(value: object, declared: Mapping[str, Column]) -> Feature:
@@ -110,6 +129,12 @@ def at(pointer: str, read: Any) -> Any:
 def list_derived(columns: Sequence[Column]) -> tuple[DerivedColumn, ...]:
     """Return those that are computed, each once."""
     return tuple(dict.fromkeys(column for column in columns if isinstance(column, DerivedColumn)))
+
+
+def render_derived(columns: Sequence[DerivedColumn]) -> dict[str, Any]:
+    """Return what answers state of derived columns; nothing where there are none."""
+    rendered = [render_column(column) | {"expression": column.state()} for column in columns]
+    return {"derived": rendered} if rendered else {}
 
 
 def _interaction(values: Sequence[object], declared: Mapping[str, Column]) -> Interaction:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
 from curator_service.kinds.features import (
+    SELECTING,
     at,
     order_features,
     read_column,
@@ -41,7 +42,6 @@ from curator_service.privacy.sums import INT64_CAPACITY_MAX
 TERMS_MAX = 1000
 PASS_WORK_MAX = 1_000_000_000_000
 """Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
-SELECTING = ("where", "weight")
 LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
 
 

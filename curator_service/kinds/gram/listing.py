@@ -10,6 +10,7 @@ from curator_service.kinds.features import (
     read_column,
     read_feature,
     read_selection,
+    render_derived,
     state_basis,
     state_selection,
 )
@@ -122,14 +123,12 @@ class GramListing(Listing):
         whole = {column.name: column for column in design.sources}
         columns = tuple(feature for feature in self.declared_features if isinstance(feature, Column))
         derived = list_derived((*design.sources, *self.selection.columns))
-        described: dict[str, Any] = {
+        return {
             "features": [render_column(column) for column in columns],
             "terms": [_render_term(term, whole) for term in design.terms],
             "targets": [_render_term(term, whole) for term in design.targets],
+            **render_derived(derived),
         }
-        if derived:
-            described["derived"] = [render_column(column) | {"expression": column.state()} for column in derived]
-        return described
 
     @property
     def row_rule(self) -> list[Any]:

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from curator_service.datasets.response_models import ColumnModel, LevelsColumn, NumericColumn
-from curator_service.kinds.features import FeatureModel
+from curator_service.datasets.response_models import ColumnModel
+from curator_service.kinds.features import DerivedModel, FeatureModel
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
 from curator_service.kit.wire import STRICT, left_out
@@ -165,21 +165,6 @@ class GramNoise(BaseModel):
 
     distribution: Distribution
     sd: GramDeviations
-
-
-class DerivedNumericColumn(NumericColumn):
-    """Numbers that are computed from declared columns, row by row."""
-
-    expression: FeatureModel
-
-
-class DerivedLevelsColumn(LevelsColumn):
-    """A category or a boolean that is computed from declared columns, row by row."""
-
-    expression: FeatureModel
-
-
-DerivedModel = Annotated[DerivedNumericColumn | DerivedLevelsColumn, Field(discriminator="type")]
 
 
 class _GramMembers(BaseModel):
