@@ -113,7 +113,7 @@ class ReleasePublisher:
             self._claim(ledger, submission, release_id=release_id)
             head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer)
             self.datasets.check_current(ledger.connection, prepared.dataset)
-            ledger.check_latest(prepared.dataset.registration)
+            ledger.check_latest(prepared.dataset.registration, head)
             self._check_unanswered(ledger, submission)
             draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
             return self._publish(ledger, submission, draft, head)
@@ -344,7 +344,7 @@ class ReleasePublisher:
             def work(ledger: Ledger) -> StoredRelease:
                 head = ledger.post(job)
                 self.datasets.check_current(ledger.connection, submission.prepared.dataset)
-                ledger.check_latest(submission.prepared.dataset.registration)
+                ledger.check_latest(submission.prepared.dataset.registration, head)
                 release = self._publish(ledger, submission, draft, head, job)
                 repository.answer_keys(ledger.connection, job.id, release.id)
                 return release

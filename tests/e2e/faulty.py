@@ -350,6 +350,8 @@ def create_app() -> Followed:
     db.BUSY_TIMEOUT_MS = int(scaled(float(os.environ.get(PATIENCE_VARIABLE, db.BUSY_TIMEOUT_MS))))
     clock = os.environ.get(CLOCK_VARIABLE)
     now = utc_now if clock is None else partial(_shifted, Path(clock))
+    if clock is not None:
+        product._CUTS_EVERY_S = 0.2  # a jump puts off all cuts, and nothing is released until they were made
     return Followed(product.create_app(noise=_FollowedNoise(), now=now))
 
 

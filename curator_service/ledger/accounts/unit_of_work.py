@@ -226,15 +226,15 @@ class Ledger:
         """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
         self.trust.check_registered(self.connection, dataset)
 
-    def check_latest(self, dataset: "Registration") -> None:
-        """Compare a dataset with the version that the ledger registered last, the account locked, and no entry written.
+    def check_latest(self, dataset: "Registration", head: Head) -> None:
+        """Compare a dataset with the version that the ledger registered last, before the entry at the head is written.
 
         Raises
         ------
         Contradiction
             If it is another one: whoever may change the tables could put back rows that have ended, for a moment.
         """
-        self.trust.check_latest(self.connection, dataset)
+        self.trust.check_latest(self.connection, dataset, head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,15 +332,13 @@ class Trust:
         if dataset not in known.versions:
             raise Contradiction(f"the dataset {dataset.name!r} is not one that {dataset.population!r} registered")
 
-    def check_latest(self, connection: Connection, dataset: Registration) -> None:
+    def check_latest(self, connection: Connection, dataset: Registration, head: Head) -> None:
         """Compare a dataset with the version that the ledger registered last; see `Ledger.check_latest`."""
         known = self.registered.setdefault(dataset.population, _Registered())
-        head = repository.find_head(connection, dataset.population)
         for found in self._read(connection, dataset.population, known.after):
             known.versions.add(found)
             known.latest[found.dataset_id] = found
-        if head is not None:
-            known.after = head.sequence
+        known.after = head.sequence - 1
         if known.latest.get(dataset.dataset_id) != dataset:
             raise Contradiction(f"the dataset {dataset.name!r} is not what {dataset.population!r} registered last")
 
