@@ -1,9 +1,10 @@
 """Features as requests name them: columns, expressions, bases and interactions, from JSON and back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, JsonValue
+from typing_extensions import TypeAliasType
 
 from curator_service.datasets.response_models import LevelsColumn, NumericColumn
 from curator_service.datasets.schemas import render_column
@@ -12,6 +13,7 @@ from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.bases import Basis, Polynomial, Spline, check_basis
 from curator_service.privacy.design import Column, ColumnType, Curve, Feature, Interaction, columns_of
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError, derive_column, parse, read_number
+from curator_service.privacy.expressions.parse import OPERATOR_NAMES
 from curator_service.privacy.selection import Selection
 
 ExpressionModel = Annotated[
@@ -27,20 +29,31 @@ FeatureModel = ColumnName | ExpressionModel
 """A declared column by its name, or what is computed from some."""
 
 
+_OPERATOR = "|".join(sorted({*OPERATOR_NAMES, "interaction", "natural_spline", "polynomial", "spline"}))
+StatedFeature = TypeAliasType(
+    "StatedFeature",
+    "str | float | Annotated[dict[Annotated[str, Field(pattern=f'^({_OPERATOR})$')], "
+    "list[StatedFeature | list[float] | list[str]]], Field(min_length=1, max_length=1, "
+    "json_schema_extra={'additionalProperties': False})]",
+)
+"""A feature as answers state it: requests are read more loosely, and refused with better words."""
+
+
 class DerivedNumericColumn(NumericColumn):
     """Numbers that are computed from declared columns, row by row."""
 
-    expression: FeatureModel
+    expression: StatedFeature
 
 
 class DerivedLevelsColumn(LevelsColumn):
     """A category or a boolean that is computed from declared columns, row by row."""
 
-    expression: FeatureModel
+    expression: StatedFeature
 
 
 DerivedModel = Annotated[DerivedNumericColumn | DerivedLevelsColumn, Field(discriminator="type")]
 
+_F = TypeVar("_F", bound=Feature)
 FACTORS_MAX = 4
 SELECTING = ("where", "weight")
 """Members of a request that say which rows count, and for how much."""
@@ -94,7 +107,7 @@ def state_basis(basis: Basis) -> dict[str, list[Any]]:
     return {"natural_spline": [knots]} if basis.natural else {"spline": [knots, basis.degree]}
 
 
-def order_features(features: Sequence[Feature], declared: Mapping[str, Column]) -> tuple[Feature, ...]:
+def order_features(features: Sequence[_F], declared: Mapping[str, Column]) -> tuple[_F, ...]:
     """Return features in their one order: declared columns in that of the manifest, then others by name."""
     place = {name: i for i, name in enumerate(declared)}
     return tuple(sorted(features, key=lambda feature: (place.get(feature.name, len(place)), feature.name)))
@@ -153,10 +166,10 @@ def _interaction(values: Sequence[object], declared: Mapping[str, Column]) -> In
     if len(set(names)) != len(names):
         rule = "each column stands in it once; multiply a column by itself for its square"
         raise ExpressionError(rule, ("interaction",))
-    return Interaction(order_features(factors, declared))  # type: ignore[arg-type]  # none is an interaction
+    return Interaction(order_features(factors, declared))
 
 
-def _curve(value: Mapping[str, Any], declared: Mapping[str, Column]) -> Curve:
+def _curve(value: Any, declared: Mapping[str, Column]) -> Curve:
     ((word, arguments),) = value.items()
     places = {"polynomial": (2,), "spline": (2, 3), "natural_spline": (2,)}[word]
     if len(arguments) not in places:

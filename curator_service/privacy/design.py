@@ -3,13 +3,13 @@
 The same coding serves the Gram that is cached at ingest and a pass over rows, so that both give the same integers.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from itertools import product
-from math import prod
 
 import numpy as np
 
@@ -257,7 +257,7 @@ def _products(interaction: Interaction, *, drop_first_level: bool) -> tuple[Term
             ":".join(factor.name for factor in chosen),
             TermKind.PRODUCT,
             (TermKind.PRODUCT, *(factor.group for factor in chosen)),
-            support=prod(factor.support for factor in chosen),
+            support=math.prod(factor.support for factor in chosen),
             factors=chosen,
         )
         for chosen in product(*values)

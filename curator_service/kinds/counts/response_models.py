@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from curator_service.datasets.response_models import ColumnModel
-from curator_service.kinds.features import DerivedModel, FeatureModel
+from curator_service.kinds.features import DerivedModel, StatedFeature
 from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
 from curator_service.kit.wire import STRICT, left_out
 from curator_service.ledger.schemas import PriceModel
@@ -21,7 +21,7 @@ class CanonicalAxis(BaseModel):
 
     model_config = STRICT
 
-    column: FeatureModel
+    column: StatedFeature
     edges: list[float] = left_out()
     missing: bool
 
@@ -45,8 +45,8 @@ class CanonicalCountsRequest(BaseModel):
     calibration: Calibration
     price: PriceModel
     shares: list[float]
-    where: FeatureModel = left_out()
-    weight: FeatureModel = left_out()
+    where: StatedFeature = left_out()
+    weight: StatedFeature = left_out()
     fresh: bool
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from curator_service.datasets.response_models import ColumnModel
-from curator_service.kinds.features import DerivedModel, FeatureModel
+from curator_service.kinds.features import DerivedModel, StatedFeature
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
 from curator_service.kit.wire import STRICT, left_out
@@ -32,10 +32,10 @@ class CanonicalGramRequest(BaseModel):
     model_config = STRICT
 
     kind: Literal["gram"]
-    features: list[FeatureModel]
-    targets: list[FeatureModel]
-    where: FeatureModel = left_out()
-    weight: FeatureModel = left_out()
+    features: list[StatedFeature]
+    targets: list[StatedFeature]
+    where: StatedFeature = left_out()
+    weight: StatedFeature = left_out()
     intercept: bool
     rows: RowsModel
     statistics: list[Statistic]

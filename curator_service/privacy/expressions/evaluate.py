@@ -108,7 +108,8 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
 
 def _is_in(tree: Call, codes: Floats) -> Floats:
     known = levels_of(tree.arguments[0])
-    return np.logical_or.reduce([codes == known.index(str(level)) for level in tree.parameters]).astype(np.float64)
+    found: FlagArray = np.logical_or.reduce([codes == known.index(str(level)) for level in tree.parameters])
+    return found.astype(np.float64)
 
 
 def _cut(tree: Call, numbers: Floats) -> Floats:

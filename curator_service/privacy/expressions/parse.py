@@ -86,8 +86,9 @@ class _Parser:
                 raise ExpressionError(f"{operator} takes {least} argument{'s' * (least > 1)}", place)
             return combine(self.several(arguments, Type.NUMBER, place))
         if operator not in OPERATORS:
-            known = ", ".join(sorted({*OPERATORS, *_SUGAR, *_SPECIAL}))
-            raise ExpressionError(f"there is no operator {operator[:40]!r}; there are {known}", place)
+            raise ExpressionError(
+                f"there is no operator {operator[:40]!r}; there are {', '.join(OPERATOR_NAMES)}", place
+            )
         rule = OPERATORS[operator]
         if len(arguments) not in rule.arguments:
             most = rule.arguments.stop - 1
@@ -318,3 +319,4 @@ _SUGAR: Mapping[str, tuple[int, Callable[[Sequence[Expression]], Expression]]] =
     "between": (3, _between),
 }
 """Other words for what operators say."""
+OPERATOR_NAMES = tuple(sorted({*OPERATORS, *_SUGAR, *_SPECIAL}))
