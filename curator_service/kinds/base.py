@@ -108,9 +108,9 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         What is answered, for the documentation of the interface.
     listing : type
     asked : tuple of str
-        Members of a canonical request beside its price, in their order.
+        Members that a canonical request may have beside its price, in their order.
     declared : tuple of str
-        Members of an answer between its request and its statistics, in their order.
+        Members that an answer may have between its request and its statistics, in their order; it has the first.
     example : dict
         A request, for the documentation of the interface.
     library : LibraryRules or None

@@ -1,15 +1,19 @@
-"""The terms of a request: how stored columns become the columns of X and y on the request lattice.
+"""The terms of a request: how columns become the columns of X and y on the request lattice.
 
 The same coding serves the Gram that is cached at ingest and a pass over rows, so that both give the same integers.
 """
 
+import math
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
+from curator_service.privacy.bases import Basis, Polynomial, tabulate
 from curator_service.privacy.lattice import (
     MISSING,
     UNIT,
@@ -62,6 +66,66 @@ class Column:
     levels: tuple[str, ...] = ()
     unit: str | None = None
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The stored columns that its values are made of."""
+        return (self.name,)
+
+    @property
+    def work(self) -> int:
+        """What it takes to compute it for a row, in products of two numbers; nothing where it is stored."""
+        return 0
+
+    def read(self, stored: Mapping[str, StoredArray], count: int) -> StoredArray:
+        """Return its values for so many rows, as stored integers."""
+        del count
+        return stored[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Functions of a numeric column, in place of the column itself."""
+
+    column: Column
+    basis: Basis
+
+    @property
+    def name(self) -> str:
+        """The basis and its column, as people read it: different for different curves."""
+        return self.basis.name_of(self.column.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """Products of the terms of several factors: each of one with each of the others.
+
+    Attributes
+    ----------
+    factors : tuple of Column or Curve
+        Two at least, each once.
+    """
+
+    factors: tuple[Column | Curve, ...]
+
+    @property
+    def name(self) -> str:
+        """The names of the factors."""
+        return ":".join(factor.name for factor in self.factors)
+
+
+Feature = Column | Curve | Interaction
+
+
+def columns_of(feature: Feature) -> tuple[Column, ...]:
+    """Return the columns of a feature, in order."""
+    match feature:
+        case Interaction(factors):
+            return tuple(column for factor in factors for column in columns_of(factor))
+        case Curve(column):
+            return (column,)
+        case Column():
+            return (feature,)
+
 
 class TermKind(StrEnum):
     """How a term is coded."""
@@ -71,24 +135,40 @@ class TermKind(StrEnum):
     BOOLEAN = "boolean"
     LEVEL = "level"
     MISSING = "missing"
+    BASIS = "basis"
+    PRODUCT = "product"
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """One column of X, or one target: at most `UNIT` in size for every row.
 
-    Terms with the same `group` are coded one-hot: at most one of them differs from 0 in any row. A group is named by
-    its kind and its column, so that no column's name can make it join another.
+    The sizes of terms with the same `group` add up to at most `UNIT` in every row, so together they count as one term.
+    A one-hot coding is such a group: at most one of its terms differs from 0. A group is named by its kind and its
+    columns, so that no column's name can make it join another.
+
+    Attributes
+    ----------
+    support : int
+        How many terms of its group may differ from 0 in a row.
+    basis, place : Basis and int, or None
+        Which function of which basis it is.
+    factors : tuple of Term
+        What it is the product of.
     """
 
     name: str
     kind: TermKind
-    group: tuple[TermKind, str]
+    group: tuple[object, ...]
     column: str | None = None
     level: int | None = None
     center: float = 0.0
     scale: float = 1.0
     unit: str | None = None
+    support: int = 1
+    basis: Basis | None = None
+    place: int | None = None
+    factors: tuple["Term", ...] = ()
 
 
 CONSTANT = Term("(constant)", TermKind.CONSTANT, group=(TermKind.CONSTANT, ""))
@@ -102,14 +182,14 @@ def _value_term(column: Column) -> Term:
     return Term(column.name, TermKind.NUMERIC, group, column.name, center=center, scale=scale, unit=column.unit)
 
 
-def feature_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]:
+def feature_terms(feature: Feature, *, drop_first_level: bool) -> tuple[Term, ...]:
     """Return the terms of one feature.
 
     Parameters
     ----------
-    column : Column
+    feature : Feature
     drop_first_level : bool
-        Whether a category leaves out its first declared level, as it does beside a constant.
+        Whether a category leaves out its first level, and a spline its first function, as they do beside a constant.
 
     Returns
     -------
@@ -117,6 +197,16 @@ def feature_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]
         A category's levels and its indicator of a missing value form one one-hot group. A numeric or boolean
         indicator is a group of its own: a looser bound, and a true one.
     """
+    match feature:
+        case Curve():
+            return _curve_terms(feature, drop_first=drop_first_level)
+        case Interaction():
+            return _products(feature, drop_first_level=drop_first_level)
+        case Column():
+            return _column_terms(feature, drop_first_level=drop_first_level)
+
+
+def _column_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]:
     categorical = column.type is ColumnType.CATEGORICAL
     one_hot = (TermKind.LEVEL, column.name)
     if categorical:
@@ -131,6 +221,47 @@ def feature_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]
         return terms
     group = one_hot if categorical else (TermKind.MISSING, column.name)
     return (*terms, Term(f"{column.name}[missing]", TermKind.MISSING, group, column.name))
+
+
+def _curve_terms(curve: Curve, *, drop_first: bool) -> tuple[Term, ...]:
+    """Return the functions of a basis: the polynomials each by itself, B-splines as one group."""
+    basis, value = curve.basis, _value_term(curve.column)
+    group = (TermKind.BASIS, curve.name)
+    terms = tuple(
+        replace(
+            value,
+            name=f"{curve.name}[{place + 1}]",
+            kind=TermKind.BASIS,
+            group=(*group, place) if isinstance(basis, Polynomial) else group,
+            unit=None,
+            support=basis.support,
+            basis=basis,
+            place=place,
+        )
+        for place in range(basis.size)
+    )
+    # B-splines add up to a constant.
+    return terms[1:] if drop_first and not isinstance(basis, Polynomial) else terms
+
+
+def _products(interaction: Interaction, *, drop_first_level: bool) -> tuple[Term, ...]:
+    """Return products of factors' values: sizes of a product of groups add up to at most 1, as those of each do."""
+    factors = [feature_terms(factor, drop_first_level=drop_first_level) for factor in interaction.factors]
+    # Whether a number or a boolean is missing has a term beside them; a category's missing level is one of its levels.
+    values = [
+        [term for term in terms if term.kind is not TermKind.MISSING or term.group[0] is TermKind.LEVEL]
+        for terms in factors
+    ]
+    return tuple(
+        Term(
+            ":".join(factor.name for factor in chosen),
+            TermKind.PRODUCT,
+            (TermKind.PRODUCT, *(factor.group for factor in chosen)),
+            support=math.prod(factor.support for factor in chosen),
+            factors=chosen,
+        )
+        for chosen in product(*values)
+    )
 
 
 def target_term(column: Column) -> Term:
@@ -165,11 +296,14 @@ class Design:
     targets : tuple of Term
     omitting : frozenset of str
         Columns whose missing value takes the whole row out.
+    sources : tuple of Column
+        The columns that terms, targets and omissions read, each once.
     """
 
     terms: tuple[Term, ...]
     targets: tuple[Term, ...] = ()
     omitting: frozenset[str] = frozenset()
+    sources: tuple[Column, ...] = ()
 
     @property
     def has_constant(self) -> bool:
@@ -178,46 +312,55 @@ class Design:
 
     @property
     def group_count(self) -> int:
-        """R² of the box in units of q²: the number of terms, a one-hot group counted once."""
+        """R² of the box in units of q²: the number of terms, a group counted once."""
         return len({term.group for term in self.terms})
 
     @property
     def wide_group_count(self) -> int:
-        """h: the number of one-hot groups of two or more terms."""
+        """h: the number of groups of two or more terms."""
         groups = [term.group for term in self.terms]
         return sum(groups.count(group) > 1 for group in set(groups))
 
     @property
+    def supports(self) -> tuple[tuple[int, int], ...]:
+        """Of each group its number of terms, and how many of them may differ from 0 in a row."""
+        sizes = Counter(term.group for term in self.terms)
+        supports = {term.group: term.support for term in self.terms}
+        return tuple((size, min(size, supports[group])) for group, size in sizes.items())
+
+    @property
     def columns(self) -> tuple[str, ...]:
-        """The stored columns that the terms and targets read, each once, in order."""
-        names = (term.column for term in (*self.terms, *self.targets))
-        return tuple(dict.fromkeys(name for name in names if name is not None))
+        """The stored columns that are read, each once, in order."""
+        return tuple(dict.fromkeys(name for column in self.sources for name in column.reads))
 
 
 @lru_cache(maxsize=1024)
-def make_design(features: tuple[Column, ...], targets: tuple[Column, ...], *, intercept: bool) -> Design:
+def make_design(features: tuple[Feature, ...], targets: tuple[Column, ...], *, intercept: bool) -> Design:
     """Build the design of a request from public declarations.
 
     Parameters
     ----------
-    features, targets : tuple of Column
+    features : tuple of Feature
+    targets : tuple of Column
     intercept : bool
         Whether a constant term is added; then each category leaves out its first level.
 
     Raises
     ------
     ValueError
-        If a column is named twice: its terms would not be one group any more.
+        If a feature or a target is named twice: its terms would not be one group any more.
     """
-    names = [column.name for column in (*features, *targets)]
+    names = [feature.name for feature in (*features, *targets)]
     if len(set(names)) != len(names):
         raise ValueError("a column can be one feature or one target, once")
     terms = [CONSTANT] if intercept else []
-    for column in features:
-        terms.extend(feature_terms(column, drop_first_level=intercept))
-    omitting = {c.name for c in features if omits_rows(c, as_target=False)}
+    for feature in features:
+        terms.extend(feature_terms(feature, drop_first_level=intercept))
+    read = tuple(dict.fromkeys(column for feature in features for column in columns_of(feature)))
+    omitting = {c.name for c in read if omits_rows(c, as_target=False)}
     omitting |= {c.name for c in targets if omits_rows(c, as_target=True)}
-    return Design(tuple(terms), tuple(target_term(c) for c in targets), frozenset(omitting))
+    sources = tuple(dict.fromkeys((*read, *targets)))
+    return Design(tuple(terms), tuple(target_term(c) for c in targets), frozenset(omitting), sources)
 
 
 def cached_design(columns: tuple[Column, ...]) -> Design:
@@ -226,7 +369,7 @@ def cached_design(columns: tuple[Column, ...]) -> Design:
     Any request without omission, by the box map, is a block of its Gram: terms are equal when they are coded alike.
     """
     wide = make_design(columns, (), intercept=False)
-    return Design((CONSTANT, *wide.terms))
+    return replace(wide, terms=(CONSTANT, *wide.terms))
 
 
 def code_rows(
@@ -257,22 +400,45 @@ def code_rows(
     """
     fields = (*design.terms, *design.targets)
     rows = np.empty((row_count, len(fields)), dtype=np.float64, order="F") if out is None else out
-    work, equal = np.empty(row_count, dtype=np.int32), np.empty(row_count, dtype=np.bool_)
+    work = np.empty(row_count, dtype=np.int32)
+    values = {column.name: column.read(columns, row_count) for column in design.sources}
     for j, term in enumerate(fields):
-        if term.column is None:
-            rows[:, j] = UNIT
-        elif term.kind is TermKind.NUMERIC:
-            to_request_lattice(columns[term.column], rows[:, j], work, missing=term.column not in design.omitting)
-        else:
-            np.equal(columns[term.column], _code_of(term), out=equal)
-            np.multiply(equal, np.float64(UNIT), out=rows[:, j])
+        _code(term, values, design.omitting, rows[:, j], work)
     if counted is None and not design.omitting:
         return rows
     kept = np.ones(row_count, dtype=np.bool_) if counted is None else counted.copy()
     for name in design.omitting:
-        kept &= np.not_equal(columns[name], MISSING, out=equal)
+        kept &= values[name] != MISSING
     rows *= kept.astype(np.float64)[:, None]  # the same work for any number of them
     return rows
+
+
+def _code(
+    term: Term, values: Mapping[str, StoredArray], omitting: frozenset[str], out: RowArray, work: StoredArray
+) -> None:
+    """Write one term of every row."""
+    match term.kind:
+        case TermKind.CONSTANT:
+            out[:] = UNIT
+        case TermKind.NUMERIC | TermKind.BASIS:
+            stored = values[term.column or ""]
+            to_request_lattice(stored, out, work, missing=term.column not in omitting)
+            if term.basis is not None and term.place is not None:
+                lower, upper = term.center - term.scale, term.center + term.scale
+                out[:] = tabulate(term.basis, lower, upper)[term.place].take(out.astype(np.int64) + UNIT)
+                out *= stored != MISSING
+        case TermKind.PRODUCT:
+            _code(term.factors[0], values, omitting, out, work)
+            factor = np.empty_like(out)
+            for other in term.factors[1:]:
+                _code(other, values, omitting, factor, work)
+                # Below 2^34, so exact; a quotient that is no integer is 2^-17 from one at least, which no rounding
+                # bridges: towards zero, so that sizes of a group add up to q at most.
+                out *= factor
+                out /= UNIT
+                np.trunc(out, out=out)
+        case _:
+            np.multiply(values[term.column or ""] == _code_of(term), np.float64(UNIT), out=out)
 
 
 def _code_of(term: Term) -> int:

@@ -237,7 +237,8 @@ class _Answers:
         request, members = read_member(text), self._kinds[kind].asked
         if not _is_request(request, members):
             raise ValueError("a request has other members")
-        asked: _Asked = self._find_asked(dataset_id, kind, to_json({name: request[name] for name in members}))
+        stated = {name: request[name] for name in members if name in request}
+        asked: _Asked = self._find_asked(dataset_id, kind, to_json(stated))
         return asked
 
     def _is_backed(
@@ -311,7 +312,7 @@ def _is_request(request: Mapping[str, Any], members: tuple[str, ...]) -> bool:
     """Tell whether a request has a price, and no member that requests do not have; `_Asked` looks at the others."""
     price = request["price"]
     return (
-        request.keys() == {*members, "price", "fresh"}
+        request.keys() <= {*members, "price", "fresh"}
         and type(request["fresh"]) is bool
         and price.keys() in _NOTIONS
         and set(map(type, price.values())) <= {float, int}

@@ -25,6 +25,23 @@ TESTS = Path(__file__).parents[1]
 COHORT = "/v1/datasets/cohort"
 RELEASES = f"{COHORT}/releases"
 _BOX = {"rows": {"map": "box"}}
+_CURVES = [{"polynomial": ["age", 2]}, {"spline": ["weight", [70, 90]]}, {"natural_spline": ["kappa", [2]]}]
+_COMPUTED = (
+    body(
+        features=[*_CURVES, {"interaction": ["sex", "age"]}, {"interaction": [{"polynomial": ["age", 2]}, "height"]}],
+        targets=[{"log": [{"add": ["dose", 11]}]}],
+        where={"in": ["sex", ["F"]]},
+        weight={"divide": ["age", 100]},
+        price={"mu": 0.02},
+    ),
+    {
+        "kind": "counts",
+        "tables": [{"axes": [{"column": {"cut": ["age", [60, 70]]}}]}],
+        "where": "alive",
+        "weight": {"divide": ["age", 100]},
+        "price": {"mu": 0.01},
+    },
+)
 _PASS = body(features=["creatinine", "stage"], targets=["lambda"], rows={"map": "ball"}, price={"mu": 0.02})
 
 
@@ -141,6 +158,9 @@ def _buy(life: _Recorder) -> None:
     table = [{"column": "age", "bins": 2}, {"column": "region", "missing": True}]
     counts = {"kind": "counts", "tables": [{"axes": table}], "price": {"mu": 0.02}}
     for asked in (counts, counts | {"tables": [{"axes": table[1:]}], "price": {"mu": 0.01}}):
+        post(f"{COHORT}/quotes", asked)
+        post(RELEASES, asked)
+    for asked in _COMPUTED:
         post(f"{COHORT}/quotes", asked)
         post(RELEASES, asked)
     for page in ("", "?limit=1"):

@@ -149,6 +149,10 @@ def gram_query(design: Design, row_map: RowMap, lattice: str, dialect: Dialect) 
         If there are more sums than a statement gives.
     """
     fields = (*design.terms, *design.targets)
+    if any(column.reads != (column.name,) for column in design.sources) or any(term.factors for term in fields):
+        raise ValueError("there is a template for declared columns alone")
+    if any(term.basis is not None for term in fields):
+        raise ValueError("there is a template for declared columns alone")
     entries = list(combinations_with_replacement([f"z{j}" for j in range(len(fields))], 2))
     if len(entries) > ENTRIES_MAX:
         raise ValueError(f"{len(entries)} sums; one statement gives {ENTRIES_MAX}")

@@ -1,7 +1,8 @@
 """The kind ``counts``: joint histograms over one to three columns each."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
@@ -14,6 +15,7 @@ from curator_service.kinds.counts.response_models import COUNTS
 from curator_service.kinds.counts.schema import CELLS_MAX, EDGES_MAX, EXAMPLE, KIND, AxisRequest, CountsRequest
 from curator_service.kinds.counts.sensitivity import table_l1, table_l2_squared
 from curator_service.kinds.counts.tables import Axis, Table, name_of, outputs_of
+from curator_service.kinds.features import SELECTING, at, order_features, read_column, read_selection, state_selection
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import DISTRIBUTIONS, Allocation, Bound, allocate
@@ -22,6 +24,7 @@ from curator_service.privacy.conversions import exact
 from curator_service.privacy.design import Column, ColumnType
 from curator_service.privacy.mechanism import Output
 from curator_service.privacy.parts import Part
+from curator_service.privacy.selection import EVERY_ROW, Selection
 
 PER_CELL_S = 4e-7
 """Of the public duration; about ten times what a cell takes."""
@@ -31,12 +34,13 @@ EDGE_BYTES = 3 * 25
 
 @dataclass(frozen=True, slots=True)
 class CountsPlan:
-    """Tables, in their one order, the share of the price and the noise of each."""
+    """Tables, in their one order, the share of the price and the noise of each, and the rows that count."""
 
     tables: tuple[Table, ...]
     shares: tuple[float, ...]
     allocation: Allocation
     joint: JointBound | None = None
+    selection: Selection = EVERY_ROW
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -59,8 +63,8 @@ class Counts(ReleaseKind[CountsRequest, CountsPlan, CountsListing]):
     request_model = CountsRequest
     models = COUNTS
     listing = CountsListing
-    asked: ClassVar = ("kind", "tables", "mechanism", "calibration", "shares")
-    declared: ClassVar = ("columns", "tables")
+    asked: ClassVar = ("kind", "tables", "mechanism", "calibration", "shares", *SELECTING)
+    declared: ClassVar = ("columns", "tables", "derived")
     example: ClassVar = EXAMPLE
     library = CountsLibrary()
     conformance: ClassVar = CONFORMANCE
@@ -69,16 +73,18 @@ class Counts(ReleaseKind[CountsRequest, CountsPlan, CountsListing]):
     def plan(self, dataset: Dataset, request: CountsRequest) -> Planned[CountsPlan]:
         """Check a request against declarations, fill in its defaults, and plan it."""
         tables = _tables(dataset, request)
+        selection = read_selection(request.where, request.weight, dataset.manifest.by_name)
         shares = request.shares or [1 / len(tables)] * len(tables)
         chosen, split = zip(*sorted(zip(tables, shares, strict=True), key=lambda pair: pair[0].key), strict=True)
         plan = _plan(dataset, request, chosen, split, request.price.price)  # first: it tells a price that is not sold
         stated = _state(request, tables, shares, request.state_price())
-        canonical = _state(request, chosen, split, request.own_price(dataset.accountant))
-        return Planned(stated, canonical, plan)
+        stated |= {name: given for name in SELECTING if (given := getattr(request, name)) is not None}
+        canonical = _state(request, chosen, split, request.own_price(dataset.accountant)) | state_selection(selection)
+        return Planned(stated, canonical, replace(plan, selection=selection))
 
     def plan_at(self, dataset: Dataset, request: CountsRequest, plan: CountsPlan, price: Price) -> CountsPlan:
         """Plan the same request at another price."""
-        return _plan(dataset, request, plan.tables, plan.shares, price)
+        return replace(_plan(dataset, request, plan.tables, plan.shares, price), selection=plan.selection)
 
     def bounds(self, dataset: Dataset, request: CountsRequest) -> tuple[tuple[Bound, ...], None]:
         """Derive the sensitivities that a charge must state, from declarations alone."""
@@ -86,7 +92,7 @@ class Counts(ReleaseKind[CountsRequest, CountsPlan, CountsListing]):
 
     def kernel(self, plan: CountsPlan) -> CountsKernel:
         """Return what a row adds to each table."""
-        return CountsKernel(plan.tables)
+        return CountsKernel(plan.tables, plan.selection)
 
     def text_bytes(self, plan: CountsPlan) -> int:
         """Return what edges take: they stand in the request, beside their table, and in lists."""
@@ -101,25 +107,26 @@ class Counts(ReleaseKind[CountsRequest, CountsPlan, CountsListing]):
 def _tables(dataset: Dataset, request: CountsRequest) -> tuple[Table, ...]:
     """Return the tables of a request, with axes in the manifest's order; `RequestInvalid` where one means nothing."""
     declared = dataset.manifest.by_name
-    order = {name: i for i, name in enumerate(declared)}
     tables: dict[str, Table] = {}
     cells = edges = 0
     for i, asked in enumerate(request.tables):
         axes: dict[str, Axis] = {}
         for j, axis in enumerate(asked.axes):
             place = f"/tables/{i}/axes/{j}"
-            if axis.column not in declared or axis.column in axes:
-                rule = "is named twice" if axis.column in axes else f"is not declared; there are {', '.join(declared)}"
-                raise RequestInvalid.at(f"{place}/column", f"the column {axis.column!r} {rule}")
+            column = at(f"{place}/column", partial(read_column, axis.column, declared))
+            if column.name in axes:
+                raise RequestInvalid.at(f"{place}/column", f"the column {column.name!r} is named twice")
             try:
-                axes[axis.column] = Axis.of(declared[axis.column], axis)
+                axes[column.name] = Axis.of(column, axis)
             except ValueError as error:
                 raise RequestInvalid.at(place, str(error)) from None
-            edges += len(axes[axis.column].edges or ())
+            edges += len(axes[column.name].edges or ())
             if edges > EDGES_MAX:
                 rule = f"with this axis there are {edges} edges; at most {EDGES_MAX} are written together"
                 raise RequestInvalid.at(place, rule)
-        table = Table(tuple(sorted(axes.values(), key=lambda axis: order[axis.column.name])))
+        table = Table(
+            tuple(axes[column.name] for column in order_features([a.column for a in axes.values()], declared))
+        )
         if tables.setdefault(table.key, table) is not table:
             raise RequestInvalid.at(f"/tables/{i}", "the table is asked for twice; ask once, with a larger share")
         cells += table.size

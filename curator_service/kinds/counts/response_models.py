@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from curator_service.datasets.response_models import ColumnModel
+from curator_service.kinds.features import DerivedModel, StatedFeature
 from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
 from curator_service.kit.wire import STRICT, left_out
 from curator_service.ledger.schemas import PriceModel
@@ -20,7 +21,7 @@ class CanonicalAxis(BaseModel):
 
     model_config = STRICT
 
-    column: str
+    column: StatedFeature
     edges: list[float] = left_out()
     missing: bool
 
@@ -44,6 +45,8 @@ class CanonicalCountsRequest(BaseModel):
     calibration: Calibration
     price: PriceModel
     shares: list[float]
+    where: StatedFeature = left_out()
+    weight: StatedFeature = left_out()
     fresh: bool
 
 
@@ -86,6 +89,7 @@ class _CountsMembers(BaseModel):
     request: CanonicalCountsRequest
     columns: list[ColumnModel]
     tables: list[TableModel]
+    derived: list[DerivedModel] = left_out()
     noise: CountsNoise
 
 

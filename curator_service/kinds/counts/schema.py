@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from curator_service.kinds.request import ColumnName, ReleaseRequest
+from curator_service.kinds.features import FeatureModel
+from curator_service.kinds.request import ReleaseRequest
 from curator_service.kit.wire import STRICT, Positive
 from curator_service.privacy.calibration import Calibration
 
@@ -24,7 +25,7 @@ class AxisRequest(BaseModel):
 
     model_config = STRICT
 
-    column: ColumnName
+    column: FeatureModel
     edges: Annotated[list[float], Field(min_length=2, max_length=EDGES_MAX)] | None = None
     bins: Annotated[int, Field(ge=1, lt=EDGES_MAX)] | None = None
     missing: bool = False
@@ -43,6 +44,8 @@ class CountsRequest(ReleaseRequest):
 
     kind: Literal["counts"] = KIND
     tables: Annotated[list[TableRequest], Field(min_length=1, max_length=100)]
+    where: FeatureModel | None = None
+    weight: FeatureModel | None = None
     shares: list[Positive] | None = None
 
     @model_validator(mode="after")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from curator_service.kinds.counts.schema import AxisRequest
+from curator_service.kinds.features import read_column, state_feature
 from curator_service.privacy.bins import cut_points, equal_edges, find_bins
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
@@ -71,7 +72,7 @@ class Axis:
 
     def _state(self, levels: dict[str, Any]) -> dict[str, Any]:
         cells = levels if self.edges is None else {"edges": list(self.edges)}
-        return {"column": self.column.name, **cells, "missing": self.missing}
+        return {"column": state_feature(self.column), **cells, "missing": self.missing}
 
     @cached_property
     def _cuts(self) -> IntArray:
@@ -112,7 +113,7 @@ class Table:
         """Return one more than the cell of each row, and 0 for a row that is in none."""
         index, inside = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
         for axis in self.axes:
-            cells = axis.find_cells(stored[axis.column.name])
+            cells = axis.find_cells(axis.column.read(stored, count))
             index, inside = index * axis.size + cells, inside & (cells >= 0)
         return np.where(inside, index + 1, 0)
 
@@ -122,7 +123,7 @@ def read_tables(request: Mapping[str, Any], declared: Mapping[str, Column]) -> t
 
     def axis_of(axis: Mapping[str, Any]) -> Axis:
         edges = tuple(map(float, axis["edges"])) if "edges" in axis else None
-        return Axis(declared[axis["column"]], edges, axis["missing"])
+        return Axis(read_column(axis["column"], declared), edges, axis["missing"])
 
     return tuple(Table(tuple(map(axis_of, table["axes"]))) for table in request["tables"])
 

@@ -42,16 +42,15 @@ def tell_difference(stored: GramListing, asked: GramListing, block_sd: Mapping[s
 
 
 def _in_columns(stored: GramListing, asked: GramListing) -> Iterator[str]:
-    here, there = stored.request, asked.request
-    wanted = [*there["features"], *there["targets"]]
+    wanted = asked.features | asked.targets
     for role, other in (("feature", "target"), ("target", "feature")):
-        held = here[f"{role}s"]
+        held = [one.name for one in (stored.declared_features if role == "feature" else stored.declared_targets)]
         if more := [name for name in held if name not in wanted]:
             yield f"it also holds the {role if len(more) == 1 else f'{role}s'} {_names(more)}"
-        if moved := [name for name in held if name in there[f"{other}s"]]:
+        if moved := [name for name in held if name in (asked.targets if role == "feature" else asked.features)]:
             are = f"is a {role} in it, not a {other}" if len(moved) == 1 else f"are {role}s in it, not {other}s"
             yield f"{_names(moved)} {are}"
-    if here["intercept"] and not there["intercept"]:
+    if stored.intercept and not asked.intercept:
         yield "it has a constant term"
 
 
@@ -64,6 +63,9 @@ def _in_rows(stored: GramListing, asked: GramListing) -> Iterator[str]:
         yield f"its rows were shrunk into a ball of {own}, not {other}"
     if here["map"] == there["map"] and not _is_weighted_alike(stored, asked):
         yield "its rows were weighted by other terms"
+    for word, own, other in zip(("rows", "weights"), stored.selection_texts, asked.selection_texts, strict=True):
+        if own != other:
+            yield f"its {word} are {own}, not {other}"
     if more := sorted(stored.omitting - asked.omitting):
         yield f"rows that miss {_names(more, 'or')} were left out of it"
     if fewer := sorted(asked.omitting - stored.omitting):

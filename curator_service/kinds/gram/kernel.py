@@ -8,16 +8,32 @@ from fractions import Fraction
 import numpy as np
 
 from curator_service.kinds.gram.statistics import Statistic
-from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, Term, code_rows, make_design
+from curator_service.privacy.design import (
+    Column,
+    ColumnType,
+    Design,
+    MissingRule,
+    Term,
+    TermKind,
+    code_rows,
+    make_design,
+)
 from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.mechanism import Output, upper_triangle
 from curator_service.privacy.row_maps import Ball, RowMap
+from curator_service.privacy.selection import EVERY_ROW, Selection
 from curator_service.privacy.sums import compute_gram, round_limbs, split_integer
 
+_TABLE_PRODUCTS, _FACTOR_PRODUCTS, _WEIGHT_PRODUCTS = 150, 150, 40
+"""What a row takes for a value of a basis, a factor of a product, and each number that is weighed."""
 
-def needs_pass(design: Design, row_map: RowMap) -> bool:
+
+def needs_pass(design: Design, row_map: RowMap, selection: Selection = EVERY_ROW) -> bool:
     """Tell whether a request needs a pass over rows: from declarations, never from the data."""
-    return bool(design.omitting) or row_map.weighs_terms
+    if design.omitting or row_map.weighs_terms or selection:
+        return True
+    computed = any(column.reads != (column.name,) for column in design.sources)
+    return computed or any(term.kind in {TermKind.BASIS, TermKind.PRODUCT} for term in design.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +42,12 @@ class GramKernel:
 
     design: Design
     row_map: RowMap
+    selection: Selection = EVERY_ROW
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The stored columns that rows are made of."""
-        return self.design.columns
+        return tuple(dict.fromkeys((*self.design.columns, *self.selection.reads)))
 
     @property
     def width(self) -> int:
@@ -39,24 +56,40 @@ class GramKernel:
 
     @property
     def products(self) -> int:
-        """Multiplications for one row."""
-        return self.width**2
+        """Multiplications for one row, and what its terms take to compute in products of two numbers."""
+        computed = sum(column.work for column in {*self.design.sources, *self.selection.columns})
+        terms = sum(map(_work_of, (*self.design.terms, *self.design.targets)))
+        return self.width**2 + computed + terms + (_WEIGHT_PRODUCTS * self.width if self.selection.weight else 0)
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
         """Terms and targets, where their sums are a block of the Gram that snapshots keep."""
-        if needs_pass(self.design, self.row_map):
+        if needs_pass(self.design, self.row_map, self.selection):
             return None
         return (*self.design.terms, *self.design.targets)
 
     def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
-        """Code rows, and map them."""
-        code_rows(stored, self.design, len(out), counted, out)
+        """Code rows, map them, and weigh what came out."""
+        code_rows(stored, self.design, len(out), self.selection.select(stored, counted), out)
         self.row_map.apply(out, self.design, out)
+        weights = self.selection.weigh(stored, len(out))
+        if weights is not None:
+            out *= np.sqrt(weights)[:, None]
+            np.trunc(out, out=out)
 
     def sum(self, rows: RowArray) -> IntArray:
         """Return Σ z zᵀ."""
         return compute_gram([rows], self.width)
+
+
+def _work_of(term: Term) -> int:
+    """Return what a term takes beside being read, in products of two numbers."""
+    match term.kind:
+        case TermKind.BASIS:
+            return _TABLE_PRODUCTS
+        case TermKind.PRODUCT:
+            return sum(_FACTOR_PRODUCTS + _work_of(factor) for factor in term.factors)
+    return 0
 
 
 def typical_kernel(width: int) -> GramKernel:

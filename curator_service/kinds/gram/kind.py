@@ -1,15 +1,27 @@
 """The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.features import (
+    SELECTING,
+    at,
+    order_features,
+    read_column,
+    read_feature,
+    read_selection,
+    state_feature,
+    state_selection,
+)
 from curator_service.kinds.gram.conformance import CONFORMANCE
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
-from curator_service.kinds.gram.kernel import GramKernel, flatten, is_lambda_min_right, needs_pass, typical_kernel
+from curator_service.kinds.gram.kernel import GramKernel, flatten, is_lambda_min_right, typical_kernel
 from curator_service.kinds.gram.library import GramLibrary
 from curator_service.kinds.gram.listing import GramListing
 from curator_service.kinds.gram.plan import GramPlan, derive_bounds, plan_gram
@@ -20,7 +32,7 @@ from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import Bound
-from curator_service.privacy.design import Column, ColumnType, Design, make_design
+from curator_service.privacy.design import Column, ColumnType, Design, Feature, make_design
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.parts import Part
@@ -50,8 +62,9 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         "mechanism",
         "calibration",
         "shares",
+        *SELECTING,
     )
-    declared: ClassVar = ("features", "terms", "targets")
+    declared: ClassVar = ("features", "terms", "targets", "derived")
     example: ClassVar = EXAMPLE
     library = GramLibrary()
     conformance: ClassVar = CONFORMANCE
@@ -63,11 +76,13 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
     def plan(self, dataset: Dataset, request: GramRequest) -> Planned[GramPlan]:
         """Check a request against declarations, fill in its defaults, and plan it."""
         features, targets, design = _design(dataset, request)
+        selection = read_selection(request.where, request.weight, dataset.manifest.by_name)
         rows = _rows(dataset, request, design)
         row_map = make_row_map(rows)
         capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
         is_wide = capacity > INT64_CAPACITY_MAX
-        if (is_wide or needs_pass(design, row_map)) and capacity * width**2 > PASS_WORK_MAX:
+        kernel = GramKernel(design, row_map, selection)
+        if (is_wide or kernel.cached_terms is None) and capacity * max(width**2, kernel.products) > PASS_WORK_MAX:
             otherwise = "" if is_wide else ", or for the box map and columns that are not declared with missing = omit"
             raise RequestInvalid.at(
                 "/rows",
@@ -75,7 +90,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
                 f"{otherwise}",
             )
         shares = request.shares_of_price
-        plan = _plan(dataset, request, design, row_map, request.price.price)
+        plan = replace(_plan(dataset, request, design, row_map, request.price.price), selection=selection)
         stated = {
             "kind": request.kind,
             "features": list(request.features),
@@ -89,17 +104,19 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
             # As the caller stated them, so that a request that is read off an answer and sent again is the same one.
             "shares": {s.value: float(shares[s]) if request.shares is None else request.shares[s] for s in shares},
         }
+        stated |= {name: given for name in SELECTING if (given := getattr(request, name)) is not None}
         canonical = stated | {
-            "features": [column.name for column in features],
-            "targets": [column.name for column in targets],
+            "features": [state_feature(feature) for feature in features],
+            "targets": [state_feature(target) for target in targets],
             "price": request.own_price(dataset.accountant),
+            **state_selection(selection),
         }
         others = default_row_maps(design) if request.rows is None else ()
         return Planned(stated, canonical, plan, tuple({"rows": other} for other in others if other != rows))
 
     def plan_at(self, dataset: Dataset, request: GramRequest, plan: GramPlan, price: Price) -> GramPlan:
         """Plan the same request at another price."""
-        return _plan(dataset, request, plan.design, plan.row_map, price)
+        return replace(_plan(dataset, request, plan.design, plan.row_map, price), selection=plan.selection)
 
     def bounds(self, dataset: Dataset, request: GramRequest) -> tuple[tuple[Bound, ...], GramJointBound | None]:
         """Derive the sensitivities that a charge must state, from declarations alone."""
@@ -116,7 +133,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
 
     def kernel(self, plan: GramPlan) -> GramKernel:
         """Return Σ z zᵀ of terms and targets."""
-        return GramKernel(plan.design, plan.row_map)
+        return GramKernel(plan.design, plan.row_map, plan.selection)
 
     def exact(self, plan: GramPlan, sums: IntArray) -> IntArray:
         """Cut the Gram into what leaves, and compute λ_min where it is asked."""
@@ -141,33 +158,32 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         return GramJointBound(Fraction(entry["curvature"])) if "curvature" in entry else None
 
 
-def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Column, ...], tuple[Column, ...], Design]:
-    features = tuple(_column(dataset, name, f"/features/{i}") for i, name in enumerate(request.features))
-    targets = tuple(_column(dataset, name, f"/targets/{i}") for i, name in enumerate(request.targets))
+def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Feature, ...], tuple[Column, ...], Design]:
+    declared, seen = dataset.manifest.by_name, dict[str, str]()
+
+    def read(role: str, values: Sequence[object], reader: Callable[..., Feature]) -> tuple[Any, ...]:
+        found = []
+        for i, value in enumerate(values):
+            place = f"/{role}/{i}"
+            feature = at(place, partial(reader, value, declared))
+            if seen.setdefault(feature.name, role) != role or feature in found:
+                both = "is a feature and a target; it can be one of them"
+                rule = "is named twice" if feature in found else both
+                raise RequestInvalid.at(place, f"the column {feature.name!r} {rule}")
+            found.append(feature)
+        return tuple(found)
+
+    features, targets = read("features", request.features, read_feature), read("targets", request.targets, read_column)
     for i, target in enumerate(targets):
         if target.type is ColumnType.CATEGORICAL:
             raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
-    features, targets = (_in_order(dataset, columns) for columns in (features, targets))
+    features, targets = order_features(features, declared), order_features(targets, declared)
     design = make_design(features, targets, intercept=request.intercept)
     if len(design.terms) > TERMS_MAX:
         raise RequestInvalid.at(
             "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
         )
     return features, targets, design
-
-
-def _column(dataset: Dataset, name: str, pointer: str) -> Column:
-    column = dataset.manifest.by_name.get(name)
-    if column is None:
-        declared = ", ".join(c.name for c in dataset.manifest.columns)
-        raise RequestInvalid.at(pointer, f"the dataset declares no column {name!r}; it has {declared}")
-    return column
-
-
-def _in_order(dataset: Dataset, columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Return columns in the order in which the manifest declares them."""
-    place = {name: i for i, name in enumerate(dataset.manifest.by_name)}
-    return tuple(sorted(columns, key=lambda column: place[column.name]))
 
 
 def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, Any]:

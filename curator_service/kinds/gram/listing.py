@@ -1,43 +1,79 @@
 """What a ``gram`` release is without its values."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from curator_service.datasets.schemas import render_column
+from curator_service.kinds.features import (
+    list_derived,
+    read_column,
+    read_feature,
+    read_selection,
+    render_derived,
+    state_basis,
+    state_selection,
+)
 from curator_service.kinds.gram.statistics import Statistic, output_of
 from curator_service.kinds.listing import Listing
-from curator_service.privacy.design import Column, ColumnType, Design, Term, TermKind, make_design, omits_rows
+from curator_service.privacy.design import (
+    Column,
+    Design,
+    Feature,
+    Term,
+    TermKind,
+    columns_of,
+    feature_terms,
+    make_design,
+)
 from curator_service.privacy.mechanism import Output
 from curator_service.privacy.row_maps import make_row_map
+from curator_service.privacy.selection import Selection
 
 
 class GramListing(Listing):
     """What a release is, or what a request asks it to be: columns, their roles, and the map of their rows."""
 
     @cached_property
+    def declared_features(self) -> tuple[Feature, ...]:
+        """Its features, in order."""
+        return tuple(read_feature(value, self.declared) for value in self.request["features"])
+
+    @cached_property
+    def declared_targets(self) -> tuple[Column, ...]:
+        """Its targets, in order."""
+        return tuple(read_column(value, self.declared) for value in self.request["targets"])
+
+    @cached_property
+    def selection(self) -> Selection:
+        """Which rows count, and for how much."""
+        return read_selection(self.request.get("where"), self.request.get("weight"), self.declared)
+
+    @property
+    def selection_texts(self) -> tuple[str, str]:
+        """Which rows count, and for how much, in words."""
+        where, weight = self.selection.where, self.selection.weight
+        return "all" if where is None else f"those with {where.name}", "1" if weight is None else weight.name
+
+    @cached_property
     def features(self) -> frozenset[str]:
-        """The columns whose terms are those of XᵀX."""
-        return frozenset(self.request["features"])
+        """What the features are called whose terms are those of XᵀX."""
+        return frozenset(feature.name for feature in self.declared_features)
 
     @cached_property
     def targets(self) -> frozenset[str]:
         """The columns of Xᵀy."""
-        return frozenset(self.request["targets"])
+        return frozenset(target.name for target in self.declared_targets)
 
     @cached_property
     def statistics(self) -> frozenset[Statistic]:
         """What is released."""
         return frozenset(Statistic(name) for name in self.request["statistics"])
 
-    @cached_property
+    @property
     def omitting(self) -> frozenset[str]:
         """Columns whose missing value takes the whole row out."""
-        return frozenset(
-            name
-            for names, as_target in ((self.features, False), (self.targets, True))
-            for name in names
-            if omits_rows(self.declared[name], as_target=as_target)
-        )
+        return self.design.omitting
 
     @property
     def intercept(self) -> bool:
@@ -55,27 +91,26 @@ class GramListing(Listing):
     def _is_coded_for(self, other: "GramListing") -> bool:
         if self.intercept == other.intercept:
             return True
-        return self.intercept and not any(self.declared[name].type is ColumnType.CATEGORICAL for name in other.features)
+        return self.intercept and not any(map(_leaves_out, other.declared_features))
 
     def has_the_terms_of(self, other: "GramListing") -> bool:
         """Tell whether the terms are the same."""
         return self.features == other.features and self.intercept == other.intercept
 
-    @property
+    @cached_property
     def design(self) -> Design:
         """The terms, in order."""
-        targets = tuple(self.declared[name] for name in self.request["targets"])
-        return make_design(self.declared_features, targets, intercept=self.intercept)
-
-    @property
-    def declared_features(self) -> tuple[Column, ...]:
-        """The declarations of its features, in order."""
-        return tuple(self.declared[name] for name in self.request["features"])
+        return make_design(self.declared_features, self.declared_targets, intercept=self.intercept)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column, features first."""
-        return (*self.request["features"], *self.request["targets"])
+        """Every declared column that it reads, in the order of features, targets, condition and weight."""
+        read = (
+            *(c for f in self.declared_features for c in columns_of(f)),
+            *self.declared_targets,
+            *self.selection.columns,
+        )
+        return tuple(dict.fromkeys(name for column in read for name in column.reads))
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -84,11 +119,15 @@ class GramListing(Listing):
 
     def describe(self) -> dict[str, Any]:
         """Return columns and terms; they stand in the request's own order, which was not always the manifest's."""
-        features, design = self.declared_features, self.design
+        design = self.design
+        whole = {column.name: column for column in design.sources}
+        columns = tuple(feature for feature in self.declared_features if isinstance(feature, Column))
+        derived = list_derived((*design.sources, *self.selection.columns))
         return {
-            "features": [render_column(column) for column in features],
-            "terms": [_render_term(term, features) for term in design.terms],
-            "targets": [_render_term(term, ()) for term in design.targets],
+            "features": [render_column(column) for column in columns],
+            "terms": [_render_term(term, whole) for term in design.terms],
+            "targets": [_render_term(term, whole) for term in design.targets],
+            **render_derived(derived),
         }
 
     @property
@@ -103,22 +142,32 @@ class GramListing(Listing):
         either holds.
         """
         rows = self.request["rows"]
-        shaping = [sorted(self.request["features"]), self.request["intercept"]]
-        return [rows, shaping if make_row_map(rows).weighs_terms else [], sorted(self.omitting)]
+        shaping = [sorted(self.features), self.request["intercept"]]
+        rule = [rows, shaping if make_row_map(rows).weighs_terms else [], sorted(self.omitting)]
+        return [*rule, state_selection(self.selection)] if self.selection else rule
 
     @property
     def entries(self) -> list[Any]:
         """Columns by role, the constant, and statistics, in whatever order."""
-        columns = [sorted(self.request["features"]), sorted(self.request["targets"]), self.request["intercept"]]
+        columns = [sorted(self.features), sorted(self.targets), self.request["intercept"]]
         return [*columns, sorted(self.request["statistics"])]
 
 
-def _render_term(term: Term, features: tuple[Column, ...]) -> dict[str, Any]:
+def _leaves_out(feature: Feature) -> bool:
+    """Tell whether a feature leaves out a term beside a constant: a category its first level, a spline a function."""
+    return feature_terms(feature, drop_first_level=True) != feature_terms(feature, drop_first_level=False)
+
+
+def _render_term(term: Term, columns: Mapping[str, Column]) -> dict[str, Any]:
     rendered: dict[str, Any] = {"name": term.name, "kind": term.kind}
     if term.column is not None:
         rendered["column"] = term.column
     if term.kind is TermKind.NUMERIC:
         rendered |= {"center": term.center, "scale": term.scale, "unit": term.unit}
+    if term.basis is not None:
+        rendered |= {"center": term.center, "scale": term.scale, **state_basis(term.basis), "place": term.place}
     if term.level is not None:
-        rendered["level"] = next(c for c in features if c.name == term.column).levels[term.level]
+        rendered["level"] = columns[term.column or ""].levels[term.level]
+    if term.factors:
+        rendered["factors"] = [_render_term(factor, columns) for factor in term.factors]
     return rendered

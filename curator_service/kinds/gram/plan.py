@@ -27,6 +27,7 @@ from curator_service.privacy.design import Design
 from curator_service.privacy.mechanism import Output
 from curator_service.privacy.parts import GaussianPart, Part
 from curator_service.privacy.row_maps import Box, RowMap
+from curator_service.privacy.selection import EVERY_ROW, Selection
 
 LAMBDA_MIN_SHARE = Fraction(1, 20)
 _GAUSSIAN_WEIGHTS = {Statistic.XTX: Fraction(500), Statistic.XTY: Fraction(415), Statistic.YTY: Fraction(85)}
@@ -48,6 +49,8 @@ class GramPlan:
         Where rows are replaced and XᵀX is released with Gaussian noise.
     lambda_min_tolerance : int
         To within what λ_min is computed; in its sensitivity.
+    selection : Selection
+        Which rows count, and for how much: no bound depends on it.
     """
 
     design: Design
@@ -55,6 +58,7 @@ class GramPlan:
     allocation: Allocation
     joint: GramJointBound | None
     lambda_min_tolerance: int
+    selection: Selection = EVERY_ROW
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -117,9 +121,9 @@ class _SensitivityInputs:
             case Statistic.XTX if self.is_box:
                 bound = sensitivity.xtx_box_l1(groups, wide, self.adjacency)
             case Statistic.XTX:
-                bound = sensitivity.xtx_norm_l1(self.norm_squared, groups, wide, self.adjacency)
+                bound = sensitivity.xtx_norm_l1(self.norm_squared, self.design.supports, self.adjacency)
             case Statistic.XTY:
-                bound = sensitivity.xty_l1(self.norm_squared, groups, self.adjacency)
+                bound = sensitivity.xty_l1(self.norm_squared, self.design.supports, self.adjacency)
             case Statistic.YTY:
                 bound = sensitivity.yty()
             case Statistic.LAMBDA_MIN:

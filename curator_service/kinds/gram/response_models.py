@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from curator_service.datasets.response_models import ColumnModel
+from curator_service.kinds.features import DerivedModel, StatedFeature
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
 from curator_service.kit.wire import STRICT, left_out
@@ -31,8 +32,10 @@ class CanonicalGramRequest(BaseModel):
     model_config = STRICT
 
     kind: Literal["gram"]
-    features: list[str]
-    targets: list[str]
+    features: list[StatedFeature]
+    targets: list[StatedFeature]
+    where: StatedFeature = left_out()
+    weight: StatedFeature = left_out()
     intercept: bool
     rows: RowsModel
     statistics: list[Statistic]
@@ -96,7 +99,39 @@ class MissingTerm(BaseModel):
     column: str
 
 
-TermModel = Annotated[ConstantTerm | NumericTerm | BooleanTerm | LevelTerm | MissingTerm, Field(discriminator="kind")]
+class BasisTerm(BaseModel):
+    """A function of a number in scaled units: a Legendre polynomial, or a B-spline of the knots that are named."""
+
+    model_config = STRICT
+
+    kind: Literal["basis"]
+    name: str
+    column: str
+    center: float
+    scale: float
+    place: int = Field(description="Which function of its basis, from 0")
+    polynomial: list[int] = left_out()
+    spline: list[list[float] | int] = left_out()
+    natural_spline: list[list[float]] = left_out()
+
+
+FactorModel = Annotated[NumericTerm | BooleanTerm | LevelTerm | MissingTerm | BasisTerm, Field(discriminator="kind")]
+
+
+class ProductTerm(BaseModel):
+    """A product of other terms."""
+
+    model_config = STRICT
+
+    kind: Literal["product"]
+    name: str
+    factors: list[FactorModel]
+
+
+TermModel = Annotated[
+    ConstantTerm | NumericTerm | BooleanTerm | LevelTerm | MissingTerm | BasisTerm | ProductTerm,
+    Field(discriminator="kind"),
+]
 TargetModel = Annotated[NumericTerm | BooleanTerm, Field(discriminator="kind")]
 
 
@@ -140,6 +175,7 @@ class _GramMembers(BaseModel):
     features: list[ColumnModel]
     terms: list[TermModel]
     targets: list[TargetModel]
+    derived: list[DerivedModel] = left_out()
     noise: GramNoise
 
 

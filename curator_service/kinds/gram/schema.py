@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from curator_service.kinds.features import FeatureModel
 from curator_service.kinds.gram.plan import default_shares
 from curator_service.kinds.gram.statistics import Statistic
-from curator_service.kinds.request import ColumnName, ReleaseRequest
+from curator_service.kinds.request import ReleaseRequest
 from curator_service.kit.wire import Positive
 from curator_service.privacy.conversions import exact
 from curator_service.privacy.row_maps import RowsModel
@@ -22,8 +23,10 @@ class GramRequest(ReleaseRequest):
     """A request for a ``gram`` release or for its quote."""
 
     kind: Literal["gram"] = KIND
-    features: Annotated[list[ColumnName], Field(min_length=1, max_length=200)]
-    targets: list[ColumnName] = Field(default=[], max_length=50)
+    features: Annotated[list[FeatureModel], Field(min_length=1, max_length=200)]
+    targets: list[FeatureModel] = Field(default=[], max_length=50)
+    where: FeatureModel | None = None
+    weight: FeatureModel | None = None
     intercept: bool = True
     rows: RowsModel | None = None
     expected_rows: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
@@ -32,11 +35,6 @@ class GramRequest(ReleaseRequest):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        for name in (*self.features, *self.targets):
-            if (*self.features, *self.targets).count(name) > 1:
-                both = name in self.features and name in self.targets
-                rule = "is a feature and a target; it can be one of them" if both else "is named twice"
-                raise ValueError(f"the column {name!r} {rule}")
         if self.rows is not None and self.expected_rows is not None:
             raise ValueError("expected_rows chooses a row map where none is named: leave out rows or expected_rows")
         if self.statistics is not None and len(set(self.statistics)) != len(self.statistics):

@@ -1,14 +1,15 @@
 """How far one person can move each statistic, exactly, in lattice units: squared in L2, plain in L1.
 
-Terms are bounded by q; a one-hot group counts as one term (`Design.group_count`); a row that counts for nothing is
-allowed in every bound. Each function is for a person with one row: with m rows L2 and L1 are m times as large
-(`of_rows`). docs/privacy.md has a proof for each; tests/unit/privacy searches for neighbours that would beat them.
+Terms are bounded by q; a group, whose terms' sizes add up to at most q, counts as one (`Design.group_count`); a row
+that counts for nothing is allowed in every bound. Each function is for a person with one row: with m rows L2 and L1 are
+m times as large (`of_rows`). docs/privacy.md has a proof for each; tests/unit/privacy searches for neighbours that
+would beat them.
 
 Throughout, G is the number of groups, a single term being a group of one; h is the number of groups of two or more
 terms; s = G − h; `norm_squared` is R², the bound on ‖terms‖².
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -69,27 +70,36 @@ def xtx_box_l1(group_count: int, wide_group_count: int, adjacency: Adjacency) ->
     return Fraction(UNIT**2 * group_count * (group_count + 1), 2)
 
 
-def xtx_norm_l1(norm_squared: int, group_count: int, wide_group_count: int, adjacency: Adjacency) -> Fraction:
+Supports = Sequence[tuple[int, int]]
+"""Of each group its number of terms, and how many of them may differ from 0 in a row: `Design.supports`."""
+
+
+def xtx_norm_l1(norm_squared: int, supports: Supports, adjacency: Adjacency) -> Fraction:
     """Bound the upper triangle of XᵀX in L1, where the norm of terms is bounded.
 
-    At most G terms of a row differ from 0, so (Σ|x_i|)² ≤ G R² and the triangle is at most R²(G + 1)/2. Replaced, it is
-    at most twice that, and at most R² √(2(K + L/2)) by Cauchy and Schwarz on the Frobenius norm, with K = G + h
-    diagonal and L = min(K(K−1)/2 − h, G(G−1)) other entries that can differ from 0.
+    At most S terms of a row differ from 0, so (Σ|x_i|)² ≤ S R² and the triangle is at most R²(S + 1)/2. Replaced, it is
+    at most twice that, and at most R² √(2(K + L/2)) by Cauchy and Schwarz on the Frobenius norm, with K diagonal and
+    L other entries that can differ from 0: in each group twice its support, if it has so many terms, and none between
+    the two of a one-hot group, of which there are h; L = min(K(K−1)/2 − h, S(S−1)).
     """
-    added = Fraction(norm_squared * (group_count + 1), 2)
+    places = sum(support for _, support in supports)
+    added = Fraction(norm_squared * (places + 1), 2)
     if adjacency is not _REPLACE:
         return added
-    diagonal = group_count + wide_group_count
-    others = min(diagonal * (diagonal - 1) // 2 - wide_group_count, group_count * (group_count - 1))
+    diagonal = sum(min(2 * support, size) for size, support in supports)
+    one_hot = sum(size > 1 and support == 1 for size, support in supports)
+    others = min(diagonal * (diagonal - 1) // 2 - one_hot, places * (places - 1))
     return min(2 * added, Fraction(root_up(Fraction(norm_squared**2 * (2 * diagonal + others)))))
 
 
-def xty_l1(norm_squared: int, group_count: int, adjacency: Adjacency) -> Fraction:
-    """Bound Xᵀy in L1 for one target bounded by q: Σ|x_i| q ≤ √G R q; twice that when a row is replaced.
+def xty_l1(norm_squared: int, supports: Supports, adjacency: Adjacency) -> Fraction:
+    """Bound Xᵀy in L1 for one target bounded by q: Σ|x_i| q ≤ √S R q, and at most G q²; twice that when replaced.
 
-    Where terms are bounded one by one, R² = G q² and this is G q².
+    S terms of a row differ from 0 at most, and sizes of each of the G groups add up to q at most.
     """
-    added = Fraction(root_up(Fraction(group_count * norm_squared * UNIT**2)))
+    places = sum(support for _, support in supports)
+    by_norm = Fraction(root_up(Fraction(places * norm_squared * UNIT**2)))
+    added = min(by_norm, Fraction(len(supports) * UNIT**2))
     return added * 2 if adjacency is _REPLACE else added
 
 

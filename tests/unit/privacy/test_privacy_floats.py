@@ -54,7 +54,13 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/lattice", "to_request_lattice"): ("/ np.clip np.multiply np.rint", _HELD_EXACTLY),
     ("privacy/design", "Column"): ("literal", "public bounds"),
     ("privacy/design", "Term"): ("literal", "public bounds"),
-    ("privacy/design", "code_rows"): ("np.empty np.equal np.float64 np.multiply np.not_equal", _HELD_EXACTLY),
+    ("privacy/design", "code_rows"): ("np.empty np.float64", _HELD_EXACTLY),
+    ("privacy/design", "_code"): (
+        "/ np.empty_like np.float64 np.multiply np.trunc",
+        "integers held in float64; a product below 2^34 by q, towards zero: no quotient is near enough to an integer",
+    ),
+    ("privacy/selection", "Selection.weigh"): ("/ literal np.clip", "a number in [0, 1] of the row alone"),
+    ("kinds/gram/kernel", "GramKernel.map"): ("np.sqrt np.trunc", "by a root in [0, 1], towards zero: no entry grows"),
     ("privacy/row_maps/unit", "_divide_by_norm"): ("np.float64", "integers below 2^53"),
     ("privacy/row_maps/unit", "UnitXY.apply"): ("np.clip", _HELD_EXACTLY),
     ("privacy/row_maps/integers", "norms_squared"): ("np.einsum", "exact: every partial sum is below 2^52"),
@@ -111,6 +117,8 @@ MODULES: dict[str, Callable[[str], bool]] = {
         [
             *(f"kinds/gram/{name}" for name in ("kernel", "plan", "sensitivity", "statistics")),
             *(f"privacy/{name}" for name in ("allocation", "calibration", "design", "lattice", "mechanism")),
+            # What expressions compute of a row is a value like a stored one: rounded to the lattice, then clipped.
+            "privacy/selection",
             *(f"privacy/{name}" for name in ("parts", "samplers", "sums")),
             *(f"privacy/row_maps/{name}" for name in ("ball", "box", "integers", "unit")),
         ],

@@ -5,7 +5,7 @@ of groups turns a test red. Whole releases are in test_privacy_sensitivity_relea
 lattices in test_privacy_sensitivity_exhaustive.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -310,6 +310,15 @@ def uncached_plans() -> Iterator[None]:
     planning._plan.cache_clear()
 
 
+def half_of_the_root(norm_squared: int, supports: Sequence[tuple[int, int]], _: Adjacency) -> Fraction:
+    places = len(supports)
+    return Fraction(root_up(Fraction(norm_squared**2 * places * (places + 3), 4)))
+
+
+def one_support_less(self: Design) -> tuple[tuple[int, int], ...]:
+    return ((1, 1),) * (len({term.group for term in self.terms}) - 1)
+
+
 def one_group_less(self: Design) -> int:
     """R² read as R² − 1: a group, or the constant, forgotten."""
     return len({term.group for term in self.terms}) - 1
@@ -327,15 +336,15 @@ MUTANTS = [
     ("group_count", one_group_less, Case("nnn"), XTX, L1, REPLACE_ONE),
     ("group_count", one_group_less, Case("nnn"), XTY, L2_SQUARED, REPLACE_ONE),
     ("group_count", one_group_less, Case("nnn"), XTY, L1, ADD_REMOVE),
-    ("group_count", one_group_less, Case("nn", 0.8, intercept=False), XTX, L1, ADD_REMOVE),
-    ("group_count", one_group_less, Case("nn", 0.8, intercept=False), XTX, L1, REPLACE_ONE),
-    ("group_count", one_group_less, Case("nn", 0.8, intercept=False), XTY, L1, REPLACE_ONE),
+    ("supports", one_support_less, Case("nn", 0.8, intercept=False), XTX, L1, ADD_REMOVE),
+    ("supports", one_support_less, Case("nn", 0.8, intercept=False), XTX, L1, REPLACE_ONE),
+    ("supports", one_support_less, Case("nn", 0.8, intercept=False), XTY, L1, REPLACE_ONE),
     ("group_count", one_group_less, Case("nnn"), LAMBDA_MIN, L2_SQUARED, ADD_REMOVE),
     ("wide_group_count", lambda _: 0, Case("34"), XTX, L2_SQUARED, REPLACE_ONE),
     ("wide_group_count", lambda _: 0, Case("32", intercept=False), XTX, L2_SQUARED, REPLACE_ONE),
     ("wide_group_count", lambda _: 0, Case("34"), XTX, L1, REPLACE_ONE),
     ("wide_group_count", lambda _: 0, Case("3n", intercept=False), XTX, L1, REPLACE_ONE),
-    ("wide_group_count", lambda _: 0, Case("24", 1.0, intercept=False), XTX, L1, REPLACE_ONE),
+    ("supports", lambda _: ((1, 1), (1, 1)), Case("24", 1.0, intercept=False), XTX, L1, REPLACE_ONE),
 ]
 
 
@@ -379,13 +388,13 @@ WRONG_FUNCTIONS = [
     ("xtx_box_l1", lambda g, h, a: Fraction(SQUARE * h**2), TWO, XTX, L1, REPLACE_ONE),
     ("xtx_box_l1", lambda g, h, a: SQUARE * Fraction((g - h) * (g - h + 1) + 2 * h * (g - h) + 2 * h**2 + 2 * h, 2),
      Case("33n"), XTX, L1, REPLACE_ONE),
-    ("xtx_norm_l1", lambda r, g, h, a: Fraction(r * g, 2), PAIR, XTX, L1, ADD_REMOVE),
-    ("xtx_norm_l1", lambda r, g, h, a: Fraction(r * (g + 1), 2), PAIR, XTX, L1, REPLACE_ONE),
-    ("xtx_norm_l1", lambda r, g, h, a: Fraction(r * (g + 1), 2), CODES, XTX, L1, REPLACE_ONE),
-    ("xtx_norm_l1", lambda r, g, h, a: Fraction(root_up(Fraction(r**2 * g * (g + 3), 4))), SIX, XTX, L1, REPLACE_ONE),
-    ("xty_l1", lambda r, g, a: Fraction(root_up(Fraction(r * SQUARE))), Case("nnn"), XTY, L1, ADD_REMOVE),
-    ("xty_l1", lambda r, g, a: Fraction(root_up(Fraction(g * r * SQUARE))), Case("nnn"), XTY, L1, REPLACE_ONE),
-    ("xty_l1", lambda r, g, a: Fraction(root_up(Fraction(4 * r * SQUARE))), PAIR, XTY, L1, REPLACE_ONE),
+    ("xtx_norm_l1", lambda r, s, a: Fraction(r * len(s), 2), PAIR, XTX, L1, ADD_REMOVE),
+    ("xtx_norm_l1", lambda r, s, a: Fraction(r * (len(s) + 1), 2), PAIR, XTX, L1, REPLACE_ONE),
+    ("xtx_norm_l1", lambda r, s, a: Fraction(r * (len(s) + 1), 2), CODES, XTX, L1, REPLACE_ONE),
+    ("xtx_norm_l1", half_of_the_root, SIX, XTX, L1, REPLACE_ONE),
+    ("xty_l1", lambda r, s, a: Fraction(root_up(Fraction(r * SQUARE))), Case("nnn"), XTY, L1, ADD_REMOVE),
+    ("xty_l1", lambda r, s, a: Fraction(root_up(Fraction(len(s) * r * SQUARE))), Case("nnn"), XTY, L1, REPLACE_ONE),
+    ("xty_l1", lambda r, s, a: Fraction(root_up(Fraction(4 * r * SQUARE))), PAIR, XTY, L1, REPLACE_ONE),
     ("yty", lambda: Fraction(SQUARE, 2), Case("nn", 1.2), YTY, L2_SQUARED, REPLACE_ONE),
     ("yty", lambda: Fraction(SQUARE, 2), Case("n", "unit_xy"), YTY, L1, ADD_REMOVE),
     ("lambda_min", lambda r, e, m: Fraction(r // 2 + 2 * e + 1), Case("n"), LAMBDA_MIN, L2_SQUARED, REPLACE_ONE),

@@ -60,6 +60,69 @@ def counted(shape: Shape) -> tuple[int, int]:
     return singles + len(groups), len(groups)
 
 
+def supported(shape: Shape) -> tuple[tuple[int, int], ...]:
+    """The size of each group, of which one place may be in use."""
+    singles, groups = shape
+    return (*[(1, 1)] * singles, *((size, 1) for size in groups))
+
+
+Mixed = tuple[int, tuple[tuple[int, int], ...]]
+"""The number of single terms; of wide groups, whose sizes add up to 1 at most, how many terms, and how many in use."""
+MIXED: list[Mixed] = [
+    (0, ((2, 2),)),
+    (0, ((3, 2),)),
+    (0, ((4, 3),)),
+    (0, ((2, 2), (2, 1))),
+    (0, ((3, 2), (2, 2))),
+    (1, ((2, 2),)),
+    (1, ((3, 2),)),
+    (2, ((2, 2),)),
+]
+
+
+@cache
+def mixed_rows(shape: Mixed, steps: int = 4) -> FloatArray:
+    """Every row on a lattice where 1 is so many steps; entries of a group have signs, as those of products do."""
+    singles, groups = shape
+    values = range(-steps, steps + 1)
+    blocks: list[list[tuple[int, ...]]] = [[(v,) for v in values if v % 2 == 0 or abs(v) == steps]] * singles
+    for size, support in groups:
+        inside = product(values, repeat=size)
+        blocks.append([v for v in inside if sum(map(abs, v)) <= steps and sum(map(bool, v)) <= support])
+    return np.array([[v for block in choice for v in block] for choice in product(*blocks)], dtype=np.float64)
+
+
+def supports_of(shape: Mixed) -> tuple[tuple[int, int], ...]:
+    return (*[(1, 1)] * shape[0], *shape[1])
+
+
+@BOTH
+@pytest.mark.parametrize("shape", MIXED, ids=str)
+def test_no_pair_of_rows_with_mixed_groups_beats_a_bound(shape: Mixed, adjacency: Adjacency) -> None:
+    rows, groups, wide = mixed_rows(shape), shape[0] + len(shape[1]), len(shape[1])
+    unit = Fraction(4, UNIT)
+    squared = furthest(triangle(rows), adjacency, "sqeuclidean")
+    assert squared <= sensitivity.xtx_box_l2_squared(groups, wide, adjacency) * unit**4
+    moved = furthest(triangle(rows), adjacency, "cityblock")
+    assert moved <= sensitivity.xtx_box_l1(groups, wide, adjacency) * unit**2
+    assert (rows**2).sum(axis=1).max() <= 16 * groups
+    products = np.concatenate([rows, -rows])
+    by_target = furthest(products, adjacency, "cityblock")
+    assert by_target <= sensitivity.xty_l1(groups * UNIT**2, supports_of(shape), adjacency) * unit**2 / 4
+
+
+@BOTH
+@pytest.mark.parametrize("radius", [2, 4, 6])
+@pytest.mark.parametrize("shape", MIXED, ids=str)
+def test_no_pair_of_mixed_groups_beats_a_bound_of_a_ball(shape: Mixed, radius: int, adjacency: Adjacency) -> None:
+    rows = mixed_rows(shape)
+    mapped = Ball(radius).apply(rows.copy(), ball_design(rows.shape[1]))
+    moved = furthest(triangle(mapped), adjacency, "cityblock")
+    assert moved <= sensitivity.xtx_norm_l1(radius**2, supports_of(shape), adjacency)
+    by_target = furthest(np.concatenate([mapped, -mapped]), adjacency, "cityblock")
+    assert by_target <= sensitivity.xty_l1(radius**2, supports_of(shape), adjacency) / UNIT * (1 + 1e-9)
+
+
 @cache
 def ball_design(terms: int) -> Design:
     columns = tuple(Column(f"x{i}", ColumnType.NUMERIC, lower=-1.0, upper=1.0) for i in range(terms))
@@ -110,11 +173,10 @@ def test_no_pair_beats_the_l1_bound_of_a_box(shape: Shape, adjacency: Adjacency)
 def test_no_pair_beats_a_bound_of_a_ball(shape: Shape, radius: int, adjacency: Adjacency) -> None:
     rows = every_row(shape, 2 if shape[0] + len(shape[1]) < 3 else 1, signed_groups=True)
     mapped = Ball(radius).apply(rows, ball_design(rows.shape[1]))
-    groups, wide = counted(shape)
     squared = furthest(triangle(mapped, np.sqrt(2)), adjacency, "sqeuclidean")
     assert squared <= sensitivity.xtx_norm_l2_squared(radius**2, adjacency) * (1 + 1e-12)
     moved = furthest(triangle(mapped), adjacency, "cityblock")
-    assert moved <= sensitivity.xtx_norm_l1(radius**2, groups, wide, adjacency)
+    assert moved <= sensitivity.xtx_norm_l1(radius**2, supported(shape), adjacency)
 
 
 def unit_directions(shape: Shape, count: int = 1500) -> FloatArray:
@@ -135,8 +197,8 @@ def unit_directions(shape: Shape, count: int = 1500) -> FloatArray:
 )  # fmt: skip
 def test_no_pair_of_unit_rows_beats_the_l1_bound_of_a_ball(shape: Shape, share: float) -> None:
     rows = unit_directions(shape)
-    added = float(sensitivity.xtx_norm_l1(UNIT**2, *counted(shape), ADD_REMOVE)) / UNIT**2
-    replaced = float(sensitivity.xtx_norm_l1(UNIT**2, *counted(shape), REPLACE_ONE)) / UNIT**2
+    added = float(sensitivity.xtx_norm_l1(UNIT**2, supported(shape), ADD_REMOVE)) / UNIT**2
+    replaced = float(sensitivity.xtx_norm_l1(UNIT**2, supported(shape), REPLACE_ONE)) / UNIT**2
     assert furthest(triangle(rows), ADD_REMOVE, "cityblock") == pytest.approx(added, rel=1e-9)
     found = furthest(triangle(rows), REPLACE_ONE, "cityblock")
     assert share * replaced <= found <= replaced * (1 + 1e-9)
@@ -151,7 +213,8 @@ def test_no_pair_beats_a_bound_of_xty(shape: Shape, adjacency: Adjacency) -> Non
     groups, _ = counted(shape)
     squared = sensitivity.xty_l2_squared(groups * UNIT**2, adjacency) * scale**2
     assert furthest(products, adjacency, "sqeuclidean") == squared
-    assert furthest(products, adjacency, "cityblock") == sensitivity.xty_l1(groups * UNIT**2, groups, adjacency) * scale
+    bound = sensitivity.xty_l1(groups * UNIT**2, supported(shape), adjacency)
+    assert furthest(products, adjacency, "cityblock") == bound * scale
 
 
 @BOTH

@@ -1,0 +1,98 @@
+"""Derived columns: an expression is a column like any other, on a lattice of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from curator_service.privacy.design import Column, ColumnType, MissingRule
+from curator_service.privacy.expressions.errors import ExpressionError
+from curator_service.privacy.expressions.evaluate import bounds_of, evaluate, levels_of, work_of
+from curator_service.privacy.expressions.text import write
+from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type, leaves, to_json
+from curator_service.privacy.lattice import MISSING, StoredArray, center_and_scale, to_stored
+
+_NOTHING = Literal(0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedColumn(Column):
+    """A column that is computed from others of the same row, and stored nowhere.
+
+    Attributes
+    ----------
+    expression : Expression
+        Canonical: derived columns of one name are one column.
+    """
+
+    expression: Expression = _NOTHING
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The stored columns that it is computed from, each once."""
+        return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(self.expression)))
+
+    @property
+    def work(self) -> int:
+        """What its nodes take, in products of two numbers; logarithms and exponentials are of many operations."""
+        return work_of(self.expression)
+
+    def read(self, stored: Mapping[str, StoredArray], count: int) -> StoredArray:
+        """Compute it on its own lattice: rounded, then clipped to its bounds."""
+        values = evaluate(self.expression, stored, count)
+        if self.type is ColumnType.NUMERIC:
+            found = to_stored(values.numbers, self.lower, self.upper)
+        else:
+            found = values.numbers.astype(np.int32)
+        return np.where(values.present, found, np.int32(MISSING))
+
+    def state(self) -> object:
+        """Return its canonical JSON."""
+        return to_json(self.expression)
+
+
+def derive_column(tree: Expression) -> Column:
+    """Return the column that an expression is: a declared one, or a derived one with bounds of its own.
+
+    What a missing value means follows from what it is computed of: one column that omits rows makes it omit; else one
+    with an indicator gives it one; else it is at its own midpoint. A condition on a category or a number is missing
+    where that is.
+
+    Raises
+    ------
+    ExpressionError
+        Where it is the same number for every row.
+    """
+    if isinstance(tree, Leaf):
+        return tree.column
+    if isinstance(tree, Literal):
+        raise ExpressionError("a number alone is the same for every row; the constant is asked for by intercept")
+    name, missing = write(tree), _missing_rule(tree)
+    match tree.type:
+        case Type.TRUTH:
+            return DerivedColumn(name, ColumnType.BOOLEAN, missing, levels=("false", "true"), expression=tree)
+        case Type.LEVEL:
+            return DerivedColumn(name, ColumnType.CATEGORICAL, missing, levels=levels_of(tree), expression=tree)
+    lower, upper = bounds_of(tree)
+    try:
+        center_and_scale(lower, upper)
+    except ValueError:
+        raise ExpressionError(f"by its bounds, {lower:g} and {upper:g}, it is the same for every row") from None
+    return DerivedColumn(name, ColumnType.NUMERIC, missing, lower, upper, expression=tree)
+
+
+def _missing_rule(tree: Expression) -> MissingRule:
+    rules = {leaf.column.missing for leaf in _decisive(tree)}
+    order = (MissingRule.OMIT, MissingRule.INDICATOR, MissingRule.MIDPOINT)
+    return next((rule for rule in order if rule in rules), MissingRule.COMPLETE)
+
+
+def _decisive(tree: Expression) -> list[Leaf]:
+    """Return the columns a missing value of which may make it missing."""
+    match tree:
+        case Leaf():
+            return [tree]
+        case Call("missing") | Literal():
+            return []
+        case Call():
+            return [leaf for argument in tree.arguments for leaf in _decisive(argument)]
