@@ -1,5 +1,7 @@
 """The public names. `analyst_client` has all of them, and imports them when the first one is asked for."""
 
+from analyst_client.analyses.correlation import correlations, partial_correlations
+from analyst_client.analyses.describe import describe, table_one
 from analyst_client.client import CuratorClient
 from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (
@@ -44,6 +46,8 @@ from analyst_client.estimators import (
     RobustPrivateRegression,
     ridge_path,
 )
+from analyst_client.inference.contrasts import AnovaTable
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.prior import Prior
 from analyst_client.kinds.counts.axes import Axis
 from analyst_client.kinds.counts.quote import CountsQuote
@@ -76,6 +80,7 @@ __all__ = [
     "AccuracyPlan",
     "AdaSSP",
     "Amount",
+    "AnovaTable",
     "AnswerSpaceError",
     "Assumptions",
     "AuthenticationError",
@@ -97,6 +102,8 @@ __all__ = [
     "DatasetClosedError",
     "DatasetNotFoundError",
     "EmpiricalBayes",
+    "Estimate",
+    "EstimateTable",
     "EstimationError",
     "EstimationWarning",
     "Job",
@@ -137,13 +144,17 @@ __all__ = [
     "Term",
     "TransportError",
     "Verification",
+    "correlations",
+    "describe",
     "dummy_twin",
     "epsilon_for",
     "expected_accuracy",
+    "partial_correlations",
     "power_table",
     "price_for_error",
     "rehearse",
     "ridge_path",
     "rows_for",
     "sample_size_table",
+    "table_one",
 ]
