@@ -1,7 +1,8 @@
 """Correlations and partial correlations of the variables of a Gram."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -15,13 +16,13 @@ from analyst_client.inference.results import check_alpha
 from analyst_client.kinds.gram.release import Release
 
 FloatArray = NDArray[np.float64]
-VarianceFactor = Callable[[float], float]
 HEADS = ("variable", "and")
+LARGEST = 1.0 - 1e-12
 VISIBLE = 3.0
 """A variance is told apart from 0 where it is so many deviations of its noise."""
 NOTE = (
-    "Intervals: Fisher's z with the noise of all moments added, for normal values; pairs with a boolean or a level have "
-    "the sampling variance of a point-biserial correlation or of two binary variables. p is of a correlation of 0."
+    "Intervals: Fisher's z with the noise of all moments added, for normal values; pairs with a boolean or a level "
+    "have the sampling variance of a point-biserial correlation, or of φ. p is of a correlation of 0."
 )
 PARTIAL_NOTE = (
     "Intervals: Fisher's z with the noise of all moments added, for normal values. p is of a correlation of 0."
@@ -60,8 +61,8 @@ def correlations(release: Release, columns: Sequence[str] | None = None, *, alph
     whose noise is known. The law of r is that of Fisher's z,
     :math:`\operatorname{artanh} r \sim N(\operatorname{artanh}\rho, 1/(n - 3))` [1]_, convolved with it; an interval
     holds the ρ whose tails are at least α/2. Without noise it is Fisher's. Where x is binary with
-    share p the variance is multiplied by :math:`1 + \rho^2(1 - 6pq)/(4pq)` (Tate 1954), where both are by that of φ in a
-    two-way table (Yule 1912).
+    share p the variance of z is multiplied by :math:`1 + \rho^2(1 - 6pq)/(4pq)` (Tate 1954). Where both are, r is φ
+    (Yule 1912), taken as normal with the variance that φ and the shares give, so that p without noise is that of χ².
 
     References
     ----------
@@ -127,9 +128,10 @@ def partial_correlations(
     Examples
     --------
     >>> import numpy as np
-    >>> X = np.column_stack([np.ones(5), [0.0, 1.0, 2.0, 3.0, 5.0], [1.0, 0.0, 2.0, 4.0, 3.0], [1.0, 0.0, 0.0, 1.0, 3.0]])
+    >>> rows = [[0.0, 1.0, 2.0, 3.0, 5.0], [1.0, 0.0, 2.0, 4.0, 3.0], [1.0, 0.0, 0.0, 1.0, 3.0]]
+    >>> X = np.column_stack([np.ones(5), *rows])
     >>> round(partial_correlations(Release.from_arrays(X.T @ X))["x1", "x2"].value, 3)
-    0.809
+    0.621
     """
     moments = Moments.of(release)
     if columns is None and len(release.targets) > 1:
@@ -167,32 +169,82 @@ def _one(moments: Moments, on: list[int], i: int, j: int, alpha: float, lost: fl
     """Return one correlation given the variables `on`."""
     label = (moments.variables[i].name, moments.variables[j].name)
     products = moments.residual_products(on, [i, j])
-    (xx, xy), (_, yy) = products.values
+    (xx, xy), (_, yy) = products.values.tolist()
     spread = [math.sqrt(moments.covariance(products.forms[k][k], products.forms[k][k])) for k in (0, 1)]
-    rows = moments.rows - lost
-    if rows < 1.0:
+    law = _sampling_law(moments, i, j, lost) if binary else FisherLaw(moments.rows - lost)
+    if law.rows < 1.0:
         raise EstimationError(f"the release tells of {moments.rows:.1f} rows: too few")
     if xx <= VISIBLE * spread[0] or yy <= VISIBLE * spread[1]:
         return Estimate(label, math.nan, math.inf, -1.0, 1.0)
-    root = math.sqrt(xx * yy)
-    observed = xy / root
-    factor = _variance_factor(moments, i, j) if binary else _normal_factor
-    law = NoiseOfCorrelation(moments, products, xx, yy)
+    observed = xy / math.sqrt(xx * yy)
+    noise = NoiseOfCorrelation(moments, products, xx, yy)
 
     def tail(rho: float) -> float:
-        return correlation_tail(observed, rho, rows, law, factor)
+        sd, points = noise.at(rho)
+        return law.tail(observed - sd * points, rho)
 
-    at = min(max(observed, -0.999999999), 0.999999999)
-    low, high = invert_tail(tail, at, -1.0 + 1e-12, 1.0 - 1e-12, alpha)
-    null = tail(0.0)
-    sd, _ = law.at(at)
-    error = math.hypot((1.0 - at**2) * math.sqrt(factor(at) / rows), sd)
-    low, high = (-1.0 if low <= -1.0 + 1e-11 else low), (1.0 if high >= 1.0 - 1e-11 else high)
+    at = min(max(observed, -LARGEST), LARGEST)
+    low, high = invert_tail(tail, at, -LARGEST, LARGEST, alpha)
+    null, error = tail(0.0), math.hypot(law.std_error(at), noise.at(at)[0])
+    low, high = (-1.0 if low <= -LARGEST else low), (1.0 if high >= LARGEST else high)
     return Estimate(label, observed, error, low, high, 2.0 * min(null, 1.0 - null))
 
 
-def _normal_factor(rho: float) -> float:
-    return 1.0
+@dataclass(frozen=True)
+class FisherLaw:
+    """The sampling law of a correlation by Fisher's z.
+
+    Attributes
+    ----------
+    rows : float
+        One over the variance of z for normal values.
+    spread : float
+        4pq of a binary variable of share p; 0 where both are numbers.
+    """
+
+    rows: float
+    spread: float = 0.0
+
+    def factor(self, rho: float) -> float:
+        """Return what the variance of z is multiplied with (Tate 1954)."""
+        return 1.0 if self.spread == 0.0 else max(1.0 + rho**2 * (1.0 - 1.5 * self.spread) / self.spread, 1e-3)
+
+    def std_error(self, rho: float) -> float:
+        """Return the standard error of r."""
+        return (1.0 - rho**2) * math.sqrt(self.factor(rho) / self.rows)
+
+    def tail(self, observed: FloatArray, rho: float) -> float:
+        """Return the mean probability of no larger a correlation than those observed."""
+        from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
+
+        z = np.arctanh(np.clip(observed, -LARGEST, LARGEST)) - math.atanh(rho)
+        return float(np.mean(special.ndtr(z / math.sqrt(self.factor(rho) / self.rows))))
+
+
+@dataclass(frozen=True)
+class PhiLaw:
+    """The sampling law of φ, the correlation of two binary variables: normal, by the shares and the hypothesised φ.
+
+    Attributes
+    ----------
+    rows : float
+    p, q : float
+        Shares of the two variables.
+    """
+
+    rows: float
+    p: float
+    q: float
+
+    def std_error(self, rho: float) -> float:
+        """Return the standard error of φ."""
+        return math.sqrt(phi_variance(rho, self.p, self.q) / self.rows)
+
+    def tail(self, observed: FloatArray, rho: float) -> float:
+        """Return the mean probability of no larger a φ than those observed."""
+        from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
+
+        return float(np.mean(special.ndtr((observed - rho) / self.std_error(rho))))
 
 
 class NoiseOfCorrelation:
@@ -208,76 +260,56 @@ class NoiseOfCorrelation:
     """
 
     def __init__(self, moments: Moments, products: ResidualProducts, xx: float, yy: float) -> None:
-        root = math.sqrt(xx * yy)
         self._moments = moments
-        self._cross = products.forms[0][1] / root
+        self._cross = products.forms[0][1] / math.sqrt(xx * yy)
         self._own = products.forms[0][0] / (2.0 * xx) + products.forms[1][1] / (2.0 * yy)
-        self._points: dict[float, FloatArray] = {}
-        self._terms = (
+        self._covariances = (
             moments.covariance(self._cross, self._cross),
             moments.covariance(self._cross, self._own),
             moments.covariance(self._own, self._own),
         )
 
     def at(self, rho: float) -> tuple[float, FloatArray]:
-        """Return its standard deviation, and likely values of it over that."""
-        constant, mixed, square = self._terms
-        variance = max(constant - 2.0 * rho * mixed + rho**2 * square, 0.0)
+        """Return its standard deviation, and equally likely values of it over that."""
+        cross, mixed, own = self._covariances
+        variance = max(cross - 2.0 * rho * mixed + rho**2 * own, 0.0)
         if variance == 0.0:
             return 0.0, np.zeros(1)
-        kurtosis = self._moments.kurtosis(self._cross - rho * self._own, variance)
-        key = round(kurtosis, 2)
-        if key not in self._points:
-            self._points[key] = noise_points(key)
-        return math.sqrt(variance), self._points[key]
+        return math.sqrt(variance), noise_points(self._moments.kurtosis(self._cross - rho * self._own, variance))
 
 
-def correlation_tail(
-    observed: float, rho: float, rows: float, law: NoiseOfCorrelation, factor: VarianceFactor
-) -> float:
-    """Return the probability of no larger a noisy correlation than was observed, at a hypothesised one."""
-    from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
-
-    sd, points = law.at(rho)
-    without = np.clip(observed - sd * points, -1.0 + 1e-15, 1.0 - 1e-15)
-    deviation = math.sqrt(factor(rho) / rows)
-    return float(np.mean(special.ndtr((np.arctanh(without) - math.atanh(rho)) / deviation)))
-
-
-def _variance_factor(moments: Moments, i: int, j: int) -> VarianceFactor:
-    """Return the function of ρ that the variance of Fisher's z is multiplied with where variables are binary."""
-    shares = []
-    for k in (i, j):
-        share = moments.value(moments.count(k)) / moments.rows
-        shares.append(min(max(share, 1e-3), 1.0 - 1e-3) if moments.variables[k].kind in BINARY else None)
-    p, q = shares
-    if p is None and q is None:
-        return _normal_factor
-    if p is None or q is None:
-        share = p if p is not None else q
-        assert share is not None
-        spread = 4.0 * share * (1.0 - share)
-        return lambda rho: max(1.0 + rho**2 * (1.0 - 1.5 * spread) / spread, 1e-3)
-    return lambda rho: phi_variance_factor(rho, p, q)
+def _sampling_law(moments: Moments, i: int, j: int, lost: float) -> FisherLaw | PhiLaw:
+    """Return the law of r by which of the two variables are binary."""
+    rows = moments.rows
+    shares = [
+        min(max(moments.value(moments.count(k)) / rows, 1e-3), 1.0 - 1e-3)
+        for k in (i, j)
+        if moments.variables[k].kind in BINARY
+    ]
+    if len(shares) == 2:
+        return PhiLaw(rows, *shares)
+    return FisherLaw(rows - lost, *(4.0 * share * (1.0 - share) for share in shares))
 
 
-def phi_variance_factor(rho: float, p: float, q: float) -> float:
-    r"""Return n times the sampling variance of φ, over that of a normal correlation, :math:`(1 - \rho^2)^2`.
+def phi_variance(rho: float, p: float, q: float) -> float:
+    r"""Return n times the sampling variance of φ.
 
     With the four cells that the shares p and q and φ give, where they exist; at the nearest φ that exists otherwise.
 
+    Notes
+    -----
+    With standardised indicators u and v a row adds :math:`uv - \varphi(u^2 + v^2)/2`. As :math:`u^2 = 1 + s_uu` with
+    the skewness :math:`s_u = (1 - 2p)/\sqrt{pq}`, all fourth moments follow from φ and the shares.
+
     Examples
     --------
-    >>> phi_variance_factor(0.0, 0.3, 0.6), round(phi_variance_factor(0.5, 0.5, 0.5), 3)
-    (1.0, 1.333)
+    >>> phi_variance(0.0, 0.3, 0.6), phi_variance(0.5, 0.5, 0.5)
+    (1.0, 0.75)
     """
     root = math.sqrt(p * (1.0 - p) * q * (1.0 - q))
     low, high = (max(0.0, p + q - 1.0) - p * q) / root, (min(p, q) - p * q) / root
     phi = min(max(rho, low), high)
-    skew = [(1.0 - 2.0 * share) / math.sqrt(share * (1.0 - share)) for share in (p, q)]
-    # standardised indicators u, v: u² = 1 + skew u, so all fourth moments follow
-    mixed = 1.0 + skew[0] * skew[1] * phi
-    fourth = [1.0 + skew[0] ** 2, 1.0 + skew[1] ** 2]
-    third = [phi * (1.0 + skew[0] ** 2), phi * (1.0 + skew[1] ** 2)]
-    variance = mixed - phi * (third[0] + third[1]) + phi**2 * (fourth[0] + fourth[1] + 2.0 * mixed) / 4.0
-    return max(variance, 1e-6) / (1.0 - min(rho**2, 1.0 - 1e-12)) ** 2
+    s, t = ((1.0 - 2.0 * share) / math.sqrt(share * (1.0 - share)) for share in (p, q))
+    mixed, u_fourth, v_fourth = 1.0 + s * t * phi, 1.0 + s**2, 1.0 + t**2
+    variance = mixed - phi**2 * (u_fourth + v_fourth) + phi**2 * (u_fourth + v_fourth + 2.0 * mixed) / 4.0
+    return max(variance, 1e-6)

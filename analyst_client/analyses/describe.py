@@ -29,7 +29,7 @@ SHARE_NOTE = "Shares: binomial sampling error and the noise of both counts, in s
 MEAN_NOTE = "Means: sampling error from the second moments and the noise, in score form (Fieller)."
 SD_NOTE = "Standard deviations: values are taken as normal, since a Gram has no fourth moments."
 POOLED_NOTE = "Means by group: one standard deviation within all groups, as in analysis of variance."
-MIDPOINT_NOTE = "Missing values count as the middle of the bounds, or as false, and as the first level."
+MIDPOINT_NOTE = "missing values count as the middle of the bounds, or as false, and as the first level."
 
 
 def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
@@ -81,11 +81,12 @@ def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
         if j is None or level:
             found += _shares(moments, name, level, j, moments.all_rows, (), alpha)
         else:
-            found.append(
-                _count(moments, moments.observed(moments.unit(0), moments.variables[j].column), (name, "", "n"), alpha)
-            )
+            variable = moments.variables[j]
+            if moments.missing(variable.column) is not None:
+                form = moments.observed(moments.unit(0), variable.column)
+                found.append(_count(moments, form, (name, "", "n"), alpha))
             found += [*_means(moments, j, [moments.all_rows], alpha), *_deviations(moments, j, alpha)]
-    notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_midpoint_notes(moments), *moments.notes)
+    notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_missing_notes(moments), *moments.notes)
     return EstimateTable(f"Columns of {release.dataset}", HEADS, tuple(found), notes, alpha)
 
 
@@ -144,7 +145,7 @@ def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTabl
             for kept in ([everyone], groups):
                 means = _means(moments, j, kept, alpha)
                 found += [_relabel(one, (*one.label, group.level)) for one, group in zip(means, kept, strict=True)]
-    notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_midpoint_notes(moments), *moments.notes)
+    notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_missing_notes(moments), *moments.notes)
     return EstimateTable(f"{release.dataset} by {by}", (*HEADS, by), tuple(found), notes, alpha, across=3)
 
 
@@ -169,7 +170,7 @@ def listed(moments: Moments, beside: str | None) -> Iterator[tuple[str, str, int
             yield variable.name, column.levels[1] if column is not None else "true", j
         elif variable.kind == "missing":
             yield str(variable.column), "(missing)", j
-        else:
+        elif not math.isnan(moments.matrix[j, j]):
             yield variable.name, "", j
 
 
@@ -257,8 +258,6 @@ def _deviations(moments: Moments, j: int, alpha: float) -> list[Estimate]:
     from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
 
     variable: Term = moments.variables[j]
-    if math.isnan(moments.matrix[j, j]):
-        return []
     lost = variable.column if j < len(moments.release.terms) else None
     above, below = moments.total(moments.unit(0), j), moments.observed(moments.unit(0), lost)
     variance, sd, dof = _pooled_variance(moments, j, [above], [below])
@@ -274,6 +273,9 @@ def _deviations(moments: Moments, j: int, alpha: float) -> list[Estimate]:
     return [Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))]
 
 
-def _midpoint_notes(moments: Moments) -> tuple[str, ...]:
+def _missing_notes(moments: Moments) -> tuple[str, ...]:
+    """Say what is in figures of columns that miss values, and what could not be told."""
+    hidden = [v.name for j, v in enumerate(moments.variables) if v.kind == "numeric" and np.isnan(moments.matrix[j, j])]
+    left_out = (f"{', '.join(hidden)}: not here, as the release does not hold its squares (yᵀy).",) if hidden else ()
     named = [column.name for column in moments.release.features if column.missing == "midpoint"]
-    return (f"{', '.join(named)}: {MIDPOINT_NOTE[0].lower()}{MIDPOINT_NOTE[1:]}",) if named else ()
+    return left_out + ((f"{', '.join(named)}: {MIDPOINT_NOTE}",) if named else ())

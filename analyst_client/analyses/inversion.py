@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -17,7 +18,6 @@ from analyst_client.inference.score import ConfidenceSet, critical_value
 FloatArray = NDArray[np.float64]
 NOISE_POINTS = 1001
 """Equally likely values that stand for the privacy noise where it is convolved with a sampling law."""
-STEPS = 80
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def proportion(moments: Moments, above: FloatArray, below: FloatArray, alpha: fl
 
     Notes
     -----
-    With S rows of N, :math:`S - pN` has the binomial variance :math:`p(1-p)N` and the variance of its noise, both at the
-    hypothesised p. Without noise that is the interval of Wilson [1]_.
+    With S rows of N, :math:`S - pN` has the binomial variance :math:`p(1-p)N` and the variance of its noise, both at
+    the hypothesised p. Without noise that is the interval of Wilson [1]_.
 
     References
     ----------
@@ -99,7 +99,7 @@ def invert_ratio(
     alpha: float,
     points: FloatArray | None = None,
 ) -> Ratio:
-    r"""Return a ratio θ of two forms a and b, with the values that :math:`(a - \theta b)^2 \le k\,\mathrm{Var}(\theta)` keeps.
+    r"""Return a ratio θ of two forms, with the values that :math:`(a - \theta b)^2 \le k\,\mathrm{Var}(\theta)` keeps.
 
     Parameters
     ----------
@@ -165,10 +165,15 @@ def likely_variances(estimate: float, noise_sd: float) -> FloatArray | None:
 
 def noise_points(excess_kurtosis: float) -> FloatArray:
     """Return equally likely values of noise of variance 1, moved by the Cornish-Fisher term of its kurtosis."""
-    normal = NormalDist()
-    half = np.array([normal.inv_cdf((k + 0.5) / NOISE_POINTS) for k in range(NOISE_POINTS)])
-    moved: FloatArray = half + excess_kurtosis * (half**3 - 3.0 * half) / 24.0
+    z = _normal_points()
+    moved: FloatArray = z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0
     return moved
+
+
+@cache
+def _normal_points() -> FloatArray:
+    normal = NormalDist()
+    return np.array([normal.inv_cdf((k + 0.5) / NOISE_POINTS) for k in range(NOISE_POINTS)])
 
 
 def invert_tail(
@@ -186,18 +191,15 @@ def invert_tail(
         Ends of what is possible.
     alpha : float
     """
+    from scipy import optimize  # noqa: PLC0415 -- see `inference.quantiles`
 
-    def search(out: float, wanted: float, rising: bool) -> float:
-        inner, outer = at, out
-        if (tail(out) < wanted) if rising else (tail(out) > wanted):
-            return out
-        for _ in range(STEPS):
-            middle = (inner + outer) / 2.0
-            beyond = tail(middle) > wanted if rising else tail(middle) < wanted
-            inner, outer = (inner, middle) if beyond else (middle, outer)
-        return (inner + outer) / 2.0
+    def search(end: float, wanted: float) -> float:
+        within, beyond = tail(at) - wanted, tail(end) - wanted
+        if within * beyond >= 0.0:  # all that is possible is kept on this side
+            return end
+        return float(optimize.brentq(lambda value: tail(value) - wanted, at, end, xtol=1e-15, rtol=1e-13))
 
-    return search(low, 1.0 - alpha / 2.0, True), search(high, alpha / 2.0, False)
+    return search(low, 1.0 - alpha / 2.0), search(high, alpha / 2.0)
 
 
 def normal_quantile(alpha: float) -> float:

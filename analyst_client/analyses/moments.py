@@ -74,7 +74,8 @@ class Moments:
             raise EstimationError("without a constant the release does not tell how many rows there are")
         if release.row_map in {"unit", "unit_xy"}:
             raise EstimationError(
-                f"rows mapped by {release.row_map!r} were divided by their norm: sums of them say nothing of the columns"
+                f"rows mapped by {release.row_map!r} were divided by their norm: sums of them say nothing of the "
+                f"columns"
             )
         d, targets = len(release.terms), () if release.xty is None else release.targets
         law = NoiseLaw.of(release.noise if targets else replace(release.noise, xty=0.0), d)
@@ -173,7 +174,7 @@ class Moments:
         """Return the form of the number of rows of a group."""
         size: FloatArray = indicator[0] * make_form(self.unit(0), self.unit(0))
         for j in np.flatnonzero(indicator[1:]) + 1:
-            size = size + indicator[j] * self.count(j)
+            size = size + indicator[j] * self.count(int(j))
         return size
 
     def total(self, indicator: FloatArray, j: int) -> FloatArray:
@@ -245,7 +246,7 @@ class Moments:
         if eigenvalues[0] <= np.finfo(np.float64).eps * 10.0 * eigenvalues[-1]:
             names = ", ".join(self.variables[j].name for j in on if j)
             raise EstimationError(f"the moments of {names} are not positive definite: terms are collinear, or noise")
-        inverse = np.linalg.inv(A)
+        inverse = np.asarray(np.linalg.inv(A), dtype=np.float64)
         residuals = np.zeros((len(of), len(self.variables)))
         residuals[np.arange(len(of)), of] = 1.0
         residuals[:, on] -= self.matrix[np.ix_(of, on)] @ inverse

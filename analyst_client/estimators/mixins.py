@@ -212,9 +212,9 @@ class InferenceMixin:
         Parameters
         ----------
         hypothesis : str, sequence of str, or array-like of shape (q, P), optional
-            Such as ``"age = dose, sex[M] = 0.1"``; without ``=`` what is written is 0, and the name of a column stands for
-            all its terms, so that ``["sex", "site"]`` compares with the model without these columns. Rows of an array are
-            contrasts of `params_` that are 0. Default that no term beside the constant matters.
+            Such as ``"age = dose, sex[M] = 0.1"``; without ``=`` what is written is 0, and the name of a column stands
+            for all its terms, so that ``["sex", "site"]`` compares with the model without these columns. Rows of an
+            array are contrasts of `params_` that are 0. Default that no term beside the constant matters.
         target : str, optional
             One of the targets; needed where the fit has several.
 

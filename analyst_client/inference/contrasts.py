@@ -20,8 +20,8 @@ FloatArray = NDArray[np.float64]
 Hypothesis = str | Sequence[str] | ArrayLike
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 CONTRAST_NOTE = (
-    "Intervals and p-values invert the score test (Fieller): sampling error with one residual variance, and the privacy "
-    "noise. p is of the hypothesis."
+    "Intervals and p-values invert the score test (Fieller): sampling error with one residual variance, and the "
+    "privacy noise. p is of the hypothesis."
 )
 
 
@@ -190,7 +190,12 @@ def estimate_contrasts(results: TargetResults, constraints: Constraints, alpha: 
     sets = results.contrast_sets(factors, offsets, check_alpha(alpha))
     found = [
         Estimate(
-            (label,), float(value), float(error), *one.hull, results.test(row[np.newaxis], np.array([wanted])).pvalue
+            (label,),
+            float(value),
+            float(error),
+            one.hull[0],
+            one.hull[1],
+            results.test(row[np.newaxis], np.array([wanted])).pvalue,
         )
         for label, value, error, one, row, wanted in zip(
             constraints.labels, values, errors, sets, factors, constraints.values - offsets, strict=True
