@@ -1,10 +1,11 @@
 """Coverage of the intervals, and size of the tests, of what a Gram knows beside coefficients.
 
-Rows are drawn anew for each repeat: a number z, a boolean and a category of three levels, x = z and a hidden cause, a
-mediator m, and a target, all normal but for the boolean and the category, within wide bounds. Noise is Gaussian, or
-Laplace, of the size that a curator adds at ε under the row map "box" (∞: none). A cell is the share of repeats whose
-95 % interval holds the truth, or, for tests of a hypothesis that is true, the share with p < 0.05, and how many
-repeats had an answer. ``!`` marks what is further from 0.95 or 0.05 than four standard errors. Prints Markdown.
+Rows are drawn anew for each repeat: a number z, a boolean and a category of three levels, x = z and a hidden cause, w
+of x and the hidden cause, a mediator m, and a target; all but the boolean and the category normal, within wide bounds.
+Noise is Gaussian, or Laplace, of the size that a curator adds at ε under the row map "box" (inf: none). A cell is the
+share of repeats whose 95 % interval holds the truth, or, for tests of a hypothesis that is true, the share with p <
+0.05, and how many repeats had an answer. ``!`` marks what is further from 0.95 or 0.05 than four standard errors.
+Prints Markdown.
 
     python -m bench.analyses [--repeats 4000] [--rows 300 3000 30000] [--epsilons 0.5 2 inf] [--noise gaussian laplace]
 """
@@ -55,6 +56,7 @@ COLUMNS: list[str | Column] = [
     Column.numeric("z", -BOUND, BOUND),
     Column.numeric("x", -BOUND, BOUND),
     Column.numeric("m", -BOUND, BOUND),
+    Column.numeric("w", -BOUND, BOUND),
     Column.boolean("smoker", ("no", "yes")),
     Column.categorical("site", ["A", "B", "C"]),
 ]
@@ -76,7 +78,7 @@ TRUTHS = {
     "contrast x + m": 1.0,
     "standardised x": 0.5 * math.sqrt(2.0) / SD_Y,
     "t test of y by smoker": 0.5,
-    "2SLS of m": 0.5,
+    "2SLS of x": 0.5,
     "indirect effect": 0.25,
 }
 TESTS = ("t test of z by smoker", "F of site", "F of site, z", "p of a correlation of 0", "p of φ = 0")
@@ -84,19 +86,20 @@ TESTS = ("t test of z by smoker", "F of site", "F of site, z", "p of a correlati
 
 def draw_rows(generator: np.random.Generator, n: int) -> tuple[Floats, Floats]:
     """Draw n rows: raw terms, and the target."""
-    z, hidden, at_m, at_y = generator.standard_normal((4, n))
+    z, hidden, at_m, at_w, at_y = generator.standard_normal((5, n))
     smoker, site = generator.random(n) < 0.3, generator.choice(3, n, p=SHARES)
     x = z + hidden
     m = 0.5 * x + at_m
+    w = 0.5 * x - 0.7 * hidden + at_w
     y = 0.5 * x + 0.5 * m + 0.5 * (smoker - 0.3) + at_y * 0.5
-    return np.column_stack([z, x, m, smoker, site == 1, site == 2]).astype(np.float64), y
+    return np.column_stack([z, x, m, w, smoker, site == 1, site == 2]).astype(np.float64), y
 
 
 def noise_at(epsilon: float, mechanism: Mechanism) -> Noise:
     """Return the noise that a curator adds at a price."""
     if math.isinf(epsilon):
         return Noise(0.0, 0.0, 0.0, 0.0)
-    numbers = [Declared(name, ColumnType.NUMERIC, lower=-BOUND, upper=BOUND) for name in "zxm"]
+    numbers = [Declared(name, ColumnType.NUMERIC, lower=-BOUND, upper=BOUND) for name in "zxmw"]
     smoker = Declared("smoker", ColumnType.BOOLEAN, levels=("no", "yes"))
     site = Declared("site", ColumnType.CATEGORICAL, levels=("A", "B", "C"))
     target = Declared("y", ColumnType.NUMERIC, lower=-2.0 * BOUND, upper=2.0 * BOUND)
@@ -117,7 +120,7 @@ def noise_at(epsilon: float, mechanism: Mechanism) -> Noise:
 def release_of(generator: np.random.Generator, n: int, noise: Noise) -> Release:
     """Return a release of fresh rows."""
     raw, y = draw_rows(generator, n)
-    raw[:, :3] = np.clip(raw[:, :3] / BOUND, -1.0, 1.0)
+    raw[:, :4] = np.clip(raw[:, :4] / BOUND, -1.0, 1.0)
     y = np.clip(y / (2.0 * BOUND), -1.0, 1.0)
     X = np.column_stack([np.ones(n), raw])
     law = NoiseLaw.of(noise, X.shape[1])
@@ -170,7 +173,7 @@ def read(release: Release) -> tuple[dict[str, Estimate], dict[str, float]]:
         pvalues["t test of z by smoker"] = ttest_ind(release, "z", "smoker")["yes − no"].pvalue
 
     def instruments() -> None:
-        found["2SLS of m"] = two_stage_least_squares(release, "y", ["x"], ["z"], ["m"])["m"]
+        found["2SLS of x"] = two_stage_least_squares(release, "w", ["x"], ["z"])["x"]
 
     def mediated() -> None:
         found["indirect effect"] = mediation(release, "y", "x", "m")["indirect"]
@@ -194,7 +197,7 @@ def read(release: Release) -> tuple[dict[str, Estimate], dict[str, float]]:
 
 
 def run_repeat(case: tuple[int, int, Noise]) -> dict[str, float]:
-    """Return of each figure whether it is right: its interval holds the truth, or its test rejects a true hypothesis."""
+    """Return of each figure whether its interval holds the truth, or its test rejects a true hypothesis."""
     seed, n, noise = case
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -174,7 +174,7 @@ def _one(moments: Moments, on: list[int], i: int, j: int, alpha: float, lost: fl
     law = _sampling_law(moments, i, j, lost) if binary else FisherLaw(moments.rows - lost)
     if law.rows < 1.0:
         raise EstimationError(f"the release tells of {moments.rows:.1f} rows: too few")
-    if xx <= VISIBLE * spread[0] or yy <= VISIBLE * spread[1]:
+    if xx <= VISIBLE * spread[0] or yy <= VISIBLE * spread[1] or not all(_varies(moments, on, k) for k in on[1:]):
         return Estimate(label, math.nan, math.inf, -1.0, 1.0)
     observed = xy / math.sqrt(xx * yy)
     noise = NoiseOfCorrelation(moments, products, xx, yy)
@@ -188,6 +188,13 @@ def _one(moments: Moments, on: list[int], i: int, j: int, alpha: float, lost: fl
     null, error = tail(0.0), math.hypot(law.std_error(at), noise.at(at)[0])
     low, high = (-1.0 if low <= -LARGEST else low), (1.0 if high >= LARGEST else high)
     return Estimate(label, observed, error, low, high, 2.0 * min(null, 1.0 - null))
+
+
+def _varies(moments: Moments, on: list[int], k: int) -> bool:
+    """Tell whether the noise lets see that one of some variables varies given the others."""
+    own = moments.residual_products([j for j in on if j != k], [k])
+    form = own.forms[0][0]
+    return bool(own.values[0, 0] > VISIBLE * math.sqrt(moments.covariance(form, form)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from analyst_client.analyses.inversion import normal_quantile
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable
+from analyst_client.inference.estimates import Estimate, EstimateTable, warned
 from analyst_client.inference.quantiles import student_tails
 from analyst_client.inference.results import TargetResults, check_alpha
 from analyst_client.kinds.gram.release import Release
@@ -104,7 +104,7 @@ def mediation(
     half = normal_quantile(check_alpha(alpha)) * error
     pvalue = 2.0 * float(student_tails(np.array([abs(value) / error if error > 0.0 else math.inf]), 1e12)[0])
     indirect = Estimate(("indirect",), value, error, value - half, value + half, pvalue)
-    notes = (NOTE, *dict.fromkeys((*first.caveats(alpha), *second.caveats(alpha))))
+    notes = (NOTE, *warned((*first.caveats(alpha), *second.caveats(alpha))))
     return EstimateTable(
         f"Effect of {treatment} on {target} by way of {mediator}",
         ("effect",),

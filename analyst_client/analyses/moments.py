@@ -105,8 +105,9 @@ class Moments:
         found = list(release.caveats[: 1 if release.weights_rows else None])
         if release.weights_rows and release.norm is not None:
             found.append(
-                f"Rows longer than {number(release.norm)} in scaled units, the constant included, count for less: all "
-                "figures are of rows so weighted, and sampling errors are upper bounds."
+                f"Warning: rows longer than {number(release.norm)} in scaled units, the constant included, count "
+                "for less. All figures are of rows so weighted, n included, and may be far from those of people; sampling "
+                "errors are upper bounds. Ask with rows='box' to describe people."
             )
         return tuple(found)
 

@@ -1,7 +1,7 @@
 """Estimates with intervals, as a table for a terminal, a notebook and a data frame."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -131,3 +131,14 @@ class EstimateTable(Displayable):
         return heads, [(*beside, *(cells.get(name, "") for name in columns)) for beside, cells in lines.items()]
 
     __repr__ = Displayable.__str__
+
+
+def warned(caveats: Iterable[str]) -> tuple[str, ...]:
+    """Return caveats as notes, each once.
+
+    Examples
+    --------
+    >>> warned(["rows were weighted.", "rows were weighted."])
+    ('Warning: rows were weighted.',)
+    """
+    return tuple(f"Warning: {text}" for text in dict.fromkeys(caveats))

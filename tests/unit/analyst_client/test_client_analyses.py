@@ -1,6 +1,8 @@
 """Analyses of a Gram: equal to statsmodels and scikit-learn without noise, and honest about the noise."""
 
+import doctest
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -544,7 +546,7 @@ class TestWithNoise:
         assert any("hides" in note for note in table.notes)
 
     def test_noise_takes_its_share_of_how_far_components_are_off(self) -> None:
-        found = [principal_components(noisy(Noise(sd, sd, sd, sd)), ["age", "dose"]) for sd in (0.1, 3.0, 9.0)]
+        found = [principal_components(noisy(Noise(sd, sd, sd, sd))) for sd in (0.1, 3.0, 9.0)]
         shares = [float(components.privacy_share[0]) for components in found]
         assert shares == sorted(shares)
         assert 0.0 < shares[0] < shares[-1] < 1.0
@@ -558,3 +560,9 @@ class TestWithNoise:
         assert "C" in str(table)
         with pytest.raises(KeyError, match="labels are variable, level, statistic, site"):
             table["nothing"]
+
+
+def test_the_page_says_what_is_so() -> None:
+    found = doctest.testfile(str(Path(__file__).parents[3] / "docs" / "analyses.md"), module_relative=False)
+    assert found.attempted > 5
+    assert found.failed == 0
