@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
+from analyst_client.inference.estimates import warned
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.summary import number
 from analyst_client.kinds.gram.release import Release
@@ -102,14 +103,15 @@ class Moments:
     def notes(self) -> tuple[str, ...]:
         """Caveats of whatever is computed from these moments."""
         release = self.release
-        found = list(release.caveats[: 1 if release.weights_rows else None])
-        if release.weights_rows and release.norm is not None:
-            found.append(
-                f"Warning: rows longer than {number(release.norm)} in scaled units, the constant included, count "
-                "for less. All figures are of rows so weighted, n included, and may be far from those of people; sampling "
-                "errors are upper bounds. Ask with rows='box' to describe people."
-            )
-        return tuple(found)
+        found = warned(release.caveats)
+        if not release.weights_rows or release.norm is None:
+            return found
+        return (
+            *found,
+            f"Warning: rows longer than {number(release.norm)} in scaled units, the constant included, count for less. "
+            "All figures are of rows so weighted, n included, and may be far from those of people; sampling errors are "
+            "upper bounds. Ask with rows='box' to describe people.",
+        )
 
     def index(self, name: str) -> int:
         """Return the position of a variable. Raise `ValueError` for an unknown one."""
