@@ -150,12 +150,12 @@ def read(release: Release) -> tuple[dict[str, Estimate], dict[str, float]]:
         found["share of smoker in B"] = table["smoker", "yes", "share", "B"]
 
     def correlated() -> None:
-        table = correlations(release, ["z", "x", "smoker", "site", "y"])
-        found["correlation of z, x"], found["correlation of z, smoker"] = table["z", "x"], table["z", "smoker"]
-        found["correlation of smoker, y"] = table["smoker", "y"]
-        found["correlation of smoker, B"] = table["smoker", "site[B]"]
-        pvalues["p of a correlation of 0"] = table["z", "site[C]"].pvalue
-        pvalues["p of φ = 0"] = table["smoker", "site[C]"].pvalue
+        numbers = correlations(release, ["z", "x", "smoker"])
+        found["correlation of z, x"], found["correlation of z, smoker"] = numbers["z", "x"], numbers["z", "smoker"]
+        found["correlation of smoker, y"] = correlations(release, ["smoker", "y"])["smoker", "y"]
+        found["correlation of smoker, B"] = correlations(release, ["smoker", "site[B]"])["smoker", "site[B]"]
+        pvalues["p of a correlation of 0"] = correlations(release, ["z", "site[C]"])["z", "site[C]"].pvalue
+        pvalues["p of φ = 0"] = correlations(release, ["smoker", "site[C]"])["smoker", "site[C]"].pvalue
 
     def partial() -> None:
         found["partial correlation of x, m"] = partial_correlations(release, ["x", "m"], ["z"])["x", "m"]

@@ -16,7 +16,7 @@ from analyst_client.inference.quantiles import student_quantile, variance_points
 from analyst_client.inference.score import ConfidenceSet, critical_value
 
 FloatArray = NDArray[np.float64]
-NOISE_POINTS = 1001
+NOISE_POINTS = 401
 """Equally likely values that stand for the privacy noise where it is convolved with a sampling law."""
 
 
@@ -197,7 +197,7 @@ def invert_tail(
         within, beyond = tail(at) - wanted, tail(end) - wanted
         if within * beyond >= 0.0:  # all that is possible is kept on this side
             return end
-        return float(optimize.brentq(lambda value: tail(value) - wanted, at, end, xtol=1e-15, rtol=1e-13))
+        return float(optimize.brentq(lambda value: tail(value) - wanted, at, end, xtol=1e-13, rtol=1e-12))
 
     return search(low, 1.0 - alpha / 2.0), search(high, alpha / 2.0)
 
