@@ -1,5 +1,14 @@
 """The public names. `analyst_client` has all of them, and imports them when the first one is asked for."""
 
+from analyst_client.analyses.components import PrincipalComponents, principal_components
+from analyst_client.analyses.correlation import correlations, partial_correlations
+from analyst_client.analyses.describe import describe, table_one
+from analyst_client.analyses.discriminants import LinearDiscriminants, linear_discriminants
+from analyst_client.analyses.instruments import two_stage_least_squares
+from analyst_client.analyses.mediation import mediation
+from analyst_client.analyses.paths import ElasticNetPath, enet_path, lasso_path
+from analyst_client.analyses.standardized import standardized_coefficients
+from analyst_client.analyses.ttest import ttest_ind
 from analyst_client.client import CuratorClient
 from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (
@@ -44,6 +53,8 @@ from analyst_client.estimators import (
     RobustPrivateRegression,
     ridge_path,
 )
+from analyst_client.inference.contrasts import AnovaTable
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.prior import Prior
 from analyst_client.kinds.counts.axes import Axis
 from analyst_client.kinds.counts.quote import CountsQuote
@@ -76,6 +87,7 @@ __all__ = [
     "AccuracyPlan",
     "AdaSSP",
     "Amount",
+    "AnovaTable",
     "AnswerSpaceError",
     "Assumptions",
     "AuthenticationError",
@@ -96,7 +108,10 @@ __all__ = [
     "Dataset",
     "DatasetClosedError",
     "DatasetNotFoundError",
+    "ElasticNetPath",
     "EmpiricalBayes",
+    "Estimate",
+    "EstimateTable",
     "EstimationError",
     "EstimationWarning",
     "Job",
@@ -111,11 +126,13 @@ __all__ = [
     "LedgerPosition",
     "LedgerRestoredWarning",
     "LedgerSealedError",
+    "LinearDiscriminants",
     "LogisticRegression",
     "Noise",
     "Offer",
     "PermissionDeniedError",
     "PowerTable",
+    "PrincipalComponents",
     "Prior",
     "PurchasePlan",
     "Quote",
@@ -137,13 +154,25 @@ __all__ = [
     "Term",
     "TransportError",
     "Verification",
+    "correlations",
+    "describe",
     "dummy_twin",
+    "enet_path",
     "epsilon_for",
     "expected_accuracy",
+    "lasso_path",
+    "linear_discriminants",
+    "mediation",
+    "partial_correlations",
     "power_table",
     "price_for_error",
+    "principal_components",
     "rehearse",
     "ridge_path",
     "rows_for",
     "sample_size_table",
+    "standardized_coefficients",
+    "table_one",
+    "ttest_ind",
+    "two_stage_least_squares",
 ]

@@ -9,6 +9,16 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import HeterogeneityTest, heterogeneity_test
+from analyst_client.inference.contrasts import (
+    AnovaTable,
+    Hypothesis,
+    adjusted_rsquared,
+    anova_table,
+    estimate_contrasts,
+    joint_test,
+    read_constraints,
+)
+from analyst_client.inference.estimates import EstimateTable
 from analyst_client.inference.posterior import PosteriorDraws
 from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
@@ -154,6 +164,19 @@ class InferenceMixin:
         found: float | FloatArray = self._of_each_target(lambda results: results.rsquared)
         return found
 
+    @property
+    def rsquared_adj(self) -> float | FloatArray:
+        """R² adjusted for the number of coefficients, corrected for the privacy noise."""
+        found: float | FloatArray = self._of_each_target(
+            lambda results: adjusted_rsquared(
+                results.rsquared,
+                results.dof + len(results.names),
+                results.dof,
+                constant=results.equations.has_constant,
+            )
+        )
+        return found
+
     def rsquared_interval(self, alpha: float = 0.05) -> FloatArray:
         """Return a confidence interval of R², of shape (2,) or (T, 2)."""
         found = self._of_each_target(lambda results: results.rsquared_interval(alpha))
@@ -183,9 +206,70 @@ class InferenceMixin:
         results = self._results_of(target)
         return dict(zip(results.names, results.confidence_sets(alpha), strict=True))
 
-    def f_test(self, target: str | None = None) -> TestResult:
-        """Test that no term beside the constant matters, in score form."""
-        return self._results_of(target).f_test()
+    def f_test(self, hypothesis: Hypothesis | None = None, *, target: str | None = None) -> TestResult:
+        """Test linear constraints on the coefficients together, in score form: F without noise.
+
+        Parameters
+        ----------
+        hypothesis : str, sequence of str, or array-like of shape (q, P), optional
+            Such as ``"age = dose, sex[M] = 0.1"``; without ``=`` what is written is 0, and the name of a column stands
+            for all its terms, so that ``["sex", "site"]`` compares with the model without these columns. Rows of an
+            array are contrasts of `params_` that are 0. Default that no term beside the constant matters.
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        TestResult
+            Sampling error and privacy noise included.
+
+        Raises
+        ------
+        ValueError
+            When a hypothesis is no linear constraint, or constraints repeat or contradict one another.
+        """
+        results = self._results_of(target)
+        return results.f_test() if hypothesis is None else joint_test(results, read_constraints(hypothesis, results))
+
+    def t_test(self, hypothesis: Hypothesis, alpha: float = 0.05, *, target: str | None = None) -> EstimateTable:
+        """Estimate contrasts of the coefficients, and test each by itself.
+
+        Parameters
+        ----------
+        hypothesis : str, sequence of str, or array-like of shape (q, P)
+            As for `f_test`, such as ``"site[B] - site[C] = 0"``.
+        alpha : float
+            1 less the coverage, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            One row for each constraint: the contrast, its interval, and the p-value of its hypothesis.
+
+        Raises
+        ------
+        ValueError
+            When a hypothesis is no linear constraint, or constraints repeat or contradict one another.
+        """
+        results = self._results_of(target)
+        return estimate_contrasts(results, read_constraints(hypothesis, results), alpha)
+
+    def anova(self, target: str | None = None) -> AnovaTable:
+        """Test each column given all others: analysis of variance, or of covariance, of type III.
+
+        Parameters
+        ----------
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        AnovaTable
+            One row for each column: F, its degrees of freedom and its p-value, privacy noise included.
+        """
+        return anova_table(self._results_of(target))
 
     def heterogeneity_test(self, target: str | None = None) -> HeterogeneityTest:
         """Test that all releases of the fit have the same coefficients. Raise `EstimationError` for one release."""

@@ -381,7 +381,7 @@ def beyond_bounds(results: TargetResults) -> float:
 
 def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.05) -> "pd.DataFrame":
     """Return one row for each parameter and target."""
-    pandas = _pandas()
+    pandas = load_pandas()
     frames = []
     for results in all_results:
         interval = results.conf_int(alpha)
@@ -427,10 +427,11 @@ def glance(estimator: str, all_results: Sequence[TargetResults], alpha: float = 
                 "releases": len(results.equations.sites),
             }
         )
-    return _pandas().DataFrame(rows)
+    return load_pandas().DataFrame(rows)
 
 
-def _pandas() -> Any:
+def load_pandas() -> Any:
+    """Return pandas. Raise `EstimationError` where it is not installed."""
     try:
         import pandas  # noqa: PLC0415 -- not in the base install
     except ImportError:

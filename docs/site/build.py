@@ -42,6 +42,13 @@ PLANNING = (
     *("sample_size_table", "PowerTable", "rehearse", "dummy_twin", "price_for_error"),
 )
 
+ANALYSES = (
+    *("describe", "table_one", "correlations", "partial_correlations", "ttest_ind", "standardized_coefficients"),
+    *("two_stage_least_squares", "mediation", "lasso_path", "enet_path", "principal_components"),
+    *("linear_discriminants", "EstimateTable", "Estimate", "AnovaTable", "ElasticNetPath", "PrincipalComponents"),
+    "LinearDiscriminants",
+)
+
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
@@ -104,13 +111,14 @@ def reference_pages() -> Iterator[tuple[str, str]]:
     """Yield a page for each group of public names: every name is on one of them."""
     public, plots = importlib.import_module("analyst_client"), importlib.import_module("analyst_client.plots")
     errors = [name for name in public.__all__ if issubclass_of(getattr(public, name), BaseException)]
-    grouped = {*CLIENT, *ESTIMATORS, *PLANNING, *errors}
+    grouped = {*CLIENT, *ESTIMATORS, *ANALYSES, *PLANNING, *errors}
     if unknown := grouped - set(public.__all__):
         raise ValueError(f"no public names any more: {sorted(unknown)}")
     groups = (
         ("client", "Client and requests", public, CLIENT),
         ("values", "Releases and answers", public, [name for name in public.__all__ if name not in grouped]),
         ("estimators", "Estimators", public, ESTIMATORS),
+        ("analyses", "Analyses", public, ANALYSES),
         ("planning", "Before spending", public, PLANNING),
         ("errors", "Errors and warnings", public, errors),
         ("plots", "Figures", plots, plots.__all__),

@@ -47,6 +47,7 @@ RUN_ELSEWHERE = {
     "docs/recipes.md": "tests/integration/test_recipes.py",
     "docs/planning.md": "tests/unit/analyst_client/test_client_planning.py",
     "docs/counts.md": "tests/unit/analyst_client/test_client_counts.py",
+    "docs/analyses.md": "tests/unit/analyst_client/test_client_analyses.py",
 }
 # Blocks that need a server, by their first line, and a test that does what they do with one.
 NEEDS_SERVER = {

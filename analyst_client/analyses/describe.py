@@ -1,0 +1,281 @@
+"""Counts, means, standard deviations and shares that a Gram holds, for all rows and by group."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.analyses.inversion import (
+    Quadratic,
+    count_interval,
+    invert_ratio,
+    invert_tail,
+    likely_variances,
+    noise_of_ratio,
+    noise_points,
+    proportion,
+)
+from analyst_client.analyses.moments import Group, Moments
+from analyst_client.inference.estimates import Estimate, EstimateTable
+from analyst_client.inference.results import check_alpha
+from analyst_client.kinds.gram.release import Release
+from analyst_client.schema.columns import Term
+
+FloatArray = NDArray[np.float64]
+HEADS = ("variable", "level", "statistic")
+COUNT_NOTE = "Intervals of n are of the rows that there are: privacy noise alone. All others are of the population."
+SHARE_NOTE = "Shares: binomial sampling error and the noise of both counts, in score form (Wilson)."
+MEAN_NOTE = "Means: sampling error from the second moments and the noise, in score form (Fieller)."
+SD_NOTE = "Standard deviations: values are taken as normal, since a Gram has no fourth moments."
+POOLED_NOTE = "Means by group: one standard deviation within all groups, as in analysis of variance."
+MIDPOINT_NOTE = "missing values count as the middle of the bounds, or as false, and as the first level."
+
+
+def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
+    r"""Describe the columns of a release: n, means, standard deviations, shares of levels and of missing values.
+
+    Parameters
+    ----------
+    release : Release
+        With XᵀX and a constant.
+    alpha : float
+        1 less the coverage, in (0, 1).
+
+    Returns
+    -------
+    EstimateTable
+        Labels are the variable, its level (or "") and the statistic: ``"n"``, ``"mean"``, ``"sd"`` or ``"share"``. Raw
+        units. `n` of a column declared with ``missing = indicator`` counts the rows that have a value, and the others
+        are of these rows.
+
+    Raises
+    ------
+    EstimationError
+        When the release lacks what this needs, or the noise hides the number of rows.
+
+    Notes
+    -----
+    The mean m is the ratio of Σx and n, two released numbers: :math:`\Sigma x - mn` has the variance
+    :math:`s^2n + v_x + m^2v_n`, and its test is inverted (Fieller). The variance is
+    :math:`(\Sigma x^2 - (\Sigma x)^2/n)/(n - 1)`, with the mean of its noise taken off; noise left in it is allowed for
+    as `OLS` does. Without noise the interval is that of Student. A share is binomial, see Wilson's interval; each count
+    is released twice, in the row of the constant and on the diagonal, and both are used. The interval of a standard
+    deviation inverts the law of :math:`s^2`, χ² for normal values and the noise added to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analyst_client import Column
+    >>> X = np.column_stack([np.ones(4), [0.0, 1.0, 1.0, 1.0]])
+    >>> smoker = Column.boolean("smoker", ("no", "yes"))
+    >>> table = describe(Release.from_arrays(X.T @ X, features=[smoker]))
+    >>> round(table["smoker", "yes", "share"].conf_low, 3)
+    0.301
+    """
+    moments, found = Moments.of(release), list[Estimate]()
+    check_alpha(alpha)
+    assert moments.rows  # which says so where the noise hides it
+    found.append(_count(moments, moments.size(moments.unit(0)), ("(rows)", "", "n"), alpha))
+    for name, level, j in listed(moments, beside=None):
+        if j is None or level:
+            found += _shares(moments, name, level, j, moments.all_rows, (), alpha)
+        else:
+            variable = moments.variables[j]
+            if moments.missing(variable.column) is not None:
+                form = moments.observed(moments.unit(0), variable.column)
+                found.append(_count(moments, form, (name, "", "n"), alpha))
+            found += [*_means(moments, j, [moments.all_rows], alpha), *_deviations(moments, j, alpha)]
+    notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_missing_notes(moments), *moments.notes)
+    return EstimateTable(f"Columns of {release.dataset}", HEADS, tuple(found), notes, alpha)
+
+
+def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTable:
+    r"""Describe the columns of a release by the levels of one of them: n, means and shares of each group.
+
+    Parameters
+    ----------
+    release : Release
+        With XᵀX and a constant.
+    by : str
+        A categorical or boolean feature.
+    alpha : float
+        1 less the coverage, in (0, 1).
+
+    Returns
+    -------
+    EstimateTable
+        Labels are the variable, its level (or ""), the statistic and the group; ``"all"`` is of all rows.
+
+    Raises
+    ------
+    EstimationError
+        When the release lacks what this needs, or the noise hides the number of rows.
+    ValueError
+        When `by` is no categorical or boolean feature.
+
+    Notes
+    -----
+    The entry of a level and a number in XᵀX is the number's sum over the level's rows, that of two levels the number of
+    rows that have both, and the level's diagonal its number of rows. So every mean and share is a ratio of two released
+    numbers, as in `describe`. What a Gram does not tell is the spread within one group: means take the one within all
+    groups, pooled, with n less the number of groups as degrees of freedom.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from analyst_client import Column
+    >>> X = np.column_stack([np.ones(4), [0.0, 0.0, 1.0, 1.0], [1.0, 2.0, 3.0, 5.0]])
+    >>> columns = [Column.categorical("sex", ["F", "M"]), "age"]
+    >>> table = table_one(Release.from_arrays(X.T @ X, features=columns), by="sex")
+    >>> table["age", "", "mean", "M"].value
+    4.0
+    """
+    moments, found = Moments.of(release), list[Estimate]()
+    check_alpha(alpha)
+    assert moments.rows
+    everyone, groups = moments.all_rows, moments.groups(by)
+    for group in (everyone, *groups):
+        found.append(_count(moments, moments.size(group.indicator), ("(rows)", "", "n", group.level), alpha))
+    for name, level, j in listed(moments, beside=by):
+        if j is None or level:
+            for group in (everyone, *groups):
+                found += _shares(moments, name, level, j, group, (group.level,), alpha)
+        else:
+            for kept in ([everyone], groups):
+                means = _means(moments, j, kept, alpha)
+                found += [_relabel(one, (*one.label, group.level)) for one, group in zip(means, kept, strict=True)]
+    notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_missing_notes(moments), *moments.notes)
+    return EstimateTable(f"{release.dataset} by {by}", (*HEADS, by), tuple(found), notes, alpha, across=3)
+
+
+def listed(moments: Moments, beside: str | None) -> Iterator[tuple[str, str, int | None]]:
+    """Yield each variable to describe: its column, its level if it is a share, and its position.
+
+    The level that the terms leave out has none.
+    """
+    features = {column.name: column for column in moments.release.features}
+    seen: set[str] = set()
+    for j, variable in enumerate(moments.variables):
+        if variable.kind == "constant" or (j < len(moments.release.terms) and variable.column == beside):
+            continue
+        column = features.get(str(variable.column)) if j < len(moments.release.terms) else None
+        if variable.kind == "level" and column is not None:
+            if column.name not in seen:
+                present = {v.level: k for k, v in enumerate(moments.variables) if v.column == column.name}
+                for level in column.levels:
+                    yield column.name, level, present.get(level)
+                seen.add(column.name)
+        elif variable.kind == "boolean":
+            yield variable.name, column.levels[1] if column is not None else "true", j
+        elif variable.kind == "missing":
+            yield str(variable.column), "(missing)", j
+        elif not math.isnan(moments.matrix[j, j]):
+            yield variable.name, "", j
+
+
+def _count(moments: Moments, form: FloatArray, label: tuple[str, ...], alpha: float) -> Estimate:
+    return Estimate(label, *count_interval(moments, form, alpha))
+
+
+def _relabel(one: Estimate, label: tuple[str, ...]) -> Estimate:
+    return Estimate(label, one.value, one.std_error, one.conf_low, one.conf_high, one.pvalue)
+
+
+def _shares(
+    moments: Moments,
+    name: str,
+    level: str,
+    j: int | None,
+    group: Group,
+    tail: tuple[str, ...],
+    alpha: float,
+) -> list[Estimate]:
+    """Return the share of one level among the rows of a group."""
+    if j is None:  # the level that the terms leave out
+        others = [k for k, v in enumerate(moments.variables) if v.kind == "level" and v.column == name]
+        below = moments.observed(group.indicator, name)
+        above = below - np.sum([moments.total(group.indicator, k) for k in others], axis=0)
+    else:
+        variable = moments.variables[j]
+        above = moments.total(group.indicator, j)
+        of_rows = variable.kind == "missing" or j >= len(moments.release.terms)
+        below = moments.size(group.indicator) if of_rows else moments.observed(group.indicator, variable.column)
+    found = proportion(moments, above, below, alpha)
+    return [Estimate((name, level, "share", *tail), found.value, found.std_error, *found.interval.hull)]
+
+
+def _means(moments: Moments, j: int, groups: Sequence[Group], alpha: float) -> list[Estimate]:
+    """Return the mean of a number in each group, with one variance within all of them."""
+    variable = moments.variables[j]
+    lost = variable.column if j < len(moments.release.terms) else None
+    above = [moments.total(group.indicator, j) for group in groups]
+    below = [moments.observed(group.indicator, lost) for group in groups]
+    variance, sd, dof = _pooled_variance(moments, j, above, below)
+    points = likely_variances(variance, sd)
+    assumed = max(variance, 0.0) if points is None else float(np.mean(points))
+    found = []
+    for a, b in zip(above, below, strict=True):
+        noise, rows = noise_of_ratio(moments, a, b), max(moments.value(b), 0.0)
+        whole = Quadratic(noise.constant + assumed * rows, noise.slope, noise.square)
+        ratio = moments.value(a) / rows if rows > 0.0 else 0.0
+        spread = None if points is None else np.maximum(noise.at(ratio) + points * rows, 1e-300)
+        mean = invert_ratio(moments, a, b, whole, dof, alpha, spread)
+        low, high = mean.interval.hull
+        found.append(
+            Estimate(
+                (variable.name, "", "mean"),
+                variable.center + variable.scale * mean.value,
+                variable.scale * mean.std_error,
+                variable.center + variable.scale * low,
+                variable.center + variable.scale * high,
+            )
+        )
+    return found
+
+
+def _pooled_variance(
+    moments: Moments, j: int, above: Sequence[FloatArray], below: Sequence[FloatArray]
+) -> tuple[float, float, float]:
+    """Return the variance of a number within groups, the deviation of its noise, and its degrees of freedom."""
+    square = np.zeros_like(above[0])
+    square[j, j] = 1.0
+    total, rows = moments.value(square), 0.0
+    for a, b in zip(above, below, strict=True):
+        size = moments.value(b)
+        rows += size
+        if size <= 0.0:
+            continue
+        mean = moments.value(a) / size
+        total += (noise_of_ratio(moments, a, b).at(mean) - moments.value(a) * mean * size) / size
+        square = square - 2.0 * mean * a + mean**2 * b
+    dof = max(rows - len(above), 1.0)
+    return total / dof, math.sqrt(moments.covariance(square, square)) / dof, dof
+
+
+def _deviations(moments: Moments, j: int, alpha: float) -> list[Estimate]:
+    """Return the standard deviation of a number: normal values, and the noise of their squares."""
+    from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
+
+    variable: Term = moments.variables[j]
+    lost = variable.column if j < len(moments.release.terms) else None
+    above, below = moments.total(moments.unit(0), j), moments.observed(moments.unit(0), lost)
+    variance, sd, dof = _pooled_variance(moments, j, [above], [below])
+    points = variance - sd * noise_points(0.0) if sd > 0.0 else np.array([variance])
+
+    def tail(sigma: float) -> float:
+        return float(np.mean(special.chdtr(dof, np.maximum(points, 0.0) * dof / max(sigma, 1e-150) ** 2)))
+
+    value = math.sqrt(max(variance, 0.0))
+    largest = math.sqrt(max(float(np.max(points)), 0.0)) * 100.0 * (1.0 + dof**-0.5)
+    low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), alpha)
+    error = math.hypot(variance * math.sqrt(2.0 / dof), sd) / (2.0 * value) if value > 0.0 else math.inf
+    return [Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))]
+
+
+def _missing_notes(moments: Moments) -> tuple[str, ...]:
+    """Say what is in figures of columns that miss values, and what could not be told."""
+    hidden = [v.name for j, v in enumerate(moments.variables) if v.kind == "numeric" and np.isnan(moments.matrix[j, j])]
+    left_out = (f"{', '.join(hidden)}: not here, as the release does not hold its squares (yᵀy).",) if hidden else ()
+    named = [column.name for column in moments.release.features if column.missing == "midpoint"]
+    return left_out + ((f"{', '.join(named)}: {MIDPOINT_NOTE}",) if named else ())

@@ -1,0 +1,207 @@
+"""Intervals of ratios and of smooth parameters that hold the noise at the hypothesised value, not at the estimate."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.analyses.moments import Moments
+from analyst_client.inference.equations import SCALE_POINTS
+from analyst_client.inference.quantiles import student_quantile, variance_points
+from analyst_client.inference.score import ConfidenceSet, critical_value
+
+FloatArray = NDArray[np.float64]
+NOISE_POINTS = 401
+"""Equally likely values that stand for the privacy noise where it is convolved with a sampling law."""
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The number ``constant + slope θ + square θ²``.
+
+    Attributes
+    ----------
+    constant, slope, square : float
+    """
+
+    constant: float
+    slope: float
+    square: float
+
+    def at(self, value: float) -> float:
+        """Return its value."""
+        return self.constant + value * (self.slope + value * self.square)
+
+
+class Ratio(NamedTuple):
+    """A ratio of two forms.
+
+    Attributes
+    ----------
+    value : float
+        NaN where the denominator is not positive.
+    std_error : float
+        By the delta method.
+    interval : ConfidenceSet
+        Fieller's.
+    """
+
+    value: float
+    std_error: float
+    interval: ConfidenceSet
+
+
+def noise_of_ratio(moments: Moments, above: FloatArray, below: FloatArray) -> Quadratic:
+    r"""Return the variance of the noise in :math:`a - \theta b` of two forms."""
+    return Quadratic(
+        moments.covariance(above, above), -2.0 * moments.covariance(above, below), moments.covariance(below, below)
+    )
+
+
+def count_interval(moments: Moments, form: FloatArray, alpha: float) -> tuple[float, float, float, float]:
+    """Return a count, the deviation of its noise, and its interval: of the rows there are, so of noise alone."""
+    value, variance = moments.value(form), moments.covariance(form, form)
+    kurtosis = np.array([moments.kurtosis(form, variance)])
+    half = math.sqrt(float(critical_value(alpha, 1e12, kurtosis)[0]) * variance)
+    return value, math.sqrt(variance), max(value - half, 0.0), max(value + half, 0.0)
+
+
+def proportion(moments: Moments, above: FloatArray, below: FloatArray, alpha: float) -> Ratio:
+    r"""Return a share p of rows, with an interval that inverts its score test.
+
+    Notes
+    -----
+    With S rows of N, :math:`S - pN` has the binomial variance :math:`p(1-p)N` and the variance of its noise, both at
+    the hypothesised p. Without noise that is the interval of Wilson [1]_.
+
+    References
+    ----------
+    .. [1] E. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22, 1927.
+    """
+    rows, noise = max(moments.value(below), 0.0), noise_of_ratio(moments, above, below)
+    variance = Quadratic(noise.constant, noise.slope + rows, noise.square - rows)
+    found = invert_ratio(moments, above, below, variance, math.inf, alpha)
+    low, high = found.interval.cut(0.0, 1.0)
+    return found._replace(interval=ConfidenceSet("interval", min(low, 1.0), max(high, 0.0)))
+
+
+def invert_ratio(
+    moments: Moments,
+    above: FloatArray,
+    below: FloatArray,
+    variance: Quadratic,
+    dof: float,
+    alpha: float,
+    points: FloatArray | None = None,
+) -> Ratio:
+    r"""Return a ratio θ of two forms, with the values that :math:`(a - \theta b)^2 \le k\,\mathrm{Var}(\theta)` keeps.
+
+    Parameters
+    ----------
+    moments : Moments
+    above, below : ndarray of shape (P, P)
+    variance : Quadratic
+        Of :math:`a - \theta b`, sampling and noise, at θ.
+    dof : float
+        Degrees of freedom of the sampling variance; infinite where it is known given θ.
+    alpha : float
+    points : ndarray of shape (n,), optional
+        Equally likely values of the variance at the estimate. Default it is known.
+
+    Notes
+    -----
+    Fieller's theorem [1]_: nothing is linearised, so coverage does not depend on how large the noise in b is.
+
+    References
+    ----------
+    .. [1] E. Fieller, "Some problems in interval estimation", JRSS B 16, 1954.
+    """
+    a, b = moments.value(above), moments.value(below)
+    value = a / b if b > 0.0 else math.nan
+    at = max(variance.at(value if b > 0.0 else 0.0), 0.0)
+    theta = value if b > 0.0 else 0.0
+    kurtosis = np.array([moments.kurtosis(above - theta * below, at)])
+    spreads = None if points is None or at == 0.0 else points[np.newaxis] / at
+    critical = float(critical_value(alpha, min(dof, 1e12), kurtosis, spreads)[0])
+    found = solve_quadratic(
+        Quadratic(
+            a**2 - critical * variance.constant,
+            -2.0 * a * b - critical * variance.slope,
+            b**2 - critical * variance.square,
+        )
+    )
+    return Ratio(value, math.sqrt(at) / b if b > 0.0 else math.inf, found)
+
+
+def solve_quadratic(form: Quadratic) -> ConfidenceSet:
+    """Return the values at which a quadratic is at most 0.
+
+    Examples
+    --------
+    >>> solve_quadratic(Quadratic(-1.0, 0.0, 1.0))
+    ConfidenceSet(kind='interval', lower=-1.0, upper=1.0)
+    """
+    if form.square == 0.0:
+        return ConfidenceSet("line", -math.inf, math.inf)
+    middle = -form.slope / (2.0 * form.square)
+    reach = middle**2 - form.constant / form.square
+    if form.square > 0.0:
+        half = math.sqrt(max(reach, 0.0))
+        return ConfidenceSet("interval", middle - half, middle + half)
+    if reach <= 0.0:
+        return ConfidenceSet("line", -math.inf, math.inf)
+    return ConfidenceSet("rays", middle - math.sqrt(reach), middle + math.sqrt(reach))
+
+
+def likely_variances(estimate: float, noise_sd: float) -> FloatArray | None:
+    """Return equally likely values of a variance that noise leaves uncertain; None where there is no noise in it."""
+    return None if noise_sd == 0.0 else variance_points(estimate, noise_sd, SCALE_POINTS)
+
+
+def noise_points(excess_kurtosis: float) -> FloatArray:
+    """Return equally likely values of noise of variance 1, moved by the Cornish-Fisher term of its kurtosis."""
+    z = _normal_points()
+    moved: FloatArray = z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0
+    return moved
+
+
+@cache
+def _normal_points() -> FloatArray:
+    normal = NormalDist()
+    return np.array([normal.inv_cdf((k + 0.5) / NOISE_POINTS) for k in range(NOISE_POINTS)])
+
+
+def invert_tail(
+    tail: Callable[[float], float], at: float, low: float, high: float, alpha: float
+) -> tuple[float, float]:
+    """Return the values whose lower tail of what was observed is from α/2 to 1 − α/2.
+
+    Parameters
+    ----------
+    tail : callable
+        Probability of no more than was observed, at a hypothesised value: decreasing in it.
+    at : float
+        A value within.
+    low, high : float
+        Ends of what is possible.
+    alpha : float
+    """
+    from scipy import optimize  # noqa: PLC0415 -- see `inference.quantiles`
+
+    def search(end: float, wanted: float) -> float:
+        within, beyond = tail(at) - wanted, tail(end) - wanted
+        if within * beyond >= 0.0:  # all that is possible is kept on this side
+            return end
+        return float(optimize.brentq(lambda value: tail(value) - wanted, at, end, xtol=1e-13, rtol=1e-12))
+
+    return search(low, 1.0 - alpha / 2.0), search(high, alpha / 2.0)
+
+
+def normal_quantile(alpha: float) -> float:
+    """Return the two-sided normal quantile."""
+    return student_quantile(alpha / 2.0, 1e12)

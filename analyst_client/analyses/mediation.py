@@ -1,0 +1,137 @@
+"""Mediation by a product of coefficients."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.analyses.inversion import normal_quantile
+from analyst_client.analyses.moments import Moments, make_form
+from analyst_client.estimators.ridge import OLS
+from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.quantiles import student_tails
+from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.kinds.gram.release import Release
+
+FloatArray = NDArray[np.float64]
+NOTE = (
+    "a: treatment on mediator; b: mediator on target, given the treatment; indirect = ab. Causal only where nothing "
+    "else drives mediator and target. Intervals invert the score test (Fieller), that of the indirect effect is the "
+    "delta method's (Sobel); sampling error with one residual variance in each model, and the privacy noise."
+)
+
+
+def mediation(
+    release: Release,
+    target: str,
+    treatment: str,
+    mediator: str,
+    covariates: Sequence[str] = (),
+    *,
+    alpha: float = 0.05,
+) -> EstimateTable:
+    r"""Split the effect of a treatment into a direct one and one by way of a mediator, in linear models.
+
+    Parameters
+    ----------
+    release : Release
+        With XᵀX and a constant, and Xᵀy and yᵀy of the target. Rows not weighted.
+    target : str
+        A target, or a numeric or boolean feature.
+    treatment, mediator : str
+        Numeric or boolean features.
+    covariates : sequence of str
+        Features to hold fixed in both models.
+    alpha : float
+        1 less the coverage, in (0, 1).
+
+    Returns
+    -------
+    EstimateTable
+        Labels ``"a"``, ``"b"``, ``"direct"``, ``"total"`` and ``"indirect"``, raw units.
+
+    Raises
+    ------
+    EstimationError
+        When the release lacks what this needs, or rows were weighted by what is a target here.
+    ValueError
+        When there is no such column.
+
+    Notes
+    -----
+    The sampling errors of a and b are uncorrelated where the models hold, so :math:`ab` has the variance
+    :math:`a^2s_b^2 + b^2s_a^2` (Sobel 1982). Their privacy noises are not: both models have entries of XᵀX in common.
+    So the noise of ab is that of its gradient in all entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=500)
+    >>> m = 0.5 * x + rng.normal(size=500)
+    >>> y = 0.4 * m + rng.normal(size=500)
+    >>> X = np.column_stack([np.ones(500), x, m])
+    >>> release = Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=["x", "m"], targets=["y"])
+    >>> round(mediation(release, "y", "x", "m")["indirect"].value, 2)
+    0.19
+    """
+    wanted = {name: column for name in (treatment, mediator) for column in release.features if column.name == name}
+    for name in (treatment, mediator):
+        if name not in wanted or wanted[name].type == "categorical" or wanted[name].missing == "indicator":
+            raise ValueError(f"{name!r} must be a numeric or boolean feature without an indicator of missing values")
+    first = OLS().fit(release, mediator, features=[treatment, *covariates])
+    second = OLS().fit(release, target, features=[treatment, mediator, *covariates])
+    whole = OLS().fit(release, target, features=[treatment, *covariates])
+    a, b = (
+        _coefficient(fit, name, label, alpha)
+        for fit, name, label in (
+            (first, treatment, "a"),
+            (second, mediator, "b"),
+        )
+    )
+    direct, total = (
+        _coefficient(fit, treatment, label, alpha) for fit, label in ((second, "direct"), (whole, "total"))
+    )
+    moments = Moments.of(release)
+    noise = b.value * _noise_form(moments, first.results_[0], treatment) + a.value * _noise_form(
+        moments, second.results_[0], mediator
+    )
+    sampled = b.value**2 * _sampling(first.results_[0], treatment) + a.value**2 * _sampling(
+        second.results_[0], mediator
+    )
+    error, value = math.sqrt(sampled + moments.covariance(noise, noise)), a.value * b.value
+    half = normal_quantile(check_alpha(alpha)) * error
+    pvalue = 2.0 * float(student_tails(np.array([abs(value) / error if error > 0.0 else math.inf]), 1e12)[0])
+    indirect = Estimate(("indirect",), value, error, value - half, value + half, pvalue)
+    notes = (NOTE, *warned((*first.caveats(alpha), *second.caveats(alpha))))
+    return EstimateTable(
+        f"Effect of {treatment} on {target} by way of {mediator}",
+        ("effect",),
+        (a, b, direct, total, indirect),
+        notes,
+        alpha,
+    )
+
+
+def _coefficient(fit: OLS, name: str, label: str, alpha: float) -> Estimate:
+    (one,) = fit.t_test([[float(other == name) for other in fit.param_names_]], alpha).estimates
+    return Estimate((label,), one.value, one.std_error, one.conf_low, one.conf_high, one.pvalue)
+
+
+def _sampling(results: TargetResults, name: str) -> float:
+    """Return the sampling variance of a coefficient, raw units."""
+    equations, j = results.equations, results.names.index(name)
+    direction = results.contrasts[j] @ np.linalg.inv(equations.xtx)
+    return float(direction @ equations.sampling_covariance(equations.scale.variances) @ direction)
+
+
+def _noise_form(moments: Moments, results: TargetResults, name: str) -> FloatArray:
+    """Return the form whose noise is that of a coefficient to first order, raw units."""
+    equations, j = results.equations, results.names.index(name)
+    places = [moments.index(term) for term in results.names]
+    direction, residual = np.zeros(len(moments.variables)), np.zeros(len(moments.variables))
+    direction[places] = results.contrasts[j] @ np.linalg.inv(equations.xtx)
+    residual[places] = -equations.solution
+    residual[moments.index(equations.target.name)] = 1.0
+    return make_form(direction, residual)

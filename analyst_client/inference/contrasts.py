@@ -1,0 +1,239 @@
+"""Hypotheses about the coefficients of a fit: contrasts, constraints in words, and what each column adds."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Note, View, table
+from analyst_client.errors import EstimationError
+from analyst_client.inference.estimates import Estimate, EstimateTable
+from analyst_client.inference.results import TargetResults, TestResult, check_alpha
+from analyst_client.inference.score import ConfidenceSet
+from analyst_client.inference.summary import number, p_text
+
+FloatArray = NDArray[np.float64]
+Hypothesis = str | Sequence[str] | ArrayLike
+NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+CONTRAST_NOTE = (
+    "Intervals and p-values invert the score test (Fieller): sampling error with one residual variance, and the "
+    "privacy noise. p is of the hypothesis."
+)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Linear constraints ``factors @ params = values`` on parameters in raw units.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    factors : ndarray of shape (q, P)
+    values : ndarray of shape (q,)
+    """
+
+    labels: tuple[str, ...]
+    factors: FloatArray
+    values: FloatArray
+
+
+@dataclass(frozen=True)
+class AnovaRow:
+    """What one column adds.
+
+    Attributes
+    ----------
+    source : str
+        The column.
+    test : TestResult
+        That all its terms have coefficients of 0.
+    """
+
+    source: str
+    test: TestResult
+
+
+@dataclass(frozen=True)
+class AnovaTable(Displayable):
+    """Tests of each column given all others, with privacy noise included.
+
+    Attributes
+    ----------
+    title : str
+    rows : tuple of AnovaRow
+    notes : tuple of str
+    """
+
+    title: str
+    rows: tuple[AnovaRow, ...]
+    notes: tuple[str, ...] = ()
+
+    def __getitem__(self, source: str) -> TestResult:
+        """Return the test of a column. Raise `KeyError` for an unknown one."""
+        for row in self.rows:
+            if row.source == source:
+                return row.test
+        raise KeyError(f"no column {source!r}; there are {', '.join(row.source for row in self.rows)}")
+
+    def _view(self) -> View:
+        heads = ("column", "F", "df", "residual df", "p")
+        rows = [
+            (row.source, number(test.statistic), str(test.constraints), f"{test.dof:,.0f}", p_text(test.pvalue))
+            for row in self.rows
+            for test in [row.test]
+        ]
+        return (table(self.title, heads, rows, numeric=range(1, 5)), *map(Note, self.notes))
+
+    __repr__ = Displayable.__str__
+
+
+def read_constraints(hypothesis: Hypothesis, results: TargetResults) -> Constraints:
+    r"""Read linear constraints on the P parameters of a fit.
+
+    Parameters
+    ----------
+    hypothesis : str, sequence of str, or array-like of shape (P,) or (q, P)
+        Text such as ``"age - 2 * dose = 0.1"``, several with commas or as a list; without ``=`` it is 0. The name of a
+        column stands for all its terms. Rows of an array are contrasts that are 0.
+    results : TargetResults
+
+    Raises
+    ------
+    ValueError
+        When text is no linear constraint, or constraints contradict or repeat one another.
+    """
+    if isinstance(hypothesis, str):
+        found = list(_read_all(hypothesis, results))
+    elif isinstance(hypothesis, Sequence) and hypothesis and all(isinstance(one, str) for one in hypothesis):
+        found = [constraint for one in hypothesis for constraint in _read_all(str(one), results)]
+    else:
+        factors = np.atleast_2d(np.asarray(hypothesis, dtype=np.float64))
+        if factors.ndim != 2 or factors.shape[1] != len(results.names) or not np.isfinite(factors).all():
+            raise ValueError(f"contrasts must have one finite factor for each of {', '.join(results.names)}")
+        found = [(f"c{k}", row, 0.0) for k, row in enumerate(factors)]
+    labels, rows, values = zip(*found, strict=True)
+    factors = np.array(rows)
+    if np.linalg.matrix_rank(factors) < len(factors):
+        raise ValueError("constraints repeat or contradict one another, or say nothing of a parameter")
+    return Constraints(tuple(labels), factors, np.array(values))
+
+
+def _read_all(text: str, results: TargetResults) -> Iterator[tuple[str, FloatArray, float]]:
+    """Yield the constraints of one text, each with its label, factors and value."""
+    columns = [term.column for term in results.equations.terms]
+    names = results.names
+    pattern = "|".join(re.escape(name) for name in sorted({*names, *filter(None, columns)}, key=len, reverse=True))
+    for part in re.split(r",(?![^\[]*\])", text):
+        label = part.strip()
+        if label not in names and label in columns:
+            for name in (name for name, column in zip(names, columns, strict=True) if column == label):
+                yield f"{name} = 0", np.array([float(other == name) for other in names]), 0.0
+            continue
+        sides = _split_sides(label, pattern)
+        factors, value = np.zeros(len(names)), 0.0
+        for sign, side in zip((1.0, -1.0), sides, strict=False):
+            beside, constant = _read_side(side, names, pattern)
+            factors, value = factors + sign * beside, value - sign * constant
+        yield label, factors, value
+
+
+def _split_sides(text: str, pattern: str) -> list[str]:
+    """Split at the sign of equality that is part of no name."""
+    found = [match.start() for match in re.finditer(rf"(?:{pattern})|=", text) if match.group() == "="]
+    if len(found) > 1:
+        raise ValueError(f"{text!r} has several signs of equality")
+    return [text] if not found else [text[: found[0]], text[found[0] + 1 :]]
+
+
+def _read_side(text: str, names: Sequence[str], pattern: str) -> tuple[FloatArray, float]:
+    """Return the factors and the constant of one side."""
+    part = re.compile(
+        rf"\s*(?P<sign>[+-]?)\s*(?:(?:(?P<before>{NUMBER})\s*\*\s*)?(?P<name>{pattern})(?:\s*(?P<by>[*/])\s*(?P<after>{NUMBER}))?"
+        rf"|(?P<number>{NUMBER}))\s*(?=[+-]|$)"
+    )
+    factors, constant, place = np.zeros(len(names)), 0.0, 0
+    while place < len(text.rstrip()) or place == 0:
+        found = part.match(text, place)
+        if found is None or (place > 0 and not found["sign"]):
+            raise ValueError(f"{text.strip()!r} is no sum of parameters; there are {', '.join(names)}")
+        sign = -1.0 if found["sign"] == "-" else 1.0
+        if found["number"]:
+            constant += sign * float(found["number"])
+        elif found["name"] not in names:
+            raise ValueError(f"{found['name']!r} has several terms: name one of {', '.join(names)}")
+        else:
+            after = float(found["after"] or 1.0)
+            factor = float(found["before"] or 1.0) * (1.0 / after if found["by"] == "/" else after)
+            factors[names.index(found["name"])] += sign * factor
+        place = found.end()
+    return factors, constant
+
+
+def joint_test(results: TargetResults, constraints: Constraints) -> TestResult:
+    """Test that all constraints hold, in score form."""
+    results.equations.check_unbiased()
+    return results.test(
+        constraints.factors @ results.contrasts, constraints.values - constraints.factors @ results.offsets
+    )
+
+
+def estimate_contrasts(results: TargetResults, constraints: Constraints, alpha: float) -> EstimateTable:
+    """Estimate each contrast, and test that it has its value."""
+    results.equations.check_unbiased()
+    factors, offsets = constraints.factors @ results.contrasts, constraints.factors @ results.offsets
+    values = constraints.factors @ results.params
+    errors = np.sqrt(np.sum((constraints.factors @ results.cov_params()) * constraints.factors, axis=1))
+    sets = results.contrast_sets(factors, offsets, check_alpha(alpha))
+    found = [
+        Estimate(
+            (label,),
+            float(value),
+            float(error),
+            one.hull[0],
+            one.hull[1],
+            results.test(row[np.newaxis], np.array([wanted])).pvalue,
+        )
+        for label, value, error, one, row, wanted in zip(
+            constraints.labels, values, errors, sets, factors, constraints.values - offsets, strict=True
+        )
+    ]
+    title = f"Contrasts of {results.equations.target.name}"
+    return EstimateTable(title, ("hypothesis",), tuple(found), (CONTRAST_NOTE, *_set_notes(sets)), alpha)
+
+
+def _set_notes(sets: Sequence[ConfidenceSet]) -> tuple[str, ...]:
+    bounded = all(one.is_bounded for one in sets)
+    return () if bounded else ("Unbounded intervals: the noise hides how terms vary; see identification().",)
+
+
+def anova_table(results: TargetResults) -> AnovaTable:
+    """Test each column given all others."""
+    results.equations.check_unbiased()
+    terms = results.equations.terms
+    columns = list(dict.fromkeys(term.column for term in terms if term.column is not None))
+    if not columns:
+        raise EstimationError("there is no term beside the constant to test")
+    rows = []
+    for column in columns:
+        picked = np.eye(len(terms))[[j for j, term in enumerate(terms) if term.column == column]]
+        rows.append(AnovaRow(column, results.test(picked, np.zeros(len(picked)))))
+    notes = (
+        "Each column given all others (type III, which is type II, as a Gram has no interactions), in score form: "
+        "sampling error with one residual variance, and the privacy noise.",
+    )
+    return AnovaTable(f"Analysis of variance of {results.equations.target.name}", tuple(rows), notes)
+
+
+def adjusted_rsquared(rsquared: float, rows: float, dof: float, *, constant: bool) -> float:
+    r"""Return :math:`1 - (1 - R^2)(n - 1)/(n - D)` (Ezekiel 1930); n over n − D without a constant.
+
+    Examples
+    --------
+    >>> adjusted_rsquared(0.5, 11.0, 5.0, constant=True)
+    0.0
+    """
+    return math.nan if math.isnan(rsquared) else 1.0 - (1.0 - rsquared) * (rows - float(constant)) / dof

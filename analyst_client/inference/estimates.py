@@ -1,0 +1,144 @@
+"""Estimates with intervals, as a table for a terminal, a notebook and a data frame."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Note, View, table
+from analyst_client.inference.summary import load_pandas, number, p_text, percent_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number with its uncertainty.
+
+    Attributes
+    ----------
+    label : tuple of str
+        Names under which it stands in its table.
+    value : float
+    std_error : float
+        Of sampling and privacy noise; NaN where none is stated.
+    conf_low, conf_high : float
+        Ends of the confidence interval; infinite where the release does not bound it.
+    pvalue : float
+        Of the hypothesis that the table states; NaN where it states none.
+    """
+
+    label: tuple[str, ...]
+    value: float
+    std_error: float
+    conf_low: float
+    conf_high: float
+    pvalue: float = math.nan
+
+    @property
+    def interval(self) -> str:
+        """The interval as text."""
+        return f"[{number(self.conf_low)}, {number(self.conf_high)}]"
+
+
+@dataclass(frozen=True)
+class EstimateTable(Displayable):
+    """Estimates with confidence intervals, sampling error and privacy noise included.
+
+    Attributes
+    ----------
+    title : str
+    heads : tuple of str
+        Meaning of the parts of each label.
+    estimates : tuple of Estimate
+    notes : tuple of str
+        Assumptions, and what to beware of.
+    alpha : float
+        1 less the coverage of intervals.
+    across : int or None
+        Part of the label that stands in columns where the table is shown.
+
+    Examples
+    --------
+    >>> from analyst_client import Release, describe
+    >>> release = Release.from_arrays([[3.0, 0.0], [0.0, 2.0]], [[1.5], [0.6]], features=["age"])
+    >>> describe(release)["age", "", "mean"].value
+    0.0
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    estimates: tuple[Estimate, ...]
+    notes: tuple[str, ...] = ()
+    alpha: float = 0.05
+    across: int | None = None
+
+    def __getitem__(self, label: str | tuple[str, ...]) -> Estimate:
+        """Return the estimate under a label. Raise `KeyError` for an unknown one."""
+        wanted = (label,) if isinstance(label, str) else label
+        for estimate in self.estimates:
+            if estimate.label == wanted:
+                return estimate
+        raise KeyError(f"no estimate {wanted!r}; labels are {', '.join(self.heads)}")
+
+    def __len__(self) -> int:
+        """Return how many estimates there are."""
+        return len(self.estimates)
+
+    def tidy(self) -> "pd.DataFrame":
+        """Return a data frame with one row for each estimate. Needs pandas."""
+        rows = [
+            {
+                **dict(zip(self.heads, one.label, strict=True)),
+                "estimate": one.value,
+                "std_error": one.std_error,
+                "conf_low": one.conf_low,
+                "conf_high": one.conf_high,
+                "p_value": one.pvalue,
+            }
+            for one in self.estimates
+        ]
+        return load_pandas().DataFrame(rows)
+
+    def _view(self) -> View:
+        shown = self._long() if self.across is None else self._wide(self.across)
+        heads, rows = shown
+        numeric = range(len(self.heads) - (self.across is not None), len(heads))
+        return (table(self.title, heads, rows, numeric=numeric), *map(Note, self.notes))
+
+    def _long(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+        heads = [*self.heads, "estimate", "std err", f"{percent_of(self.alpha)} from", "to"]
+        tested = any(not math.isnan(one.pvalue) for one in self.estimates)
+        rows = [
+            (
+                *one.label,
+                *map(number, (one.value, one.std_error, one.conf_low, one.conf_high)),
+                *(["–" if math.isnan(one.pvalue) else p_text(one.pvalue)] if tested else []),
+            )
+            for one in self.estimates
+        ]
+        return [*heads, "p"] if tested else heads, rows
+
+    def _wide(self, across: int) -> tuple[Sequence[str], list[tuple[str, ...]]]:
+        columns = list(dict.fromkeys(one.label[across] for one in self.estimates))
+        lines: dict[tuple[str, ...], dict[str, str]] = {}
+        for one in self.estimates:
+            beside = one.label[:across] + one.label[across + 1 :]
+            lines.setdefault(beside, {})[one.label[across]] = f"{number(one.value)} {one.interval}"
+        heads = [*self.heads[:across], *self.heads[across + 1 :], *columns]
+        return heads, [(*beside, *(cells.get(name, "") for name in columns)) for beside, cells in lines.items()]
+
+    __repr__ = Displayable.__str__
+
+
+def warned(caveats: Iterable[str]) -> tuple[str, ...]:
+    """Return caveats as notes, each once.
+
+    Examples
+    --------
+    >>> warned(["rows were weighted.", "rows were weighted."])
+    ('Warning: rows were weighted.',)
+    """
+    return tuple(f"Warning: {text}" for text in dict.fromkeys(caveats))
