@@ -13,7 +13,7 @@ from analyst_client import Noise
 from bench.analyses import TESTS, TRUTHS, run_repeat
 
 pytestmark = pytest.mark.slow
-REPEATS = 300
+REPEATS = 120
 MARGIN = 4.0 * math.sqrt(0.95 * 0.05 / REPEATS)
 CELLS = {
     "without noise": (500, Noise(0.0, 0.0, 0.0, 0.0)),
@@ -36,7 +36,6 @@ def shares(request: pytest.FixtureRequest) -> dict[str, float]:
 @pytest.mark.parametrize("name", TRUTHS)
 def test_intervals_cover(shares: dict[str, float], name: str) -> None:
     assert shares[name] >= 0.95 - MARGIN
-    assert shares[name] <= 1.0
 
 
 @pytest.mark.parametrize("name", TESTS)
