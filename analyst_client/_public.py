@@ -1,5 +1,8 @@
 """The public names. `analyst_client` has all of them, and imports them when the first one is asked for."""
 
+from analyst_client.analyses.roc import RocCurve, roc_curve
+from analyst_client.analyses.survival import EventRates, SurvivalCurves, event_rates, kaplan_meier, log_rank_test
+from analyst_client.analyses.tables import ContingencyTable, Effect, Factor, TableTest
 from analyst_client.client import CuratorClient
 from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (
@@ -86,6 +89,7 @@ __all__ = [
     "BudgetExceededError",
     "Checkpoint",
     "Column",
+    "ContingencyTable",
     "Cost",
     "CountsQuote",
     "CountsRelease",
@@ -96,9 +100,12 @@ __all__ = [
     "Dataset",
     "DatasetClosedError",
     "DatasetNotFoundError",
+    "Effect",
     "EmpiricalBayes",
     "EstimationError",
     "EstimationWarning",
+    "EventRates",
+    "Factor",
     "Job",
     "JobEndedError",
     "JobError",
@@ -131,19 +138,26 @@ __all__ = [
     "Ridge",
     "RidgePath",
     "RobustPrivateRegression",
+    "RocCurve",
     "ServiceError",
     "ServiceUnavailableError",
+    "SurvivalCurves",
     "Table",
+    "TableTest",
     "Term",
     "TransportError",
     "Verification",
     "dummy_twin",
     "epsilon_for",
+    "event_rates",
     "expected_accuracy",
+    "kaplan_meier",
+    "log_rank_test",
     "power_table",
     "price_for_error",
     "rehearse",
     "ridge_path",
+    "roc_curve",
     "rows_for",
     "sample_size_table",
 ]

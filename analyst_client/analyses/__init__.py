@@ -1,0 +1,1 @@
+"""Analyses of released statistics beside regressions."""
