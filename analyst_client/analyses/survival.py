@@ -162,7 +162,7 @@ def survival_of(cells: FloatArray, noise: FloatArray, z2: float) -> tuple[FloatA
     greenwood = np.diagonal(sampling, axis1=-2, axis2=-1)
     inside = (greenwood > 0.0) & (survival > 0.0) & (survival < 1.0)
     rows = np.where(inside, survival * (1.0 - survival) / np.where(inside, greenwood, 1.0), at_risk)
-    rows = np.maximum(np.minimum(rows, at_risk[..., :1]), 1e-300)
+    rows = np.where(told, np.minimum(rows, at_risk[..., :1]), 1.0)
     own = np.diagonal(privacy, axis1=-2, axis2=-1)
     square, half = 1.0 + z2 / rows, survival + z2 / rows / 2.0
     root = np.sqrt(np.maximum(half**2 - square * (survival**2 - z2 * own), 0.0))
@@ -320,24 +320,64 @@ def event_rates(
     """
     z2 = normal_square(level)
     edges, groups, cells, noise = _read(counts, time, event, group)
-    middles = (np.array(edges[1:]) + np.array(edges[:-1])) / 2.0
-    M = np.stack([np.tile([0.0, 1.0], (len(middles), 1)), np.tile(middles[:, None], (1, 2))])  # events, time
-    sums = np.einsum("ske,gke->gs", M, cells)
-    spread = np.einsum("ske,gkehlf,tlf->gsht", M, noise, M)
+    sums, spread = rate_sums(cells, noise, np.array(edges))
     rates, ratios = [], []
     for g, (d, t) in enumerate(sums):
-        V = spread[g, :, g]
-        linear = -2.0 * d * t - z2 * (max(t, 0.0) - 2.0 * V[0, 1])
-        pieces = fieller(t**2 - z2 * V[1, 1], linear, d**2 - z2 * V[0, 0], 0.0, math.inf)
+        pieces = fieller(*rate_quadratic(sums[g], spread[g, :, g], z2), 0.0, math.inf)
         rates.append(Effect(groups[g], d / t if d >= 0.0 < t else math.nan, pieces or ((0.0, 0.0),), level))
-    D0, T0, D1, T1 = np.eye(4)
     for g in range(1, len(groups)):
         pair = np.concatenate([sums[0], sums[g]])
         V = spread[np.ix_([0, g], [0, 1], [0, g], [0, 1])].reshape(4, 4)
         value = pair[2] * pair[1] / (pair[0] * pair[3]) if np.all(pair > 0.0) else math.nan
-        pieces = ratio_set(pair, V, bilinear(D1, T0), bilinear(D0, T1), np.array([1.0, 0.0, 1.0, 0.0]), z2)
+        pieces = ratio_set(pair, V, bilinear(D1, T0), bilinear(D0, T1), SAMPLED, z2)
         ratios.append(Effect(f"{groups[g]} to {groups[0]}", value, pieces, level))
     return EventRates(time, groups, tuple(rates), tuple(ratios))
+
+
+D0, T0, D1, T1 = np.eye(4)
+"""Events and time at risk of two groups."""
+SAMPLED = D0 + D1
+
+
+def rate_sums(cells: FloatArray, noise: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return events and time at risk by group, and the covariance of their noise.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (..., G, T, 2)
+    noise : ndarray of shape (G, T, 2, G, T, 2)
+    edges : ndarray of shape (T + 1,)
+
+    Returns
+    -------
+    tuple of ndarray
+        Of shapes (..., G, 2) and (G, 2, G, 2).
+    """
+    middles = (edges[1:] + edges[:-1]) / 2.0
+    M = np.stack([np.tile([0.0, 1.0], (len(middles), 1)), np.tile(middles[:, None], (1, 2))])
+    return np.einsum("ske,...gke->...gs", M, cells), np.einsum("ske,gkehlf,tlf->gsht", M, noise, M)
+
+
+def rate_quadratic(sums: FloatArray, V: FloatArray, z2: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the coefficients of the quadratic that is not above 0 in a rate's set; see `event_rates`.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (..., 2)
+        Events and time at risk.
+    V : ndarray of shape (2, 2)
+        Covariance of their noise.
+    z2 : float
+        Square of the normal deviate.
+
+    Returns
+    -------
+    tuple of ndarray
+        Of shape (...) each.
+    """
+    d, t = sums[..., 0], sums[..., 1]
+    linear = -2.0 * d * t - z2 * (np.maximum(t, 0.0) - 2.0 * V[0, 1])
+    return t**2 - z2 * V[1, 1], linear, d**2 - z2 * V[0, 0]
 
 
 def _read(

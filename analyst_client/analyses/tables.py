@@ -22,6 +22,8 @@ from analyst_client.analyses.quadrics import (
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, facts, join, number, percent, quiet, table, untrusted
 from analyst_client.errors import EstimationError
+from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS
+from analyst_client.inference.score import p_value
 from analyst_client.kinds.counts.axes import MISSING
 from analyst_client.kinds.counts.table import LEVEL, Estimate, Table
 from analyst_client.kinds.gram.release import Release
@@ -29,6 +31,8 @@ from analyst_client.kinds.gram.statistics import frozen
 from analyst_client.schema.columns import Column, Term
 
 SINGULAR = 1e-12
+LARGE = 1e9
+"""Degrees of freedom of a variance that is known."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ class ContingencyTable(Displayable):
 
     Rows are an independent sample of a population, which every test and interval here is about. Beside what the sample
     happened to be, each holds the noise: the covariance of the cells is :math:`\mathrm{diag}(m)+\Sigma`, m their means
-    and Σ the noise's. Laplace noise is taken by its variance.
+    and Σ the noise's.
 
     Parameters
     ----------
@@ -140,6 +144,11 @@ class ContingencyTable(Displayable):
         Of the noise of all K cells in C order, or the variance of each of independent draws; 0 for exact counts.
     factors : sequence of Factor, optional
         Default names and levels are numbers.
+    draws : array-like of shape (K, M), optional
+        Weights of M independent draws of variance 1 in each cell, in place of the covariance, which is their product.
+        Default a root of the covariance.
+    excess_kurtosis : float or array-like of shape (M,)
+        Of the draws: 0 for Gaussian noise, 3 for Laplace noise. Tests correct their p-values by it.
 
     Raises
     ------
@@ -150,30 +159,40 @@ class ContingencyTable(Displayable):
     --------
     >>> table = ContingencyTable([[30.2, 69.1], [14.8, 86.0]], 2.0)
     >>> round(table.independence_test().pvalue, 3)
-    0.013
+    0.011
     """
 
     values: FloatArray
     covariance: FloatArray
     factors: tuple[Factor, ...]
+    draws: FloatArray
+    excess_kurtosis: FloatArray
 
-    def __init__(self, values: ArrayLike, covariance: ArrayLike = 0.0, factors: Sequence[Factor] | None = None) -> None:
+    def __init__(
+        self,
+        values: ArrayLike,
+        covariance: ArrayLike = 0.0,
+        factors: Sequence[Factor] | None = None,
+        *,
+        draws: ArrayLike | None = None,
+        excess_kurtosis: ArrayLike = 0.0,
+    ) -> None:
         cells = np.array(values, dtype=np.float64)
-        noise = np.array(covariance, dtype=np.float64)
-        noise = noise * np.eye(cells.size) if noise.ndim == 0 else noise
         if factors is None:
             factors = [Factor(f"axis {j}", tuple(map(str, range(size)))) for j, size in enumerate(cells.shape)]
         if tuple(len(factor.levels) for factor in factors) != cells.shape:
             raise ValueError(f"factors have other cells than values of shape {cells.shape}")
-        if noise.shape != (cells.size, cells.size) or not np.allclose(noise, noise.T):
-            raise ValueError(f"the covariance of {cells.size} cells is a symmetric matrix of that size")
-        if not (np.isfinite(cells).all() and np.isfinite(noise).all()):
-            raise ValueError("values and their covariance must be finite")
-        if float(np.linalg.eigvalsh(noise)[0]) < -1e-9 * float(np.trace(noise)):
-            raise ValueError("a covariance has no negative eigenvalue")
+        weights = root_of(covariance, cells.size) if draws is None else np.array(draws, dtype=np.float64)
+        if weights.ndim != 2 or len(weights) != cells.size:
+            raise ValueError(f"draws have a row of weights for each of {cells.size} cells")
+        if not (np.isfinite(cells).all() and np.isfinite(weights).all()):
+            raise ValueError("values and their noise must be finite")
+        kurtosis = np.broadcast_to(np.asarray(excess_kurtosis, dtype=np.float64), weights.shape[1:]).copy()
         object.__setattr__(self, "values", frozen(cells))
-        object.__setattr__(self, "covariance", frozen(noise))
+        object.__setattr__(self, "covariance", frozen(weights @ weights.T))
         object.__setattr__(self, "factors", tuple(factors))
+        object.__setattr__(self, "draws", frozen(weights))
+        object.__setattr__(self, "excess_kurtosis", frozen(kurtosis))
 
     @classmethod
     def from_counts(cls, counts: Table, *columns: str) -> "ContingencyTable":
@@ -198,7 +217,8 @@ class ContingencyTable(Displayable):
         kept = counts.margin(*columns) if columns else counts
         there = tuple(slice(axis.bins) for axis in kept.axes)
         factors = [Factor(axis.name, axis.labels[: axis.bins], axis.edges) for axis in kept.axes]
-        return cls(kept.values[there], np.diag(kept.sd[there].ravel() ** 2), factors)
+        kurtosis = LAPLACE_EXCESS_KURTOSIS / kept.draws[there].ravel() if kept.is_laplace else 0.0
+        return cls(kept.values[there], factors=factors, draws=np.diag(kept.sd[there].ravel()), excess_kurtosis=kurtosis)
 
     @classmethod
     def from_gram(cls, release: Release, rows: str, columns: str) -> "ContingencyTable":
@@ -244,8 +264,9 @@ class ContingencyTable(Displayable):
         if np.linalg.matrix_rank(normal) < len(cells):
             raise EstimationError("the release does not tell all cells of these columns")
         solver = np.linalg.solve(normal, A.T * weights)
-        noise = (solver * v) @ solver.T
-        return cls((solver @ y).reshape([len(one.levels) for one in factors]), (noise + noise.T) / 2.0, factors)
+        kurtosis = LAPLACE_EXCESS_KURTOSIS if "laplace" in release.noise.distribution else 0.0
+        values = (solver @ y).reshape([len(one.levels) for one in factors])
+        return cls(values, factors=factors, draws=solver * np.sqrt(v), excess_kurtosis=kurtosis)
 
     @property
     def total(self) -> float:
@@ -317,7 +338,9 @@ class ContingencyTable(Displayable):
         :math:`J(N\,\mathrm{diag}(\hat p)+\Sigma)J^\top` that they have under independence; last row and column are left
         out, as sums over either are 0. This is the test of M. Gaboardi, H. Lim, R. Rogers, S. Vadhan ("Differentially
         private chi-squared hypothesis testing", ICML 2016) with the noise in the covariance. Margins below 0 count as
-        0. Nothing is subtracted for noise.
+        0. Nothing is subtracted for noise. Laplace noise has longer tails: the law of the statistic is taken as a
+        multiple of χ² with fewer degrees of freedom and its mean and variance, or by Cornish and Fisher for one degree
+        (`analyst_client.inference.score.p_value`).
         """
         J, V, _ = self._independence()
         rows, columns = self.values.shape
@@ -569,13 +592,17 @@ class ContingencyTable(Displayable):
         residuals, covariance = J @ self.values.ravel(), J @ V @ J.T
         if not np.linalg.eigvalsh(covariance)[0] > SINGULAR * np.trace(covariance):
             raise EstimationError("a row or a column of the table is empty, and there is no noise")
-        statistic = float(residuals @ np.linalg.solve(covariance, residuals))
-        share = float(np.trace(np.linalg.solve(covariance, J @ self.covariance @ J.T))) / len(J)
-        return TableTest(name, statistic, len(J), chi2_tail(statistic, len(J)), share)
+        root = np.linalg.cholesky(covariance)
+        statistic = float(np.sum(np.linalg.solve(root, residuals) ** 2))
+        squares = np.sum(np.linalg.solve(root, J @ self.draws) ** 2, axis=0)  # each draw's part of the trace
+        kurtosis = float(self.excess_kurtosis @ squares**2)
+        exact = kurtosis == 0.0
+        pvalue = chi2_tail(statistic, len(J)) if exact else p_value(statistic, LARGE, kurtosis, len(J))
+        return TableTest(name, statistic, len(J), pvalue, float(squares.sum()) / len(J))
 
     def _mapped(self, M: FloatArray, factors: Sequence[Factor]) -> "ContingencyTable":
         values = (M @ self.values.ravel()).reshape([len(factor.levels) for factor in factors])
-        return ContingencyTable(values, M @ self.covariance @ M.T, factors)
+        return ContingencyTable(values, factors=factors, draws=M @ self.draws, excess_kurtosis=self.excess_kurtosis)
 
     def _place_of(self, name: str) -> int:
         names = [factor.name for factor in self.factors]
@@ -605,6 +632,27 @@ class ContingencyTable(Displayable):
 
 Y0, X0, Y1, X1 = np.eye(4)
 """The cells of 2 × 2: with the event (x) and without, in the first group and in the last."""
+
+
+def root_of(covariance: ArrayLike, size: int) -> FloatArray:
+    """Return R with RR' the covariance of `size` numbers, or of independent ones with this variance.
+
+    Raises
+    ------
+    ValueError
+        When it is no covariance.
+    """
+    matrix = np.asarray(covariance, dtype=np.float64)
+    matrix = matrix * np.eye(size) if matrix.ndim == 0 else matrix
+    if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
+        raise ValueError(f"the covariance of {size} cells is a symmetric matrix of that size, of finite numbers")
+    if np.array_equal(matrix, np.diag(np.diag(matrix))):
+        e, U = np.diag(matrix), np.eye(size)
+    else:
+        e, U = np.linalg.eigh(matrix)
+    if float(np.min(e, initial=0.0)) < -1e-9 * float(np.sum(np.abs(e))):
+        raise ValueError("a covariance has no negative eigenvalue")
+    return np.asarray(U * np.sqrt(np.maximum(e, 0.0)))
 
 
 def _ratio(above: float, below: float) -> float:
