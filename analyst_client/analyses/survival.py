@@ -111,12 +111,13 @@ def kaplan_meier(
     G^\top` with its gradients G by the cells, which without noise is Greenwood's. An interval is made of the S with
     :math:`(\hat S-S)^2\le z^2[S(1-S)/n'+g^\top\Sigma g]`, where :math:`n'` are the rows without censoring that would
     give Greenwood's variance: K. Rothman ("Estimation of confidence limits for the cumulative probability of survival
-    in life table analysis", J. Chronic Diseases 31, 1978) with the noise beside. From where a number at risk is below 4
+    in life table analysis", J. Chronic Diseases 31, 1978) with the noise beside. Where :math:`\hat S` is 0 or 1 these are
+    the rows at risk. From where a number at risk is below 4
     deviations of its noise, all that is told is that survival does not rise.
     """
     z2 = normal_square(level)
     edges, groups, cells, noise = _read(counts, time, event, group)
-    found = [survival_of(cells[g], noise[g][:, g], z2) for g in range(len(groups))]
+    found = [survival_of(cells[g], noise[g, :, :, g], z2) for g in range(len(groups))]
     survival, low, high, covariance, at_risk = (frozen(np.array(part)) for part in zip(*found, strict=True))
     se = frozen(np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
     return SurvivalCurves(
@@ -243,7 +244,7 @@ def log_rank_of(cells: FloatArray, noise: FloatArray) -> tuple[FloatArray, Float
     observed = np.where(used[..., None, :], cells[..., 1] - at_risk * (d / n)[..., None, :], 0.0).sum(axis=-1)
     apart = np.eye(G)[:, :, None] * used[..., None, None, :] - shares[..., :, None, :]  # (..., g, g', k)
     weights = n**2 * hazard * (1.0 - hazard) / (n - 1.0)
-    sampling = np.einsum("...k,...gk,...ghk->...gh", weights, shares, apart)
+    sampling = np.einsum("...k,...hk,...ghk->...gh", weights, shares, apart)
     past = -np.cumsum(hazard[..., None, None, :] * apart, axis=-1)
     gradient = np.stack([past, past + apart], axis=-1).reshape(*apart.shape[:-2], 2 * G * T)[..., : G - 1, :]
     privacy = gradient @ noise @ np.swapaxes(gradient, -1, -2)
