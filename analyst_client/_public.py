@@ -2,7 +2,8 @@
 
 from analyst_client.analyses.roc import RocCurve, roc_curve
 from analyst_client.analyses.survival import EventRates, SurvivalCurves, event_rates, kaplan_meier, log_rank_test
-from analyst_client.analyses.tables import ContingencyTable, Effect, Factor, TableTest
+from analyst_client.analyses.table_results import Effect, Factor, TableTest
+from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.client import CuratorClient
 from analyst_client.curators import Curators, PurchasePlan
 from analyst_client.errors import (

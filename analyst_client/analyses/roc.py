@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyst_client.analyses.quadrics import FloatArray, fieller, normal_square
-from analyst_client.analyses.tables import ContingencyTable, Effect
+from analyst_client.analyses.table_results import Effect
+from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, facts, number, table, untrusted
 from analyst_client.errors import EstimationError
@@ -67,6 +68,7 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     Returns
     -------
     RocCurve
+        Points at the edges of the bins, and the area.
 
     Raises
     ------

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from analyst_client.analyses.quadrics import FloatArray, bilinear, chi2_tail, fieller, normal_square, ratio_set
-from analyst_client.analyses.tables import ContingencyTable, Effect, TableTest
+from analyst_client.analyses.table_results import Effect, TableTest
+from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError
@@ -65,7 +66,13 @@ class SurvivalCurves(Displayable):
             for g, group in enumerate(self.groups)
             for k in range(len(self.times))
         ]
-        heads: list[Inline] = ["group", untrusted(self.time), "at risk", "survival", f"{self.level:.4g} interval"]
+        heads: list[Inline] = [
+            "group",
+            untrusted(self.time),
+            "at risk",
+            "survival",
+            f"{100.0 * self.level:g}% interval",
+        ]
         caption = join("Survival", quiet(" (Kaplan–Meier, with noise)"))
         return (table(caption, heads, rows, numeric=(1, 2, 3, 4)), Note("Intervals hold at one time at a time."))
 
@@ -93,6 +100,7 @@ def kaplan_meier(
     Returns
     -------
     SurvivalCurves
+        One for each level of `group`.
 
     Raises
     ------
@@ -111,9 +119,9 @@ def kaplan_meier(
     G^\top` with its gradients G by the cells, which without noise is Greenwood's. An interval is made of the S with
     :math:`(\hat S-S)^2\le z^2[S(1-S)/n'+g^\top\Sigma g]`, where :math:`n'` are the rows without censoring that would
     give Greenwood's variance: K. Rothman ("Estimation of confidence limits for the cumulative probability of survival
-    in life table analysis", J. Chronic Diseases 31, 1978) with the noise beside. Where :math:`\hat S` is 0 or 1 these are
-    the rows at risk. From where a number at risk is below 4
-    deviations of its noise, all that is told is that survival does not rise.
+    in life table analysis", J. Chronic Diseases 31, 1978) with the noise beside. Where :math:`\hat S` is 0 or 1 these
+    are the rows at risk. From where a number at risk is below 4 deviations of its noise, all that is told is that
+    survival does not rise.
     """
     z2 = normal_square(level)
     edges, groups, cells, noise = _read(counts, time, event, group)
@@ -192,7 +200,7 @@ def log_rank_test(counts: ContingencyTable, time: str, event: str, group: str) -
     Returns
     -------
     TableTest
-        χ² with G − 1 degrees of freedom.
+        That of χ² with G − 1 degrees of freedom.
 
     Raises
     ------
@@ -281,7 +289,7 @@ class EventRates(Displayable):
         for effect in (*self.rates, *self.ratios):
             held = " or ".join(f"{number(low)} to {number(high)}" for low, high in effect.pieces)
             rows.append([untrusted(effect.name), number(effect.value) if math.isfinite(effect.value) else "–", held])
-        heads = ("", "estimate", f"{self.rates[0].level:.4g} set")
+        heads = ("", "estimate", f"{100.0 * self.rates[0].level:g}% set")
         return (table(join("Events per unit of ", untrusted(self.time)), heads, rows, numeric=(1, 2)),)
 
     __repr__ = Displayable.__str__
@@ -304,6 +312,7 @@ def event_rates(
     Returns
     -------
     EventRates
+        One for each level of `group`, and the ratios of all to the first.
 
     Raises
     ------
@@ -324,7 +333,8 @@ def event_rates(
     sums, spread = rate_sums(cells, noise, np.array(edges))
     rates, ratios = [], []
     for g, (d, t) in enumerate(sums):
-        pieces = fieller(*rate_quadratic(sums[g], spread[g, :, g], z2), 0.0, math.inf)
+        square, linear, constant = map(float, rate_quadratic(sums[g], spread[g, :, g], z2))
+        pieces = fieller(square, linear, constant, 0.0, math.inf)
         rates.append(Effect(groups[g], d / t if d >= 0.0 < t else math.nan, pieces or ((0.0, 0.0),), level))
     for g in range(1, len(groups)):
         pair = np.concatenate([sums[0], sums[g]])

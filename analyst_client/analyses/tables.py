@@ -1,16 +1,15 @@
 """Contingency tables with noise: tests of independence, trend and fit, proportions, and what 2 × 2 cells compare."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement, product
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analyst_client.analyses.gram_cells import read_cells
 from analyst_client.analyses.quadrics import (
     FloatArray,
-    Pieces,
     bilinear,
     chi2_tail,
     fieller,
@@ -19,113 +18,19 @@ from analyst_client.analyses.quadrics import (
     ratio_set,
     score_statistic,
 )
+from analyst_client.analyses.table_results import Effect, Factor, TableTest
 from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, Note, View, facts, join, number, percent, quiet, table, untrusted
+from analyst_client.display.model import Inline, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS
 from analyst_client.inference.score import p_value
-from analyst_client.kinds.counts.axes import MISSING
 from analyst_client.kinds.counts.table import LEVEL, Estimate, Table
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.statistics import frozen
-from analyst_client.schema.columns import Column, Term
 
 SINGULAR = 1e-12
 LARGE = 1e9
 """Degrees of freedom of a variance that is known."""
-
-
-@dataclass(frozen=True)
-class Factor:
-    """An axis of a contingency table.
-
-    Attributes
-    ----------
-    name : str
-        Column.
-    levels : tuple of str
-        Labels of its cells.
-    edges : tuple of float or None
-        Of a numeric column: one more than its cells.
-    """
-
-    name: str
-    levels: tuple[str, ...]
-    edges: tuple[float, ...] | None = None
-
-
-@dataclass(frozen=True)
-class TableTest(Displayable):
-    """A χ² test on a noisy table.
-
-    Attributes
-    ----------
-    name : str
-    statistic : float
-    dof : int
-    pvalue : float
-    privacy_share : float
-        Share of the privacy noise in the variance that the statistic is measured by.
-    """
-
-    name: str
-    statistic: float
-    dof: int
-    pvalue: float
-    privacy_share: float
-
-    def _view(self) -> View:
-        return (
-            facts(
-                untrusted(self.name),
-                [
-                    (f"χ²({self.dof})", number(self.statistic)),
-                    ("p", number(self.pvalue)),
-                    ("privacy", percent(self.privacy_share)),
-                ],
-            ),
-            Note("The covariance holds the privacy noise; its share in it is stated as privacy."),
-        )
-
-
-@dataclass(frozen=True)
-class Effect(Displayable):
-    """A number that compares two groups, with the set of values that its test does not reject.
-
-    Attributes
-    ----------
-    name : str
-    value : float
-        By the noisy cells as they are; nan where these give none.
-    pieces : tuple of (float, float)
-        The confidence set: one interval, or two where a gap alone is rejected. It may end at ∞, or be everything.
-    level : float
-        Coverage.
-    """
-
-    name: str
-    value: float
-    pieces: Pieces
-    level: float
-
-    @property
-    def low(self) -> float:
-        """Lower end of the set."""
-        return self.pieces[0][0]
-
-    @property
-    def high(self) -> float:
-        """Upper end of the set, which may be ∞."""
-        return self.pieces[-1][1]
-
-    def __contains__(self, value: float) -> bool:
-        """Tell whether a value is not rejected."""
-        return any(low <= value <= high for low, high in self.pieces)
-
-    def _view(self) -> View:
-        held = " or ".join(f"{number(low)} to {number(high)}" for low, high in self.pieces)
-        shown = number(self.value) if math.isfinite(self.value) else "–"
-        return (facts(untrusted(self.name), [("estimate", shown), (f"{self.level:.4g} set", held)]),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,8 +63,8 @@ class ContingencyTable(Displayable):
     Examples
     --------
     >>> table = ContingencyTable([[30.2, 69.1], [14.8, 86.0]], 2.0)
-    >>> round(table.independence_test().pvalue, 3)
-    0.011
+    >>> round(table.independence_test().pvalue, 4)
+    0.0102
     """
 
     values: FloatArray
@@ -201,6 +106,7 @@ class ContingencyTable(Displayable):
         Parameters
         ----------
         counts : Table
+            One of a `CountsRelease`.
         *columns : str
             Axes to keep, in this order; the others' cells are added up, with their noise. Default all. Cells of
             missing values are left out of those that are kept.
@@ -208,6 +114,7 @@ class ContingencyTable(Displayable):
         Returns
         -------
         ContingencyTable
+            With the variance of each cell's noise.
 
         Raises
         ------
@@ -227,13 +134,15 @@ class ContingencyTable(Displayable):
         Parameters
         ----------
         release : Release
+            With XᵀX, and with Xᵀy for a target.
         rows, columns : str
             Features, or a target as either.
 
         Returns
         -------
         ContingencyTable
-            Of the rows that are in the release.
+            Of the rows that are in the release, by least squares over all that it tells of these two columns: see
+            `analyst_client.analyses.gram_cells.read_cells`.
 
         Raises
         ------
@@ -241,32 +150,10 @@ class ContingencyTable(Displayable):
             When there is no such column, or it is numeric.
         EstimationError
             When the release weights rows, misses statistics, or does not tell all cells.
-
-        Notes
-        -----
-        An entry of XᵀX is a sum of cells plus noise of known variance: :math:`\tilde a=Ac+e`. Beside a constant the
-        number of rows and the levels' margins are told more than once, the reference level by what is left. The cells
-        are the least squares :math:`\hat c=(A^\top WA)^{-1}A^\top W\tilde a` with weights one over the variance, and
-        Σ their covariance.
         """
-        if release.weights_rows or release.row_map in {"unit", "unit_xy"}:
-            raise EstimationError("rows of this release are weighted or divided: its sums are no counts")
-        if rows == columns:
-            raise ValueError("a table needs two columns")
-        found = {name: _find_column(release, name) for name in (rows, columns)}
-        factors = [Factor(name, _levels(column)) for name, column in found.items()]
-        cells = list(product(*(factor.levels for factor in factors)))
-        sums, entries, variances = map(np.array, zip(*_read_entries(release, found, cells), strict=True))
-        told = np.any(sums != 0.0, axis=1)  # two levels of a column are never both there
-        A, y, v = sums[told], entries[told], variances[told]
-        weights = 1.0 / np.maximum(v, SINGULAR * np.max(v)) if np.max(v) > 0.0 else np.ones(len(v))
-        normal = (A.T * weights) @ A
-        if np.linalg.matrix_rank(normal) < len(cells):
-            raise EstimationError("the release does not tell all cells of these columns")
-        solver = np.linalg.solve(normal, A.T * weights)
+        factors, values, draws = read_cells(release, rows, columns)
         kurtosis = LAPLACE_EXCESS_KURTOSIS if "laplace" in release.noise.distribution else 0.0
-        values = (solver @ y).reshape([len(one.levels) for one in factors])
-        return cls(values, factors=factors, draws=solver * np.sqrt(v), excess_kurtosis=kurtosis)
+        return cls(values, factors=factors, draws=draws, excess_kurtosis=kurtosis)
 
     @property
     def total(self) -> float:
@@ -297,11 +184,14 @@ class ContingencyTable(Displayable):
         Parameters
         ----------
         name : str
+            A factor.
         levels : sequence of str
+            Some of its levels.
 
         Returns
         -------
         ContingencyTable
+            Of these levels alone.
 
         Raises
         ------
@@ -324,7 +214,7 @@ class ContingencyTable(Displayable):
         Returns
         -------
         TableTest
-            χ² with (R − 1)(C − 1) degrees of freedom. Pearson's, where there is no noise.
+            That of χ² with (R − 1)(C − 1) degrees of freedom. Pearson's, where there is no noise.
 
         Raises
         ------
@@ -342,7 +232,7 @@ class ContingencyTable(Displayable):
         multiple of χ² with fewer degrees of freedom and its mean and variance, or by Cornish and Fisher for one degree
         (`analyst_client.inference.score.p_value`).
         """
-        J, V, _ = self._independence()
+        J, V = self._independence()
         rows, columns = self.values.shape
         kept = np.arange(self.values.size).reshape(rows, columns)[:-1, :-1].ravel()
         return self._test(f"independence of {self.factors[0].name} and {self.factors[1].name}", J[kept], V)
@@ -360,7 +250,7 @@ class ContingencyTable(Displayable):
         Returns
         -------
         TableTest
-            χ² with 1 degree of freedom. Of 2 × C cells it is Cochran's and Armitage's test, where there is no noise.
+            That of χ² with 1 degree of freedom; of 2 × C cells Cochran's and Armitage's, where there is no noise.
 
         Raises
         ------
@@ -375,7 +265,7 @@ class ContingencyTable(Displayable):
         `independence_test`: W. Cochran, "Some methods for strengthening the common χ² tests", Biometrics 10, 1954;
         P. Armitage, "Tests for linear trends in proportions and frequencies", Biometrics 11, 1955.
         """
-        J, V, _ = self._independence()
+        J, V = self._independence()
         rows, columns = self.values.shape
         u = np.arange(rows, dtype=np.float64) if row_scores is None else np.asarray(row_scores, dtype=np.float64)
         s = np.arange(columns, dtype=np.float64) if scores is None else np.asarray(scores, dtype=np.float64)
@@ -395,7 +285,7 @@ class ContingencyTable(Displayable):
         Returns
         -------
         TableTest
-            χ² with K − 1 degrees of freedom. Pearson's, where there is no noise.
+            That of χ² with K − 1 degrees of freedom. Pearson's, where there is no noise.
 
         Raises
         ------
@@ -578,7 +468,7 @@ class ContingencyTable(Displayable):
             raise EstimationError("the noise hides all rows of the table")
         return self.total
 
-    def _independence(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _independence(self) -> tuple[FloatArray, FloatArray]:
         """Return J, and the covariance of the cells under independence."""
         if self.values.ndim != 2 or min(self.values.shape) < 2:
             raise EstimationError("this needs a table of two factors with two levels or more: take a `margin`")
@@ -586,7 +476,7 @@ class ContingencyTable(Displayable):
         rows, columns = (np.maximum(self.values.sum(axis=j), 0.0) for j in (1, 0))
         p, q = rows / rows.sum(), columns / columns.sum()
         J = np.kron(np.eye(len(p)) - p[:, None], np.eye(len(q)) - q[:, None])
-        return J, np.diag(n * np.kron(p, q)) + self.covariance, n * np.outer(p, q)
+        return J, np.diag(n * np.kron(p, q)) + self.covariance
 
     def _test(self, name: str, J: FloatArray, V: FloatArray) -> TableTest:
         residuals, covariance = J @ self.values.ravel(), J @ V @ J.T
@@ -660,49 +550,3 @@ def _ratio(above: float, below: float) -> float:
     if below > 0.0:
         return float(above / below) if above >= 0.0 else math.nan
     return math.inf if below == 0.0 < above else math.nan
-
-
-def _find_column(release: Release, name: str) -> Column:
-    columns = {target.name: Column.boolean(target.name) for target in release.targets if target.kind == "boolean"}
-    columns |= {column.name: column for column in release.features}
-    if name not in columns:
-        raise ValueError(f"the release has no column {name!r} with levels; it has {', '.join(columns)}")
-    if columns[name].type == "numeric" or columns[name].missing == "midpoint":
-        raise ValueError(f"the levels of {name!r} are no cells that hold every row of the release")
-    return columns[name]
-
-
-def _levels(column: Column) -> tuple[str, ...]:
-    return (*column.levels, MISSING) if column.missing == "indicator" else column.levels
-
-
-def _read_entries(
-    release: Release, columns: dict[str, Column], cells: Sequence[tuple[str, ...]]
-) -> Iterator[tuple[FloatArray, float, float]]:
-    """Yield each released entry about two columns: the sum of cells that it is, its value, and its noise's variance."""
-
-    def code(term: Term) -> FloatArray:
-        if term.column is None:
-            return np.ones(len(cells))
-        level = {"missing": MISSING, "level": term.level}.get(term.kind, columns[term.column].levels[1])
-        place = list(columns).index(term.column)
-        return np.array([float(cell[place] == level) for cell in cells])
-
-    def variance(sd: float | None) -> float:
-        if sd is None:
-            raise EstimationError("the release does not state the noise of what it told")
-        return sd**2
-
-    noise = release.noise
-    terms = [(i, code(term)) for i, term in enumerate(release.terms) if term.column is None or term.column in columns]
-    for (i, one), (j, other) in combinations_with_replacement(terms, 2):
-        if release.xtx is not None:
-            sd = noise.xtx_diagonal if i == j else noise.xtx_offdiagonal
-            yield one * other, release.xtx[i, j], variance(sd)
-    for t, target in enumerate(release.targets):
-        if target.column in columns:
-            for i, one in terms:
-                if release.xty is not None:
-                    yield one * code(target), release.xty[i, t], variance(noise.xty)
-            if release.yty is not None:
-                yield code(target), release.yty[t], variance(noise.yty)

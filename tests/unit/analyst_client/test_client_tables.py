@@ -1,11 +1,13 @@
 """Contingency tables: without noise the textbook's numbers, with noise what a covariance makes of them."""
 
+import doctest
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from counts_examples import release_of
+from counts_examples import CountsCurator, release_of
 from scipy import stats
 from statsmodels.stats.contingency_tables import Table
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
@@ -103,6 +105,17 @@ def test_noise_is_in_the_covariance() -> None:
     V = J @ (np.diag(expected.ravel()) + 100.0 * np.eye(6)) @ J.T
     residuals = (CELLS - expected).ravel()
     assert noisy.independence_test().statistic == pytest.approx(residuals @ np.linalg.pinv(V) @ residuals, rel=1e-9)
+
+
+def test_laplace_noise_makes_p_values_of_a_table_larger() -> None:
+    cells = np.array([40.0, 55.0, 35.0, 20.0])
+    gaussian, laplace = (ContingencyTable(cells, 100.0, excess_kurtosis=k).goodness_of_fit() for k in (0.0, 3.0))
+    assert laplace.statistic == gaussian.statistic > 5.0
+    assert laplace.pvalue > gaussian.pvalue
+    request = CountsRequest(["sex"], epsilon=1.0, mechanism="laplace")
+    counted = ContingencyTable.from_counts(release_of(request).tables[0])
+    assert counted.excess_kurtosis.tolist() == [3.0, 3.0]
+    assert counted.margin().draws.shape == (1, 2)
 
 
 def test_goodness_of_fit_does_not_depend_on_the_cell_that_is_left_out() -> None:
@@ -306,3 +319,10 @@ def test_results_show_themselves() -> None:
 def test_a_quadratic_is_solved_in_every_case(coefficients: Any, pieces: Any) -> None:
     assert fieller(*coefficients, 0.0, 5.0) == pieces
     assert normal_square(0.95) == pytest.approx(stats.chi2.ppf(0.95, 1))
+
+
+def test_the_page_for_analysts_says_what_is_so() -> None:
+    page = Path(__file__).parents[3] / "docs" / "tables.md"
+    found = doctest.testfile(str(page), module_relative=False, globs={"client": CountsCurator().client()})
+    assert found.attempted > 20
+    assert found.failed == 0
