@@ -29,6 +29,7 @@ from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.statistics import frozen
 
 SINGULAR = 1e-12
+CELLS_MAX = 3_000
 LARGE = 1e9
 """Degrees of freedom of a variance that is known."""
 
@@ -45,8 +46,9 @@ class ContingencyTable(Displayable):
     ----------
     values : array-like
         Exact counts plus noise, one axis for each factor.
-    covariance : array-like of shape (K, K), or float
-        Of the noise of all K cells in C order, or the variance of each of independent draws; 0 for exact counts.
+    covariance : array-like of shape (K, K), (K,) or ()
+        Of the noise of all K cells in C order; or the variance of each, or of all, of independent draws. 0 for exact
+        counts.
     factors : sequence of Factor, optional
         Default names and levels are numbers.
     draws : array-like of shape (K, M), optional
@@ -58,7 +60,7 @@ class ContingencyTable(Displayable):
     Raises
     ------
     ValueError
-        When the shapes do not fit together, or the covariance is none.
+        When the shapes do not fit together, there are more than 3,000 cells, or the covariance is none.
 
     Examples
     --------
@@ -83,6 +85,8 @@ class ContingencyTable(Displayable):
         excess_kurtosis: ArrayLike = 0.0,
     ) -> None:
         cells = np.array(values, dtype=np.float64)
+        if cells.size > CELLS_MAX:
+            raise ValueError(f"a table has at most {CELLS_MAX} cells, for the sake of their covariance: take a margin")
         if factors is None:
             factors = [Factor(f"axis {j}", tuple(map(str, range(size)))) for j, size in enumerate(cells.shape)]
         if tuple(len(factor.levels) for factor in factors) != cells.shape:
@@ -125,7 +129,7 @@ class ContingencyTable(Displayable):
         there = tuple(slice(axis.bins) for axis in kept.axes)
         factors = [Factor(axis.name, axis.labels[: axis.bins], axis.edges) for axis in kept.axes]
         kurtosis = LAPLACE_EXCESS_KURTOSIS / kept.draws[there].ravel() if kept.is_laplace else 0.0
-        return cls(kept.values[there], factors=factors, draws=np.diag(kept.sd[there].ravel()), excess_kurtosis=kurtosis)
+        return cls(kept.values[there], kept.sd[there].ravel() ** 2, factors, excess_kurtosis=kurtosis)
 
     @classmethod
     def from_gram(cls, release: Release, rows: str, columns: str) -> "ContingencyTable":
@@ -525,7 +529,7 @@ Y0, X0, Y1, X1 = np.eye(4)
 
 
 def root_of(covariance: ArrayLike, size: int) -> FloatArray:
-    """Return R with RR' the covariance of `size` numbers, or of independent ones with this variance.
+    """Return R with RR' the covariance of `size` numbers, or of independent ones with these variances.
 
     Raises
     ------
@@ -533,7 +537,7 @@ def root_of(covariance: ArrayLike, size: int) -> FloatArray:
         When it is no covariance.
     """
     matrix = np.asarray(covariance, dtype=np.float64)
-    matrix = matrix * np.eye(size) if matrix.ndim == 0 else matrix
+    matrix = np.diag(np.broadcast_to(matrix, size)) if matrix.shape in {(), (size,)} else matrix
     if matrix.shape != (size, size) or not np.allclose(matrix, matrix.T):
         raise ValueError(f"the covariance of {size} cells is a symmetric matrix of that size, of finite numbers")
     if np.array_equal(matrix, np.diag(np.diag(matrix))):
