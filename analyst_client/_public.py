@@ -7,7 +7,11 @@ from analyst_client.analyses.discriminants import LinearDiscriminants, linear_di
 from analyst_client.analyses.instruments import two_stage_least_squares
 from analyst_client.analyses.mediation import mediation
 from analyst_client.analyses.paths import ElasticNetPath, enet_path, lasso_path
+from analyst_client.analyses.roc import RocCurve, roc_curve
 from analyst_client.analyses.standardized import standardized_coefficients
+from analyst_client.analyses.survival import EventRates, SurvivalCurves, event_rates, kaplan_meier, log_rank_test
+from analyst_client.analyses.table_results import Effect, Factor, TableTest
+from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.analyses.ttest import ttest_ind
 from analyst_client.client import CuratorClient
 from analyst_client.curators import Curators, PurchasePlan
@@ -98,6 +102,7 @@ __all__ = [
     "BudgetExceededError",
     "Checkpoint",
     "Column",
+    "ContingencyTable",
     "Cost",
     "CountsQuote",
     "CountsRelease",
@@ -108,12 +113,15 @@ __all__ = [
     "Dataset",
     "DatasetClosedError",
     "DatasetNotFoundError",
+    "Effect",
     "ElasticNetPath",
     "EmpiricalBayes",
     "Estimate",
     "EstimateTable",
     "EstimationError",
     "EstimationWarning",
+    "EventRates",
+    "Factor",
     "Job",
     "JobEndedError",
     "JobError",
@@ -148,9 +156,12 @@ __all__ = [
     "Ridge",
     "RidgePath",
     "RobustPrivateRegression",
+    "RocCurve",
     "ServiceError",
     "ServiceUnavailableError",
+    "SurvivalCurves",
     "Table",
+    "TableTest",
     "Term",
     "TransportError",
     "Verification",
@@ -159,9 +170,12 @@ __all__ = [
     "dummy_twin",
     "enet_path",
     "epsilon_for",
+    "event_rates",
     "expected_accuracy",
+    "kaplan_meier",
     "lasso_path",
     "linear_discriminants",
+    "log_rank_test",
     "mediation",
     "partial_correlations",
     "power_table",
@@ -169,6 +183,7 @@ __all__ = [
     "principal_components",
     "rehearse",
     "ridge_path",
+    "roc_curve",
     "rows_for",
     "sample_size_table",
     "standardized_coefficients",

@@ -1,1 +1,1 @@
-"""What a released Gram already knows, at no further cost: descriptions, tests and models read from its moments."""
+"""What a release already knows, at no further cost: descriptions, tests and models of its moments or its cells."""

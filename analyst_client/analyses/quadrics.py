@@ -1,0 +1,217 @@
+r"""Score tests of quadratic constraints on noisy numbers, and the sets that they do not reject.
+
+An odds ratio θ says :math:`ad-\theta bc=0` of the means of four cells, a risk ratio, a risk difference and a ratio of
+rates are constraints :math:`m^\top Q_\theta m=0` of the same form.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+Pieces: TypeAlias = tuple[tuple[float, float], ...]
+STEPS = ((10, 0.3), (30, 1.0), (60, 0.5), (120, 0.25), (400, 0.1))
+BISECTIONS = 52
+TINY = 1e-14
+RIGHT = math.pi / 2.0
+LOG_RATIOS = np.linspace(-14.0, 14.0, 141)
+
+
+def normal_square(level: float) -> float:
+    """Return the square of the normal deviate beyond which, on either side, lies 1 − `level`.
+
+    Raises
+    ------
+    ValueError
+        When `level` is not in (0, 1).
+
+    Examples
+    --------
+    >>> round(normal_square(0.95), 4)
+    3.8415
+    """
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must be in (0, 1), not {level!r}")
+    from scipy import special  # noqa: PLC0415 -- the import of the client stays quick
+
+    return float(special.ndtri((1.0 + level) / 2.0) ** 2)
+
+
+def chi2_tail(statistic: float, dof: float) -> float:
+    """Return the probability that χ² exceeds a value.
+
+    Examples
+    --------
+    >>> round(chi2_tail(3.8415, 1), 4)
+    0.05
+    """
+    from scipy import special  # noqa: PLC0415 -- the import of the client stays quick
+
+    return float(special.chdtrc(dof, statistic))
+
+
+def score_statistic(values: FloatArray, noise: FloatArray, Q: FloatArray, sampled: FloatArray) -> FloatArray:
+    r"""Return the statistic of the constraint :math:`m^\top Qm=0` on the means of noisy numbers: χ² with 1 degree.
+
+    Parameters
+    ----------
+    values : ndarray of shape (..., K)
+    noise : ndarray of shape (K, K)
+        Covariance of the noise.
+    Q : ndarray of shape (..., K, K)
+        Symmetric, with eigenvalues of both signs.
+    sampled : ndarray of shape (K,)
+        1 for a number of rows, which varies as Poisson's beside its noise; 0 for what has noise alone.
+
+    Returns
+    -------
+    ndarray of shape (...)
+
+    Notes
+    -----
+    With :math:`V(m)=\mathrm{diag}(m_+)+\Sigma`, the m that fulfils both :math:`\hat c-m=\lambda V(m)Qm` and
+    :math:`m^\top Qm=0` gives the statistic :math:`(\hat c-m)^\top V(m)^{-1}(\hat c-m)`. Without noise that m is the
+    restricted maximum likelihood estimate, and the statistic is Rao's score, which is Pearson's χ² [1]_ [2]_:
+    these constraints are homogeneous in each sample, so that Poisson and binomial sampling give the same.
+
+    For a given V the m is the nearest point of the constraint, by :math:`m=(V^{-1}+\lambda Q)^{-1}V^{-1}\hat c` with
+    the one λ at which :math:`V^{-1}+\lambda Q` is positive definite; V then follows m, until both stay. Far from the
+    constraint, next to empty cells, they may not: the statistic is then the last one. Of 2,475 random tables without
+    noise, of 0 to 20 rows a cell, that is so of 6%, and 1 of them is on the wrong side of 3.84.
+
+    Means may be negative: next to the noise an empty cell is not told from one below 0, and leaving that out would
+    only reject more.
+
+    References
+    ----------
+    .. [1] J. Cornfield, "A statistical problem arising from retrospective studies", Proc. 3rd Berkeley Symp. 4, 1956.
+    .. [2] O. Miettinen, M. Nurminen, "Comparative analysis of two rates", Statistics in Medicine 4, 1985.
+    """
+    shape = np.broadcast_shapes(values.shape[:-1], Q.shape[:-2])
+    k = values.shape[-1]
+    c = np.broadcast_to(values, (*shape, k)).reshape(-1, k)
+    constraints = np.broadcast_to(Q, (*shape, k, k)).reshape(-1, k, k)
+    least = TINY * np.maximum(np.max(np.abs(c), axis=-1, keepdims=True), TINY)
+    # An empty cell must not begin without variance: it would stay empty, and the others would have to give way.
+    positive = np.where(sampled > 0.0, np.maximum(c, 0.5), 0.0)
+    spread = np.where(
+        sampled > 0.0, (positive + positive.sum(axis=-1, keepdims=True) / max(sampled.sum(), 1.0)) / 2.0, 0.0
+    )
+    statistic = np.zeros(len(c))
+    going = np.arange(len(c))
+    for round_ in range(STEPS[-1][0]):
+        V = noise + np.eye(k) * (sampled * spread[going] + least[going])[:, None, :]
+        found, m = _nearest(c[going], V, constraints[going])
+        fitted = np.where(sampled > 0.0, np.maximum(m, 0.0), 0.0)
+        moved = np.max(np.abs(fitted - spread[going]) / (fitted + spread[going] + 1e-8), axis=-1)
+        # Where whole steps have not settled it, means go back and forth, as those of few rows do: shorter steps then.
+        step = next((part for last, part in STEPS if round_ < last))
+        spread[going] += step * (np.maximum(fitted, spread[going] / 2.0) - spread[going])
+        settled = (moved < 1e-11) | (np.abs(found - statistic[going]) <= 1e-13 * found) & (moved < 1e-7)
+        statistic[going] = found
+        going = going[~settled]
+        if not len(going):
+            break
+    return statistic.reshape(shape)
+
+
+def _nearest(c: FloatArray, V: FloatArray, Q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the squared distance of each c from m'Qm = 0 by the covariance V, and the nearest m."""
+    root = np.linalg.cholesky(V)
+    z = np.linalg.solve(root, c[..., None])
+    e, U = np.linalg.eigh(np.swapaxes(root, -1, -2) @ Q @ root)
+    z = (np.swapaxes(U, -1, -2) @ z)[..., 0]
+    weighted = e * z**2
+    # Between these 1 + λe > 0, and the constraint falls from above to below 0.
+    low, high = -1.0 / np.maximum(e[:, -1], 1e-300), -1.0 / np.minimum(e[:, 0], -1e-300)
+    low, high = low[:, None], high[:, None]
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        above = np.sum(weighted / (1.0 + middle * e) ** 2, axis=-1, keepdims=True) > 0.0
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    step = (low + high) / 2.0
+    shrunk = z / (1.0 + step * e)
+    m = (root @ (U @ shrunk[..., None]))[..., 0]
+    return np.sum((z - shrunk) ** 2, axis=-1), m
+
+
+def bilinear(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Return the symmetric Q with m'Qm the product of two sums of numbers, each by its weights."""
+    return (np.outer(first, second) + np.outer(second, first)) / 2.0
+
+
+def invert(statistic: Callable[[FloatArray], FloatArray], critical: float, grid: FloatArray) -> Pieces:
+    """Return where a statistic is not above its critical value, as pieces within the ends of a grid.
+
+    Where all of the grid is rejected it is the point of the least statistic, twice.
+    """
+    found = statistic(grid)
+    kept = found <= critical
+    if not kept.any():
+        least = float(grid[int(np.argmin(found))])
+        return ((least, least),)
+    from scipy import optimize  # noqa: PLC0415 -- the import of the client stays quick
+
+    def beyond(x: float) -> float:
+        return float(statistic(np.array([x]))[0]) - critical
+
+    turns = np.flatnonzero(kept[1:] != kept[:-1])
+    inside = [optimize.brentq(beyond, grid[k], grid[k + 1], xtol=1e-14, rtol=1e-13) for k in turns]
+    ends = [*([grid[0]] if kept[0] else []), *inside, *([grid[-1]] if kept[-1] else [])]
+    return tuple((float(low), float(high)) for low, high in zip(ends[::2], ends[1::2], strict=True))
+
+
+def ratio_set(
+    values: FloatArray, noise: FloatArray, above: FloatArray, below: FloatArray, sampled: FloatArray, critical: float
+) -> Pieces:
+    r"""Return the θ from 0 to ∞ for which :math:`m^\top(A-\theta B)m=0` is not rejected, as pieces.
+
+    Parameters
+    ----------
+    values, noise, sampled : ndarray
+        As of `score_statistic`.
+    above, below : ndarray of shape (K, K)
+        A and B.
+    critical : float
+        Statistic from which it is rejected.
+
+    Returns
+    -------
+    tuple of (float, float)
+        By angles, arctan θ: an end may be ∞.
+    """
+
+    def statistic(angles: FloatArray) -> FloatArray:
+        Q = np.cos(angles)[:, None, None] * above - np.sin(angles)[:, None, None] * below
+        return score_statistic(values, noise, Q, sampled)
+
+    estimate = math.atan2(values @ above @ values, values @ below @ values)
+    known = [estimate] if 0.0 < estimate < RIGHT else []
+    grid = np.unique(np.concatenate([[0.0], np.arctan(np.exp(LOG_RATIOS)), known, [RIGHT]]))
+    found = invert(statistic, critical, grid)
+    return tuple((math.tan(low), math.inf if high == RIGHT else math.tan(high)) for low, high in found)
+
+
+def fieller(square: float, linear: float, constant: float, low: float, high: float) -> Pieces:
+    r"""Return the x from `low` to `high` with :math:`ax^2+bx+c\le0`, as pieces.
+
+    Examples
+    --------
+    >>> fieller(1.0, -3.0, 2.0, 0.0, 9.0), fieller(-1.0, 3.0, -2.0, 0.0, 9.0), fieller(0.0, 0.0, -1.0, 0.0, 1.0)
+    (((1.0, 2.0),), ((0.0, 1.0), (2.0, 9.0)), ((0.0, 1.0),))
+    """
+    inner = linear**2 - 4.0 * square * constant
+    if inner < 0.0 or square == linear == 0.0:
+        return ((low, high),) if square < 0.0 or constant <= 0.0 else ()
+    if square == 0.0:
+        turn = -constant / linear
+        found: Sequence[tuple[float, float]] = [(-math.inf, turn)] if linear > 0.0 else [(turn, math.inf)]
+    else:
+        far = -(linear + math.copysign(math.sqrt(inner), linear)) / 2.0
+        first, last = sorted((far / square, constant / far if far else 0.0))
+        found = [(first, last)] if square > 0.0 else [(-math.inf, first), (last, math.inf)]
+    cut = [(max(one, low), min(other, high)) for one, other in found]
+    return tuple((one, other) for one, other in cut if one <= other)

@@ -1,0 +1,137 @@
+"""The receiver operating characteristic of a score, from a table of its bins by outcome."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyst_client.analyses.quadrics import FloatArray, fieller, normal_square
+from analyst_client.analyses.table_results import Effect
+from analyst_client.analyses.tables import ContingencyTable
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Inline, View, facts, number, table, untrusted
+from analyst_client.errors import EstimationError
+from analyst_client.kinds.counts.table import LEVEL
+from analyst_client.kinds.gram.statistics import frozen
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RocCurve(Displayable):
+    """The receiver operating characteristic at the edges of bins.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Bins of the score; a point counts this bin and all above as positive.
+    false_positive, true_positive : ndarray of shape (B + 1,)
+        From (0, 0) to (1, 1); noise may bend them, and they are cut to [0, 1].
+    auc : Effect
+        Area under the curve, ties within a bin as half: the probability that a row with the outcome has the higher
+        score.
+    """
+
+    labels: tuple[str, ...]
+    false_positive: FloatArray
+    true_positive: FloatArray
+    auc: Effect
+
+    def _view(self) -> View:
+        rows: list[list[Inline]] = [
+            [untrusted(label), number(float(x)), number(float(y))]
+            for label, x, y in zip(
+                self.labels[::-1], self.false_positive[1:].tolist(), self.true_positive[1:].tolist(), strict=True
+            )
+        ]
+        stated = f"{number(self.auc.value)}  [{number(self.auc.low)}, {number(self.auc.high)}]"
+        return (
+            facts("Receiver operating characteristic", [("AUC", stated)]),
+            table("Points", ("from bin", "false positive", "true positive"), rows, numeric=(1, 2)),
+        )
+
+    __repr__ = Displayable.__str__
+
+
+def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float = LEVEL) -> RocCurve:
+    r"""Return the receiver operating characteristic of a binned score, and the area under it.
+
+    Parameters
+    ----------
+    counts : ContingencyTable
+        Other factors are added up.
+    score : str
+        A factor whose levels ascend.
+    outcome : str
+        A factor with two levels, of which the last one is the outcome.
+    level : float
+        Coverage of the area's set, in (0, 1).
+
+    Returns
+    -------
+    RocCurve
+        Points at the edges of the bins, and the area.
+
+    Raises
+    ------
+    ValueError
+        When there is no such factor, or `level` is not in (0, 1).
+    EstimationError
+        When `outcome` has not two levels, or the noise hides one of them.
+
+    Notes
+    -----
+    With cells :math:`x_i` of the outcome and :math:`y_i` without, and :math:`K_{ij}=1[i>j]+\tfrac12 1[i=j]`, the area
+    is :math:`\theta=x^\top Ky/(x^\top 11^\top y)`. The set is made of the θ in [0, 1] with
+    :math:`h^2\le z^2\,\nabla h^\top(\mathrm{diag}(\hat c_+)+\Sigma)\nabla h` for :math:`h=\hat x^\top(K-\theta
+    11^\top)\hat y`, as Fieller's. Without noise the variance at the estimate is that of E. DeLong, D. DeLong,
+    D. Clarke-Pearson ("Comparing the areas under two or more correlated receiver operating characteristic curves",
+    Biometrics 44, 1988) with n in place of n − 1.
+    """
+    z2 = normal_square(level)
+    kept = counts.margin(score, outcome)
+    if len(kept.factors[1].levels) != 2:
+        raise EstimationError(f"{outcome!r} needs two levels, of which the last is the outcome")
+    y, x = kept.values.T
+    if not (x.sum() > 0.0 and y.sum() > 0.0):
+        raise EstimationError("the noise hides the rows with the outcome or those without")
+    area, square, linear, constant = (float(part) for part in area_of(kept.values, kept.covariance, z2))
+    pieces = fieller(square, linear, constant, 0.0, 1.0)
+    above = [np.concatenate([[0.0], np.cumsum(part[::-1]) / part.sum()]) for part in (y, x)]
+    curve = [frozen(np.clip(part, 0.0, 1.0)) for part in above]
+    value = min(max(area, 0.0), 1.0)
+    auc = Effect("area under the curve", value, pieces or ((value, value),), level)
+    return RocCurve(kept.factors[0].levels, curve[0], curve[1], auc)
+
+
+def area_of(cells: FloatArray, noise: FloatArray, z2: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the area under the curve, and the coefficients of the quadratic that is not above 0 in its set.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (..., B, 2)
+        Without the outcome and with it; whatever stands before are repeats.
+    noise : ndarray of shape (2B, 2B)
+    z2 : float
+        Square of the normal deviate.
+
+    Returns
+    -------
+    tuple of ndarray
+        Of shape (...) each.
+    """
+    B = cells.shape[-2]
+    y, x = cells[..., 0], cells[..., 1]
+    K = np.tril(np.ones((B, B)), -1) + np.eye(B) / 2.0
+    h = np.stack([np.einsum("...i,ij,...j->...", x, K, y), -x.sum(axis=-1) * y.sum(axis=-1)])  # 1 and θ
+    by_x = np.stack([y @ K.T, -np.broadcast_to(y.sum(axis=-1, keepdims=True), y.shape)])
+    by_y = np.stack([x @ K, -np.broadcast_to(x.sum(axis=-1, keepdims=True), x.shape)])
+    gradient = np.stack([by_y, by_x], axis=-1).reshape(2, *cells.shape[:-2], 2 * B)
+    spread = gradient * np.maximum(cells, 0.0).reshape(*cells.shape[:-2], 2 * B) + gradient @ noise
+    V = np.einsum("a...k,b...k->ab...", spread, gradient)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        area = np.where(h[1] < 0.0, -h[0] / h[1], math.nan)
+    return (
+        area,
+        h[1] ** 2 - z2 * V[1, 1],
+        2.0 * (h[0] * h[1] - z2 * V[0, 1]),
+        h[0] ** 2 - z2 * V[0, 0],
+    )

@@ -1,0 +1,404 @@
+"""Survival from noisy tables of time by event: Kaplan and Meier's estimate, the log-rank test, and rates."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from analyst_client.analyses.quadrics import FloatArray, bilinear, chi2_tail, fieller, normal_square, ratio_set
+from analyst_client.analyses.table_results import Effect, TableTest
+from analyst_client.analyses.tables import ContingencyTable
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Inline, Note, View, join, number, quiet, table, untrusted
+from analyst_client.errors import EstimationError
+from analyst_client.kinds.counts.table import LEVEL
+from analyst_client.kinds.gram.statistics import frozen
+
+HIDDEN = 4.0
+"""Deviations of its noise below which a number at risk tells nothing that can be divided by."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SurvivalCurves(Displayable):
+    """Survival at the ends of intervals, by group.
+
+    Attributes
+    ----------
+    time : str
+        Name of the time's column.
+    times : ndarray of shape (T,)
+        Ends of the intervals, in its unit.
+    groups : tuple of str
+    survival : ndarray of shape (G, T)
+        Nan from where the noise hides who is at risk.
+    low, high : ndarray of shape (G, T)
+        Intervals, one time at a time.
+    se : ndarray of shape (G, T)
+        Standard errors, of the sample and the noise.
+    covariance : ndarray of shape (G, T, T)
+        Of a group's survival over times.
+    at_risk : ndarray of shape (G, T)
+        Noisy numbers at the beginnings of the intervals.
+    level : float
+        Coverage of the intervals.
+    """
+
+    time: str
+    times: FloatArray
+    groups: tuple[str, ...]
+    survival: FloatArray
+    low: FloatArray
+    high: FloatArray
+    se: FloatArray
+    covariance: FloatArray
+    at_risk: FloatArray
+    level: float
+
+    def _view(self) -> View:
+        rows: list[list[Inline]] = [
+            [
+                untrusted(group),
+                number(float(self.times[k])),
+                f"{self.at_risk[g, k]:,.0f}",
+                f"{self.survival[g, k]:.4f}" if math.isfinite(self.survival[g, k]) else "–",
+                f"{self.low[g, k]:.4f} to {self.high[g, k]:.4f}",
+            ]
+            for g, group in enumerate(self.groups)
+            for k in range(len(self.times))
+        ]
+        heads: list[Inline] = [
+            "group",
+            untrusted(self.time),
+            "at risk",
+            "survival",
+            f"{100.0 * self.level:g}% interval",
+        ]
+        caption = join("Survival", quiet(" (Kaplan–Meier, with noise)"))
+        return (table(caption, heads, rows, numeric=(1, 2, 3, 4)), Note("Intervals hold at one time at a time."))
+
+    __repr__ = Displayable.__str__
+
+
+def kaplan_meier(
+    counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = LEVEL
+) -> SurvivalCurves:
+    r"""Estimate survival from a table of time by event.
+
+    Parameters
+    ----------
+    counts : ContingencyTable
+        Other factors are added up.
+    time : str
+        A numeric column: the interval in which the event or the last contact was.
+    event : str
+        A factor with two levels, of which the last one is the event.
+    group : str, optional
+        Default all rows are one group.
+    level : float
+        Coverage of the intervals, in (0, 1).
+
+    Returns
+    -------
+    SurvivalCurves
+        One for each level of `group`.
+
+    Raises
+    ------
+    ValueError
+        When there is no such factor, or `level` is not in (0, 1).
+    EstimationError
+        When `time` has no edges, or `event` not two levels.
+
+    Notes
+    -----
+    With :math:`d_k` events and :math:`w_k` others in interval k :math:`n_k=\sum_{l\ge k}(d_l+w_l)` are at risk, and
+    :math:`\hat S_k=\prod_{l\le k}(1-d_l/n_l)`: E. Kaplan, P. Meier ("Nonparametric estimation from incomplete
+    observations", JASA 53, 1958), with all of an interval at risk throughout it. Finer intervals make that true.
+
+    All of it is made of the same noisy cells, so :math:`\hat S` has the covariance :math:`G(\mathrm{diag}(c_+)+\Sigma)
+    G^\top` with its gradients G by the cells, which without noise is Greenwood's. An interval is made of the S with
+    :math:`(\hat S-S)^2\le z^2[S(1-S)/n'+g^\top\Sigma g]`, where :math:`n'` are the rows without censoring that would
+    give Greenwood's variance: K. Rothman ("Estimation of confidence limits for the cumulative probability of survival
+    in life table analysis", J. Chronic Diseases 31, 1978) with the noise beside. Where :math:`\hat S` is 0 or 1 these
+    are the rows at risk. From where a number at risk is below 4 deviations of its noise, all that is told is that
+    survival does not rise.
+    """
+    z2 = normal_square(level)
+    edges, groups, cells, noise = _read(counts, time, event, group)
+    found = [survival_of(cells[g], noise[g, :, :, g], z2) for g in range(len(groups))]
+    survival, low, high, covariance, at_risk = (frozen(np.array(part)) for part in zip(*found, strict=True))
+    se = frozen(np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
+    return SurvivalCurves(
+        time, frozen(np.array(edges[1:])), groups, survival, low, high, se, covariance, at_risk, level
+    )
+
+
+def survival_of(cells: FloatArray, noise: FloatArray, z2: float) -> tuple[FloatArray, ...]:
+    """Return survival, its limits, its covariance, and the numbers at risk.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (..., T, 2)
+        Others and events of each interval; whatever stands before are repeats.
+    noise : ndarray of shape (T, 2, T, 2)
+    z2 : float
+        Square of the normal deviate.
+
+    Returns
+    -------
+    tuple of ndarray
+        Of shapes (..., T) thrice, (..., T, T) and (..., T).
+    """
+    T = cells.shape[-2]
+    at_risk = np.cumsum(cells.sum(axis=-1)[..., ::-1], axis=-1)[..., ::-1]
+    each = noise.sum(axis=(1, 3))
+    spread = np.sqrt(np.cumsum(np.cumsum(each[::-1, ::-1], axis=0), axis=1)[::-1, ::-1].diagonal())
+    told = np.logical_and.accumulate((at_risk > HIDDEN * spread) & (at_risk > 0.0), axis=-1)
+    n = np.where(told, at_risk, 1.0)
+    d = cells[..., 1]
+    hazard = np.where(told, np.minimum(d / n, 1.0), 0.0)
+    survival = np.cumprod(1.0 - hazard, axis=-1)
+    # −∂S_k/∂h_l is the product of the other factors up to k; h_l falls by d_l / n_l² with each row at risk.
+    others = np.repeat(1.0 - hazard[..., None, :], T, axis=-2)
+    others[..., np.arange(T), np.arange(T)] = 1.0
+    by_hazard = -np.swapaxes(np.cumprod(others, axis=-1), -1, -2) * np.tril(np.ones((T, T)))  # (..., k, l)
+    by_event = by_hazard * (told / n)[..., None, :]
+    by_row = -np.cumsum(by_hazard * np.where(told, hazard / n, 0.0)[..., None, :], axis=-1)
+    gradient = np.stack([by_row, by_row + by_event], axis=-1)  # (..., k, l, event)
+    flat = gradient.reshape(*gradient.shape[:-2], 2 * T)
+    privacy = flat @ noise.reshape(2 * T, 2 * T) @ np.swapaxes(flat, -1, -2)
+    sampling = (flat * np.maximum(cells, 0.0).reshape(*cells.shape[:-2], 1, 2 * T)) @ np.swapaxes(flat, -1, -2)
+    greenwood = np.diagonal(sampling, axis1=-2, axis2=-1)
+    inside = (greenwood > 0.0) & (survival > 0.0) & (survival < 1.0)
+    rows = np.where(inside, survival * (1.0 - survival) / np.where(inside, greenwood, 1.0), at_risk)
+    rows = np.where(told, np.minimum(rows, at_risk[..., :1]), 1.0)
+    own = np.diagonal(privacy, axis1=-2, axis2=-1)
+    square, half = 1.0 + z2 / rows, survival + z2 / rows / 2.0
+    root = np.sqrt(np.maximum(half**2 - square * (survival**2 - z2 * own), 0.0))
+    low = np.where(told, np.clip((half - root) / square, 0.0, 1.0), 0.0)
+    high = np.minimum.accumulate(np.where(told, np.clip((half + root) / square, 0.0, 1.0), 1.0), axis=-1)
+    both = told[..., :, None] & told[..., None, :]
+    return (
+        np.where(told, np.clip(survival, 0.0, 1.0), np.nan),
+        low,
+        np.maximum(high, low),
+        np.where(both, sampling + privacy, np.nan),
+        at_risk,
+    )
+
+
+def log_rank_test(counts: ContingencyTable, time: str, event: str, group: str) -> TableTest:
+    r"""Test that groups have the same survival.
+
+    Parameters
+    ----------
+    counts : ContingencyTable
+        Other factors are added up.
+    time, event, group : str
+        As of `kaplan_meier`.
+
+    Returns
+    -------
+    TableTest
+        That of χ² with G − 1 degrees of freedom.
+
+    Raises
+    ------
+    ValueError
+        When there is no such factor.
+    EstimationError
+        When `time` has no edges, `event` not two levels, or the noise hides who is at risk.
+
+    Notes
+    -----
+    :math:`U_g=\sum_k(d_{gk}-n_{gk}d_k/n_k)` with the hypergeometric covariance of N. Mantel ("Evaluation of survival
+    data and two new rank order statistics", Cancer Chemotherapy Reports 50, 1966) plus :math:`G\Sigma G^\top`: a cell's
+    noise is in the events of its own interval and in the numbers at risk of all before. Intervals count up to where
+    the rows at risk are fewer than 4 deviations of their noise.
+    """
+    _, groups, cells, noise = _read(counts, time, event, group)
+    size = cells.size
+    statistic, share = log_rank_of(cells, noise.reshape(size, size))
+    dof = len(groups) - 1
+    if dof < 1 or not math.isfinite(float(statistic)):
+        raise EstimationError("the log-rank test needs two groups, and rows at risk beyond the noise")
+    name = f"equal survival by {group}"
+    return TableTest(name, float(statistic), dof, chi2_tail(float(statistic), dof), float(share))
+
+
+def log_rank_of(cells: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the statistic of the log-rank test, and the share of noise in its variance.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (..., G, T, 2)
+    noise : ndarray of shape (G * T * 2, G * T * 2)
+
+    Returns
+    -------
+    tuple of ndarray
+        Both of shape (...); nan where no interval tells anything.
+    """
+    G, T = cells.shape[-3:-1]
+    at_risk = np.cumsum(cells.sum(axis=-1)[..., ::-1], axis=-1)[..., ::-1]  # (..., G, T)
+    n, d = at_risk.sum(axis=-2), cells[..., 1].sum(axis=-2)
+    each = noise.reshape(G, T, 2, G, T, 2).sum(axis=(0, 2, 3, 5))
+    spread = np.sqrt(np.cumsum(np.cumsum(each[::-1, ::-1], axis=0), axis=1)[::-1, ::-1].diagonal())
+    used = np.logical_and.accumulate((n > HIDDEN * spread) & (n > 1.0), axis=-1)
+    n = np.where(used, n, 2.0)
+    hazard = np.where(used, np.clip(d / n, 0.0, 1.0), 0.0)
+    positive = np.maximum(at_risk, 0.0)
+    shares = positive / np.maximum(positive.sum(axis=-2, keepdims=True), 1e-300) * used[..., None, :]
+    observed = np.where(used[..., None, :], cells[..., 1] - at_risk * (d / n)[..., None, :], 0.0).sum(axis=-1)
+    apart = np.eye(G)[:, :, None] * used[..., None, None, :] - shares[..., :, None, :]  # (..., g, g', k)
+    weights = n**2 * hazard * (1.0 - hazard) / (n - 1.0)
+    sampling = np.einsum("...k,...hk,...ghk->...gh", weights, shares, apart)
+    past = -np.cumsum(hazard[..., None, None, :] * apart, axis=-1)
+    gradient = np.stack([past, past + apart], axis=-1).reshape(*apart.shape[:-2], 2 * G * T)[..., : G - 1, :]
+    privacy = gradient @ noise @ np.swapaxes(gradient, -1, -2)
+    covariance = sampling[..., : G - 1, : G - 1] + privacy
+    known = np.linalg.det(covariance) > 0.0 if G > 1 else np.zeros(n.shape[:-1], dtype=np.bool_)
+    covariance = np.where(known[..., None, None], covariance, np.eye(max(G - 1, 0)))
+    left = observed[..., : G - 1, None]
+    statistic = np.sum(left * np.linalg.solve(covariance, left), axis=(-1, -2))
+    share = np.trace(np.linalg.solve(covariance, privacy), axis1=-2, axis2=-1) / max(G - 1, 1)
+    return np.where(known, statistic, np.nan), np.where(known, share, np.nan)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EventRates(Displayable):
+    """Events per unit of time at risk, by group.
+
+    Attributes
+    ----------
+    time : str
+        Name of the time's column.
+    groups : tuple of str
+    rates : tuple of Effect
+    ratios : tuple of Effect
+        Of each group after the first to the first.
+    """
+
+    time: str
+    groups: tuple[str, ...]
+    rates: tuple[Effect, ...]
+    ratios: tuple[Effect, ...]
+
+    def _view(self) -> View:
+        rows: list[list[Inline]] = []
+        for effect in (*self.rates, *self.ratios):
+            held = " or ".join(f"{number(low)} to {number(high)}" for low, high in effect.pieces)
+            rows.append([untrusted(effect.name), number(effect.value) if math.isfinite(effect.value) else "–", held])
+        heads = ("", "estimate", f"{100.0 * self.rates[0].level:g}% set")
+        return (table(join("Events per unit of ", untrusted(self.time)), heads, rows, numeric=(1, 2)),)
+
+    __repr__ = Displayable.__str__
+
+
+def event_rates(
+    counts: ContingencyTable, time: str, event: str, group: str | None = None, level: float = LEVEL
+) -> EventRates:
+    r"""Estimate events per unit of time at risk, and their ratios to the first group's.
+
+    Parameters
+    ----------
+    counts : ContingencyTable
+        Other factors are added up.
+    time, event, group : str
+        As of `kaplan_meier`.
+    level : float
+        Coverage of the sets, in (0, 1).
+
+    Returns
+    -------
+    EventRates
+        One for each level of `group`, and the ratios of all to the first.
+
+    Raises
+    ------
+    ValueError
+        When there is no such factor, or `level` is not in (0, 1).
+    EstimationError
+        When `time` has no edges, or `event` not two levels.
+
+    Notes
+    -----
+    Time at risk is :math:`t=\sum_k\bar t_k(d_k+w_k)` by the middles of the intervals; both are linear in the cells, and
+    so is their noise. Events are Poisson's given t. A rate's set is made of the λ ≥ 0 with :math:`(d-\lambda t)^2\le
+    z^2[\lambda t+\mathrm{Var}(e_d-\lambda e_t)]`, and that of a ratio inverts the score test of :math:`d_1t_0=\theta
+    d_0t_1` (`analyst_client.analyses.quadrics.score_statistic`).
+    """
+    z2 = normal_square(level)
+    edges, groups, cells, noise = _read(counts, time, event, group)
+    sums, spread = rate_sums(cells, noise, np.array(edges))
+    rates, ratios = [], []
+    for g, (d, t) in enumerate(sums):
+        square, linear, constant = map(float, rate_quadratic(sums[g], spread[g, :, g], z2))
+        pieces = fieller(square, linear, constant, 0.0, math.inf)
+        rates.append(Effect(groups[g], d / t if d >= 0.0 < t else math.nan, pieces or ((0.0, 0.0),), level))
+    for g in range(1, len(groups)):
+        pair = np.concatenate([sums[0], sums[g]])
+        V = spread[np.ix_([0, g], [0, 1], [0, g], [0, 1])].reshape(4, 4)
+        value = pair[2] * pair[1] / (pair[0] * pair[3]) if np.all(pair > 0.0) else math.nan
+        pieces = ratio_set(pair, V, bilinear(D1, T0), bilinear(D0, T1), SAMPLED, z2)
+        ratios.append(Effect(f"{groups[g]} to {groups[0]}", value, pieces, level))
+    return EventRates(time, groups, tuple(rates), tuple(ratios))
+
+
+D0, T0, D1, T1 = np.eye(4)
+"""Events and time at risk of two groups."""
+SAMPLED = D0 + D1
+
+
+def rate_sums(cells: FloatArray, noise: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return events and time at risk by group, and the covariance of their noise.
+
+    Parameters
+    ----------
+    cells : ndarray of shape (..., G, T, 2)
+    noise : ndarray of shape (G, T, 2, G, T, 2)
+    edges : ndarray of shape (T + 1,)
+
+    Returns
+    -------
+    tuple of ndarray
+        Of shapes (..., G, 2) and (G, 2, G, 2).
+    """
+    middles = (edges[1:] + edges[:-1]) / 2.0
+    M = np.stack([np.tile([0.0, 1.0], (len(middles), 1)), np.tile(middles[:, None], (1, 2))])
+    return np.einsum("ske,...gke->...gs", M, cells), np.einsum("ske,gkehlf,tlf->gsht", M, noise, M)
+
+
+def rate_quadratic(sums: FloatArray, V: FloatArray, z2: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the coefficients of the quadratic that is not above 0 in a rate's set; see `event_rates`.
+
+    Parameters
+    ----------
+    sums : ndarray of shape (..., 2)
+        Events and time at risk.
+    V : ndarray of shape (2, 2)
+        Covariance of their noise.
+    z2 : float
+        Square of the normal deviate.
+
+    Returns
+    -------
+    tuple of ndarray
+        Of shape (...) each.
+    """
+    d, t = sums[..., 0], sums[..., 1]
+    linear = -2.0 * d * t - z2 * (np.maximum(t, 0.0) - 2.0 * V[0, 1])
+    return t**2 - z2 * V[1, 1], linear, d**2 - z2 * V[0, 0]
+
+
+def _read(
+    counts: ContingencyTable, time: str, event: str, group: str | None
+) -> tuple[tuple[float, ...], tuple[str, ...], FloatArray, FloatArray]:
+    """Return edges, groups, cells of shape (G, T, 2) and their noise of shape (G, T, 2, G, T, 2)."""
+    kept = counts.margin(*([] if group is None else [group]), time, event)
+    *by, times, events = kept.factors
+    if times.edges is None or len(events.levels) != 2:
+        raise EstimationError(f"{time!r} needs edges and {event!r} two levels, of which the last is the event")
+    groups = by[0].levels if by else ("all",)
+    shape = (len(groups), len(times.levels), 2)
+    return times.edges, groups, kept.values.reshape(shape), kept.covariance.reshape(*shape, *shape)

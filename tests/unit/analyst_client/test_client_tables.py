@@ -1,0 +1,330 @@
+"""Contingency tables: without noise the textbook's numbers, with noise what a covariance makes of them."""
+
+import doctest
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from counts_examples import CountsCurator, release_of
+from scipy import stats
+from statsmodels.stats.contingency_tables import Table
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from analyst_client import Axis, Column, ContingencyTable, CountsRequest, EstimationError, Factor, Release
+from analyst_client.analyses.quadrics import bilinear, fieller, normal_square, score_statistic
+from analyst_client.kinds.gram.quote import Noise
+
+TIGHT: dict[str, float] = {"rel": 1e-9, "abs": 1e-9}
+CELLS = np.array([[30.0, 15.0, 22.0], [70.0, 88.0, 41.0]])
+PAIR = np.array([[30.0, 70.0], [15.0, 88.0]])
+SEX, STAGE = Factor("sex", ("F", "M")), Factor("stage", ("I", "II", "III"))
+
+
+# Without noise
+
+
+def test_independence_is_pearsons_without_noise() -> None:
+    found, expected = ContingencyTable(CELLS).independence_test(), stats.chi2_contingency(CELLS, correction=False)
+    assert (found.statistic, found.pvalue) == pytest.approx(expected[:2], **TIGHT)
+    assert (found.dof, found.privacy_share) == (expected.dof, 0.0)
+
+
+def test_trend_is_cochrans_and_armitages_without_noise() -> None:
+    scores = [1.0, 2.0, 5.0]
+    n = CELLS.sum()
+    asked = Table(CELLS, shift_zeros=False).test_ordinal_association(np.arange(2.0), np.array(scores))
+    found = ContingencyTable(CELLS).trend_test(scores)
+    # There the variance is that of a permutation, N / (N − 1) times as large.
+    assert found.statistic == pytest.approx(asked.zscore**2 * n / (n - 1.0), **TIGHT)
+    assert found.pvalue == pytest.approx(stats.chi2.sf(found.statistic, 1), **TIGHT)
+    assert ContingencyTable(CELLS).trend_test().statistic == pytest.approx(
+        ContingencyTable(CELLS[::-1]).trend_test([7, 5, 3], [-2, 2]).statistic, **TIGHT
+    )
+
+
+def test_goodness_of_fit_is_pearsons_without_noise() -> None:
+    found = ContingencyTable([16.0, 18.0, 16.0, 14.0, 12.0, 12.0]).goodness_of_fit([1, 2, 2, 1, 1, 1])
+    expected = stats.chisquare([16, 18, 16, 14, 12, 12], 11.0 * np.array([1, 2, 2, 1, 1, 1]))
+    assert (found.statistic, found.pvalue, found.dof) == pytest.approx((*expected, 5), **TIGHT)
+
+
+def test_proportions_are_wilsons_without_noise() -> None:
+    found = ContingencyTable(CELLS, factors=[SEX, STAGE]).proportions("sex", 0.9)
+    low, high = proportion_confint(CELLS, CELLS.sum(axis=1, keepdims=True), 0.1, method="wilson")
+    assert found.low == pytest.approx(low, **TIGHT)
+    assert found.high == pytest.approx(high, **TIGHT)
+    assert found.value == pytest.approx(CELLS / CELLS.sum(axis=1, keepdims=True), **TIGHT)
+    assert ContingencyTable([0.0, 20.0]).proportions().high == pytest.approx([0.161125158053, 1.0], abs=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:(invalid value|divide by zero):RuntimeWarning")  # of statsmodels' search
+@pytest.mark.parametrize(("effect", "compare"), [("odds_ratio", "odds-ratio"), ("risk_ratio", "ratio")])
+def test_ratios_have_the_score_interval_without_noise(effect: str, compare: str) -> None:
+    found = getattr(ContingencyTable(PAIR), effect)()
+    expected = confint_proportions_2indep(88, 103, 70, 100, compare=compare, method="score", correction=False)
+    assert found.pieces[0] == pytest.approx(tuple(map(float, expected)), rel=1e-9)
+    assert len(found.pieces) == 1
+
+
+def test_the_risk_difference_has_the_published_score_interval_without_noise() -> None:
+    # R. Newcombe, Statistics in Medicine 17, 1998, p. 873: 56/70 − 48/80 by Mee's method.
+    found = ContingencyTable([[32.0, 48.0], [14.0, 56.0]]).risk_difference()
+    assert [round(found.low, 4), round(found.high, 4)] == [0.0533, 0.3377]
+    assert found.value == pytest.approx(0.2)
+    at_zero = ContingencyTable(PAIR).independence_test().statistic
+    level = stats.chi2.cdf(at_zero, 1)
+    assert ContingencyTable(PAIR).risk_difference(level).low == pytest.approx(0.0, abs=1e-9)
+    assert ContingencyTable(PAIR).odds_ratio(level).low == pytest.approx(1.0, rel=1e-9)
+    assert ContingencyTable(PAIR).risk_ratio(level).low == pytest.approx(1.0, rel=1e-9)
+
+
+def test_an_empty_cell_leaves_a_ratio_open() -> None:
+    found = ContingencyTable([[30.0, 0.0], [40.0, 12.0]])
+    assert found.odds_ratio().high == found.risk_ratio().high == math.inf
+    assert found.risk_ratio().value == math.inf
+    assert 1.0 not in found.odds_ratio()
+    assert math.inf in found.odds_ratio()
+
+
+# With noise
+
+
+def test_noise_is_in_the_covariance() -> None:
+    exact, noisy = ContingencyTable(CELLS), ContingencyTable(CELLS, 100.0)
+    for test in ("independence_test", "trend_test", "goodness_of_fit"):
+        without, having = getattr(exact, test)(), getattr(noisy, test)()
+        assert having.statistic < without.statistic
+        assert having.pvalue > without.pvalue
+        assert 0.5 < having.privacy_share < 1.0
+    J = np.kron(
+        np.eye(2) - CELLS.sum(axis=1)[:, None] / CELLS.sum(), np.eye(3) - CELLS.sum(axis=0)[:, None] / CELLS.sum()
+    )
+    expected = stats.contingency.expected_freq(CELLS)
+    V = J @ (np.diag(expected.ravel()) + 100.0 * np.eye(6)) @ J.T
+    residuals = (CELLS - expected).ravel()
+    assert noisy.independence_test().statistic == pytest.approx(residuals @ np.linalg.pinv(V) @ residuals, rel=1e-9)
+
+
+def test_laplace_noise_makes_p_values_of_a_table_larger() -> None:
+    cells = np.array([40.0, 55.0, 35.0, 20.0])
+    gaussian, laplace = (ContingencyTable(cells, 100.0, excess_kurtosis=k).goodness_of_fit() for k in (0.0, 3.0))
+    assert laplace.statistic == gaussian.statistic > 4.0
+    far = [ContingencyTable(4.0 * cells, 1600.0, excess_kurtosis=k).goodness_of_fit().pvalue for k in (0.0, 3.0)]
+    assert far[1] > far[0]
+    request = CountsRequest(["sex"], epsilon=1.0, mechanism="laplace")
+    counted = ContingencyTable.from_counts(release_of(request).tables[0])
+    assert counted.excess_kurtosis.tolist() == [3.0, 3.0]
+    assert counted.margin().draws.shape == (1, 2)
+
+
+def test_goodness_of_fit_does_not_depend_on_the_cell_that_is_left_out() -> None:
+    covariance = np.diag([1.0, 40.0, 9.0, 100.0])
+    order = [2, 3, 1, 0]
+    cells = np.array([40.0, 50.0, 30.0, 20.0])
+    one = ContingencyTable(cells, covariance).goodness_of_fit([1, 2, 3, 4])
+    other = ContingencyTable(cells[order], covariance[np.ix_(order, order)]).goodness_of_fit([3, 4, 2, 1])
+    assert one.statistic == pytest.approx(other.statistic, rel=1e-9)
+
+
+def test_a_ratio_is_unbounded_where_the_noise_hides_its_denominator() -> None:
+    noisy = ContingencyTable(PAIR, 400.0)
+    assert noisy.odds_ratio().pieces == ((0.0, math.inf),)
+    assert noisy.risk_difference().low < 0.0 < noisy.risk_difference().high < 1.0
+    hidden = ContingencyTable([[30.0, -5.0], [40.0, 12.0]], 400.0)
+    assert hidden.risk_difference().pieces == ((-1.0, 1.0),)
+    assert math.isnan(hidden.odds_ratio().value)
+    assert hidden.odds_ratio().pieces == ((0.0, math.inf),)
+
+
+def test_the_statistic_of_a_constraint_is_a_minimum() -> None:
+    # With no sampling the covariance is fixed, and the nearest point of x·w = y·z is a minimum that scipy finds too.
+    from scipy import optimize
+
+    c, noise = np.array([5.0, 20.0, 9.0, 14.0]), np.diag([4.0, 9.0, 1.0, 2.0])
+    Q = bilinear(np.eye(4)[0], np.eye(4)[3]) - bilinear(np.eye(4)[1], np.eye(4)[2])
+    found = float(score_statistic(c, noise, Q, np.zeros(4)))
+
+    def distance(free: Any) -> float:
+        m = np.array([free[0] * free[1] / free[2], *free])
+        return float((c - m) @ np.linalg.solve(noise, c - m))
+
+    nearest = optimize.minimize(distance, c[1:], method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-13})
+    assert found == pytest.approx(nearest.fun, rel=1e-7)
+
+
+def test_proportions_stay_honest_where_the_total_is_hidden() -> None:
+    found = ContingencyTable([[3.0, -5.0], [400.0, 300.0]], 400.0, [SEX, Factor("dead", ("no", "yes"))])
+    within = found.proportions("sex")
+    assert np.isnan(within.value[0]).all()
+    assert within.low[0].tolist() == [0.0, 0.0]
+    assert within.high[0].tolist() == [1.0, 1.0]
+    plain = ContingencyTable([[3.0, 5.0], [400.0, 300.0]]).proportions("axis 0")
+    assert within.low[1, 0] < plain.low[1, 0] < plain.high[1, 0] < within.high[1, 0]
+
+
+def test_margins_and_levels_carry_their_noise() -> None:
+    generator = np.random.default_rng(3)
+    root = generator.normal(size=(12, 12))
+    covariance = root @ root.T
+    age = Factor("age", ("young", "old"), (50.0, 70.0, 100.0))
+    found = ContingencyTable(np.arange(12.0).reshape(2, 3, 2), covariance, [SEX, STAGE, age])
+    margin = found.margin("age", "sex")
+    assert margin.values == pytest.approx(found.values.sum(axis=1).T)
+    assert margin.factors == (age, SEX)
+    spread = covariance.reshape(2, 3, 2, 2, 3, 2).sum(axis=(1, 4))
+    assert margin.covariance.reshape(2, 2, 2, 2) == pytest.approx(spread.transpose(1, 0, 3, 2))
+    kept = found.margin("stage").keep("stage", ["III", "I"])
+    assert kept.values.tolist() == found.values.sum(axis=(0, 2))[[2, 0]].tolist()
+    assert kept.covariance[0, 1] == pytest.approx(found.margin("stage").covariance[2, 0])
+    assert found.margin().total == pytest.approx(66.0)
+
+
+# From releases
+
+
+def test_a_table_of_counts_is_taken_with_its_noise() -> None:
+    asked = CountsRequest([["sex", "dead", Axis("kappa", bins=4, missing=True)]], mu=0.5)
+    (counts,) = release_of(asked).tables
+    found = ContingencyTable.from_counts(counts)
+    assert found.values == pytest.approx(counts.values[..., :4])
+    assert np.diag(found.covariance) == pytest.approx(counts.draw_sd**2)
+    assert found.factors[2].edges == counts.axes[2].edges
+    by_sex = ContingencyTable.from_counts(counts, "dead", "sex")
+    assert by_sex.values == pytest.approx(counts.margin("dead", "sex").values)
+    assert np.diag(by_sex.covariance) == pytest.approx(5.0 * counts.draw_sd**2)
+
+
+def rows_of(n: int = 400) -> dict[str, list[str]]:
+    generator = np.random.default_rng(11)
+    stage = generator.choice(["I", "II", "III"], n, p=[0.5, 0.3, 0.2])
+    return {
+        "stage": stage.tolist(),
+        "sex": generator.choice(["F", "M"], n).tolist(),
+        "dead": [str(bool(x)).lower() for x in generator.random(n) < 0.3],
+        "smokes": [[None, "false", "true"][k] for k in generator.integers(0, 3, n)],
+    }
+
+
+COLUMNS = [
+    Column.categorical("stage", ["I", "II", "III"]),
+    Column.categorical("sex", ["F", "M"]),
+    Column.boolean("smokes", missing="indicator"),
+]
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("pair", [("stage", "sex"), ("smokes", "stage"), ("dead", "stage"), ("sex", "dead")])
+def test_a_gram_without_noise_holds_the_exact_table(pair: tuple[str, str], constant: bool) -> None:
+    rows = rows_of()
+    release = Release.from_public(rows, COLUMNS, Column.boolean("dead"), constant=constant)
+    found = ContingencyTable.from_gram(release, *pair)
+    spelled = [["(missing)" if value is None else value for value in rows[name]] for name in pair]
+    exact = [
+        [sum(cell == (one, other) for cell in zip(*spelled, strict=True)) for other in found.factors[1].levels]
+        for one in found.factors[0].levels
+    ]
+    assert found.values == pytest.approx(np.array(exact, dtype=float), abs=1e-9)
+    assert not found.covariance.any()
+
+
+def test_the_covariance_of_a_gram_is_that_of_its_noise() -> None:
+    public = Release.from_public(rows_of(), COLUMNS[:2], Column.boolean("dead"))
+    generator = np.random.default_rng(5)
+    diagonal, off = 4.0, 3.0
+    noise = Noise(diagonal, off, distribution="discrete_gaussian")
+    exact = ContingencyTable.from_gram(public, "stage", "sex")
+    errors = []
+    for _ in range(1000):
+        e = np.triu(generator.normal(0.0, off, public.xtx.shape), 1)
+        e = e + e.T + np.diag(generator.normal(0.0, diagonal, len(e)))
+        drawn = Release.from_arrays(public.xtx + e, features=COLUMNS[:2], noise=noise)
+        found = ContingencyTable.from_gram(drawn, "stage", "sex")
+        errors.append((found.values - exact.values).ravel())
+    measured = np.cov(np.array(errors).T)
+    scale = np.sqrt(np.outer(np.diag(found.covariance), np.diag(found.covariance)))
+    assert np.abs(measured - found.covariance).max() < 4.0 * math.sqrt(2.0 / 1000) * scale.max()
+    assert np.abs(np.mean(errors, axis=0)).max() < 4.0 * math.sqrt(scale.max() / 1000)
+
+
+def test_a_gram_that_does_not_count_is_refused() -> None:
+    public = Release.from_public(rows_of(), COLUMNS[:2], Column.boolean("dead"))
+    with pytest.raises(ValueError, match="no column 'age' with levels; it has dead, stage, sex"):
+        ContingencyTable.from_gram(public, "age", "sex")
+    with pytest.raises(ValueError, match="needs two columns"):
+        ContingencyTable.from_gram(public, "sex", "sex")
+    numeric = Release.from_arrays(np.eye(3), features=["age", COLUMNS[1]])
+    with pytest.raises(ValueError, match="the levels of 'age' are no cells"):
+        ContingencyTable.from_gram(numeric, "age", "sex")
+    weighted = Release.from_arrays(public.xtx, features=COLUMNS[:2], norm=1.0)
+    with pytest.raises(EstimationError, match="its sums are no counts"):
+        ContingencyTable.from_gram(weighted, "stage", "sex")
+    booleans = [Column.boolean("smokes"), Column.boolean("dead")]
+    with pytest.raises(EstimationError, match="does not tell all cells"):
+        ContingencyTable.from_gram(Release.from_arrays(np.eye(2), features=booleans, constant=False), "smokes", "dead")
+
+
+# What is refused, and what is shown
+
+
+def test_wrong_arguments_are_refused() -> None:
+    table = ContingencyTable(CELLS, 1.0, [SEX, STAGE])
+    for call, text in [
+        (lambda: ContingencyTable(CELLS, 1.0, [SEX]), "other cells"),
+        (lambda: ContingencyTable(CELLS, np.eye(5)), "symmetric matrix"),
+        (lambda: ContingencyTable(CELLS, -1.0), "no negative eigenvalue"),
+        (lambda: ContingencyTable(np.ones(3001)), "at most 3000 cells"),
+        (lambda: ContingencyTable([math.nan, 1.0]), "finite"),
+        (lambda: table.margin("age"), "no factor 'age'; it has sex, stage"),
+        (lambda: table.margin("sex", "sex"), "each factor stands once"),
+        (lambda: table.keep("stage", ["IV"]), "no level 'IV'"),
+        (lambda: table.trend_test([1.0, 2.0]), "2 row scores and 3 scores"),
+        (lambda: table.goodness_of_fit([1.0, 2.0]), "positive proportions"),
+        (lambda: table.proportions(level=1.0), "level must be"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+def test_a_table_that_cannot_tell_says_so() -> None:
+    for call, text in [
+        (lambda: ContingencyTable(CELLS).odds_ratio(), "2 × 2"),
+        (lambda: ContingencyTable(CELLS.ravel()).independence_test(), "two factors"),
+        (lambda: ContingencyTable(-CELLS, 1.0).goodness_of_fit(), "hides all rows"),
+        (lambda: ContingencyTable([[1.0, 2.0], [0.0, 0.0]]).independence_test(), "is empty"),
+    ]:
+        with pytest.raises(EstimationError, match=text):
+            call()
+
+
+def test_results_show_themselves() -> None:
+    table = ContingencyTable(PAIR, 4.0, [SEX, Factor("dead", ("no", "<yes>"))])
+    assert "30.0" in str(table)
+    assert "&lt;yes&gt;" in table._repr_html_()
+    assert repr(table) == "<ContingencyTable 2 × 2 cells>"
+    assert "independence of sex and dead" in str(table.independence_test())
+    assert "odds ratio of <yes>: M against F" in str(table.odds_ratio())
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "pieces"),
+    [
+        ((1.0, 0.0, 1.0), ()),
+        ((-1.0, 0.0, -1.0), ((0.0, 5.0),)),
+        ((0.0, 2.0, -4.0), ((0.0, 2.0),)),
+        ((0.0, -2.0, 4.0), ((2.0, 5.0),)),
+        ((1.0, 0.0, -4.0), ((0.0, 2.0),)),
+        ((0.0, 0.0, 1.0), ()),
+    ],
+)
+def test_a_quadratic_is_solved_in_every_case(coefficients: Any, pieces: Any) -> None:
+    assert fieller(*coefficients, 0.0, 5.0) == pieces
+    assert normal_square(0.95) == pytest.approx(stats.chi2.ppf(0.95, 1))
+
+
+def test_the_page_for_analysts_says_what_is_so() -> None:
+    page = Path(__file__).parents[3] / "docs" / "tables.md"
+    found = doctest.testfile(str(page), module_relative=False, globs={"client": CountsCurator().client()})
+    assert found.attempted > 20
+    assert found.failed == 0
