@@ -705,7 +705,7 @@ def test_a_release_of_before_is_found_in_whatever_order_it_was_asked(
     shelf: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier versions kept the caller's order and notion of the price, in the answer and in its digest."""
-    monkeypatch.setattr(gram, "_in_order", lambda _dataset, columns: columns)
+    monkeypatch.setattr(gram, "order_features", lambda features, _declared: features)
     monkeypatch.setattr(GramRequest, "own_price", lambda request, _accountant: request.state_price())
     api, old = shelf.api(), ASKED | {"features": ["weight", "sex", "age"], "price": {"epsilon": 0.3, "delta": 1e-6}}
     _, answer = buy(api, old, "old")

@@ -65,7 +65,7 @@ def test_a_block_and_a_source_in_the_stated_order_of_columns_are_backed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers of before the canonical order stand in the order in which they were asked."""
-    monkeypatch.setattr(kind, "_in_order", lambda _dataset, columns: columns)
+    monkeypatch.setattr(kind, "order_features", lambda features, _declared: features)
     block = derive(world)
     assert [term["name"] for term in block["terms"]] == ["(constant)", "weight", "age"]
     monkeypatch.undo()
