@@ -28,8 +28,11 @@ def compute(tree: Expression, row: Row) -> float | None:
         return decisive if decisive in found else None if None in found else 1 - decisive
     if None in found:
         return None
-    values = [value for value in found if value is not None]
-    return _apply(tree, values)
+    return flush(_apply(tree, [value for value in found if value is not None]))
+
+
+def flush(value: float) -> float:
+    return value if abs(value) >= 1e-100 else 0.0
 
 
 def _apply(tree: Call, values: list[float]) -> float:
@@ -41,9 +44,9 @@ def _apply(tree: Call, values: list[float]) -> float:
         case "add":
             return _fold(values, lambda a, b: a + b)
         case "multiply":
-            return _fold(values, lambda a, b: a * b)
+            return _fold(values, lambda a, b: flush(a * b))
         case "power":
-            return _fold([first] * int(tree.parameters[0]), lambda a, b: a * b)
+            return _fold([first] * int(tree.parameters[0]), lambda a, b: flush(a * b))
         case "divide":
             return first / held[1]
         case "absolute":
@@ -120,9 +123,8 @@ def _read(column: Column, stored: int) -> float | None:
     if column.type is not ColumnType.NUMERIC:
         return float(min(max(stored, 0), max(1, len(column.levels) - 1)))
     center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
-    return min(
-        max(center + scale * (min(max(stored, -STORED_UNIT), STORED_UNIT) / STORED_UNIT), column.lower), column.upper
-    )
+    value = center + scale * (min(max(stored, -STORED_UNIT), STORED_UNIT) / STORED_UNIT)
+    return flush(min(max(value, column.lower), column.upper))
 
 
 def store(column: Column, row: Row) -> int:

@@ -3,30 +3,47 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, Field, WithJsonSchema
 from typing_extensions import TypeAliasType
 
 from curator_service.datasets.response_models import LevelsColumn, NumericColumn
 from curator_service.datasets.schemas import render_column
-from curator_service.kinds.request import ColumnName
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.bases import Basis, Polynomial, Spline, check_basis
 from curator_service.privacy.design import Column, ColumnType, Curve, Feature, Interaction, columns_of
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError, derive_column, parse, read_number
+from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.parse import OPERATOR_NAMES
 from curator_service.privacy.selection import Selection
 
-ExpressionModel = Annotated[
-    dict[str, list[JsonValue]],
-    Field(
-        min_length=1,
-        max_length=1,
-        description="An operator, and the list of its arguments: names of columns, numbers, and other expressions",
-        examples=[{"log": [{"add": ["creatinine", 1]}]}],
+
+def _check_shape(value: object) -> object:
+    is_call = isinstance(value, dict) and len(value) == 1 and all(isinstance(one, list) for one in value.values())
+    if not is_call and not isinstance(value, str):
+        raise ValueError("a column's name, or an object of one member: an operator, and the list of its arguments")
+    return value
+
+
+FeatureModel = Annotated[
+    Any,
+    BeforeValidator(_check_shape),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "description": "A declared column"},
+                {
+                    "type": "object",
+                    "description": "An operator, and its arguments: names of columns, numbers and other expressions",
+                    "additionalProperties": {"type": "array", "items": {}},
+                    "minProperties": 1,
+                    "maxProperties": 1,
+                },
+            ],
+            "examples": [{"log": [{"add": ["creatinine", 1]}]}],
+        }
     ),
 ]
-FeatureModel = ColumnName | ExpressionModel
-"""A declared column by its name, or what is computed from some."""
+"""A declared column by its name, or what is computed from some: read by `read_feature`, which says what is wrong."""
 
 
 _OPERATOR = "|".join(sorted({*OPERATOR_NAMES, "interaction", "natural_spline", "polynomial", "spline"}))
@@ -214,7 +231,8 @@ def _condition(value: object, declared: Mapping[str, Column]) -> Column:
 
 def _weight(value: object, declared: Mapping[str, Column]) -> Column:
     column = read_column(value, declared)
-    if column.type is not ColumnType.NUMERIC or not 0 <= column.lower < column.upper <= 1:
+    is_number = column.type is ColumnType.NUMERIC and column.upper - column.lower >= TINY
+    if not is_number or column.lower < 0 or column.upper > 1:
         raise ExpressionError(
             f"a weight is a number whose bounds lie between 0 and 1; {column.name} has {column.lower:g} and "
             f"{column.upper:g}. Divide it by its upper bound"

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from curator_service.privacy.design import Column, ColumnType, MissingRule
+from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.evaluate import bounds_of, evaluate, levels_of, work_of
 from curator_service.privacy.expressions.text import write
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type, leaves, to_json
-from curator_service.privacy.lattice import MISSING, StoredArray, center_and_scale, to_stored
+from curator_service.privacy.lattice import MISSING, StoredArray, to_stored
 
 _NOTHING = Literal(0.0)
 
@@ -74,10 +75,8 @@ def derive_column(tree: Expression) -> Column:
         case Type.LEVEL:
             return DerivedColumn(name, ColumnType.CATEGORICAL, missing, levels=levels_of(tree), expression=tree)
     lower, upper = bounds_of(tree)
-    try:
-        center_and_scale(lower, upper)
-    except ValueError:
-        raise ExpressionError(f"by its bounds, {lower:g} and {upper:g}, it is the same for every row") from None
+    if upper / 2 - lower / 2 < TINY:
+        raise ExpressionError(f"by its bounds, {lower:g} and {upper:g}, it is the same for every row")
     return DerivedColumn(name, ColumnType.NUMERIC, missing, lower, upper, expression=tree)
 
 

@@ -17,8 +17,15 @@ _LN2_HIGH = float.fromhex("0x1.62E42FEE00000p-1")
 _LN2_LOW = float.fromhex("0x1.A39EF35793C76p-33")
 _ATANH = tuple(1 / (2 * k + 1) for k in range(12))
 _INVERSE_FACTORIALS = tuple(1 / math.factorial(k) for k in range(15))
+TINY = 1e-100
+"""Below which a number is 0: a processor takes many times as long for denormal ones, and time would tell of them."""
 EXP_MAX = 300.0
 """Beyond which an exponential is refused: its bounds would be no scale of anything."""
+
+
+def flush(values: Floats) -> Floats:
+    """Return numbers with 0 for those below `TINY` in size, by the same work for any of them."""
+    return values * (np.abs(values) >= TINY)
 
 
 def log(values: Floats) -> Floats:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from curator_service.privacy.design import Column, ColumnType
-from curator_service.privacy.expressions.elementary import Floats
+from curator_service.privacy.expressions.elementary import Floats, flush
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.operators import LARGEST, OPERATORS, TRUTH_BOUNDS, Interval
 from curator_service.privacy.expressions.text import write_number
@@ -103,7 +103,7 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
     if tree.operator in _OF_LEVELS:
         return Values(_OF_LEVELS[tree.operator](tree, numbers[0]), present)
     bounds = [bounds_of(argument) for argument in tree.arguments]
-    return Values(OPERATORS[tree.operator].compute(numbers, bounds, tree.parameters), present)
+    return Values(flush(OPERATORS[tree.operator].compute(numbers, bounds, tree.parameters)), present)
 
 
 def _is_in(tree: Call, codes: Floats) -> Floats:
@@ -146,4 +146,4 @@ def _read(column: Column, stored: StoredArray) -> Values:
         return Values(np.clip(stored, 0, last).astype(np.float64), present)
     center, scale = center_and_scale(column.lower, column.upper)
     parts = np.clip(stored, -STORED_UNIT, STORED_UNIT) / STORED_UNIT
-    return Values(np.clip(center + scale * parts, column.lower, column.upper), present)
+    return Values(flush(np.clip(center + scale * parts, column.lower, column.upper)), present)

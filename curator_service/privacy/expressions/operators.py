@@ -1,7 +1,8 @@
 """What each operator takes, the bounds of what it gives, and how it is computed: one place for each.
 
 Bounds are those of interval arithmetic. A computed value may leave them by its last digits; where that would matter,
-before a logarithm, a root or a division, arguments are held within theirs, so no row can make an operation fail.
+before a logarithm, a root or a division, arguments are held within theirs, so no row can make an operation fail. No
+result of two numbers is denormal, as neither is below `elementary.TINY` or above `LARGEST` in size.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from itertools import product
 
 import numpy as np
 
-from curator_service.privacy.expressions.elementary import EXP_MAX, Floats, exp, log
+from curator_service.privacy.expressions.elementary import EXP_MAX, Floats, exp, flush, log
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.tree import Type
 
@@ -87,7 +88,11 @@ def _bounds_of_power(bounds: Sequence[Interval], parameters: Parameters) -> Inte
 
 
 def _power(arguments: Sequence[Floats], _bounds: Sequence[Interval], parameters: Parameters) -> Floats:
-    return reduce(lambda done, _: done * arguments[0], range(int(parameters[0]) - 1), arguments[0])
+    return _multiply([arguments[0]] * int(parameters[0]), (), ())
+
+
+def _multiply(arguments: Sequence[Floats], _bounds: Sequence[Interval], _parameters: Parameters) -> Floats:
+    return reduce(lambda done, factor: flush(done * factor), arguments)
 
 
 def _bounds_of_absolute(bounds: Sequence[Interval], _parameters: Parameters) -> Interval:
@@ -151,7 +156,7 @@ OPERATORS: Mapping[str, Operator] = {
         Type.NUMBER,
         _MANY,
         _bounds_of_product,
-        lambda arguments, _bounds, _: reduce(np.multiply, arguments),
+        _multiply,
         commutes=True,
     ),
     "divide": Operator(

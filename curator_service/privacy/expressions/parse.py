@@ -10,7 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from curator_service.privacy.design import Column
+from curator_service.privacy.design import Column, ColumnType
+from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.evaluate import bounds_of, levels_of
 from curator_service.privacy.expressions.operators import LARGEST, OPERATORS, POWER_MAX
@@ -54,7 +55,10 @@ class _Parser:
                 raise ExpressionError(
                     f"the dataset declares no column {value!r}; it has {', '.join(self._columns)}", place
                 )
-            return Leaf(self._columns[value])
+            column = self._columns[value]
+            if place and column.type is ColumnType.NUMERIC and column.upper / 2 - column.lower / 2 < TINY:
+                raise ExpressionError(f"the bounds of {value!r} are too near to each other to compute with it", place)
+            return Leaf(column)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _number(value, place)
         if not isinstance(value, Mapping) or len(value) != 1:
@@ -111,6 +115,8 @@ def read_number(value: object, place: _Place = ()) -> float:
     """Return a public number of a request. Raise `ExpressionError` where it is none, or has no use."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
         raise ExpressionError(f"a number is asked for, finite and at most {LARGEST:g} in size", place)
+    if 0 < abs(value) < TINY:
+        raise ExpressionError(f"a number other than 0 is at least {TINY:g} in size", place)
     return float(value) + 0.0  # minus zero is the same number, and would be another text
 
 
