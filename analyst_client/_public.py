@@ -78,11 +78,13 @@ from analyst_client.planning.power import PowerTable, power_table, sample_size_t
 from analyst_client.planning.rehearsal import rehearse
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.amounts import Amount, Cost
-from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.columns import Column, DerivedColumn, Term
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.quotes import Offer, ReleaseSummary
 from analyst_client.schema.receipts import Receipt
+from analyst_client.terms.formulas import Model
+from analyst_client.terms.python import FormulaError
 
 __all__ = [
     "OLS",
@@ -113,6 +115,7 @@ __all__ = [
     "Dataset",
     "DatasetClosedError",
     "DatasetNotFoundError",
+    "DerivedColumn",
     "Effect",
     "ElasticNetPath",
     "EmpiricalBayes",
@@ -122,6 +125,7 @@ __all__ = [
     "EstimationWarning",
     "EventRates",
     "Factor",
+    "FormulaError",
     "Job",
     "JobEndedError",
     "JobError",
@@ -136,6 +140,7 @@ __all__ = [
     "LedgerSealedError",
     "LinearDiscriminants",
     "LogisticRegression",
+    "Model",
     "Noise",
     "Offer",
     "PermissionDeniedError",

@@ -2,20 +2,21 @@
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Unpack, overload
 
 import httpx
 
-from analyst_client.errors import CuratorError, ReservationEndedError, ServiceError
+from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, ServiceError
 from analyst_client.http.purchasing import Purchasing
 from analyst_client.http.session import Session, dataset_path, path_segment
 from analyst_client.http.transport import Transport
 from analyst_client.kinds.base import Answered_co, Quoted_co, Request
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.request import ReleaseOptions, as_request, suggests_arguments
+from analyst_client.kinds.gram.request import Asked, ReleaseOptions, as_request, read_model, suggests_arguments
 from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.schema.accounts import Budget, Reservation
@@ -24,6 +25,8 @@ from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
 from analyst_client.schema.requests import reservation_body
+from analyst_client.terms.expression import Expression
+from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -131,22 +134,20 @@ class CuratorClient:
         return self._session.accept_budget(self._session.ask("GET", path, dataset=name), name)
 
     @overload
-    def quote(self, dataset: str, features: Sequence[str], **options: Unpack[ReleaseOptions]) -> Quote: ...
+    def quote(self, dataset: str, features: Asked, **options: Unpack[ReleaseOptions]) -> Quote: ...
 
     @overload
     def quote(self, dataset: str, request: Request[Answer, Quoted_co], /) -> Quoted_co: ...
 
     @suggests_arguments
-    def quote(
-        self, dataset: str, features: Sequence[str] | Request[Any, Any], **options: Unpack[ReleaseOptions]
-    ) -> AnyQuote:
+    def quote(self, dataset: str, features: Asked | Request[Any, Any], **options: Unpack[ReleaseOptions]) -> AnyQuote:
         """Return the cost and the noise of a request, for free.
 
         Parameters
         ----------
         dataset : str
             Name of the dataset.
-        features : sequence of str, or a request
+        features : sequence, str, Model or a request
             As for `release`.
         **options
             As for `release`, of which they are the options that decide what is asked.
@@ -163,17 +164,33 @@ class CuratorClient:
         CuratorError
             See `analyst_client.errors`.
         """
-        request = as_request(features, options)
-        answered = self._session.ask(
-            "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
-        )
-        return request.arrange_quote(read_quote(answered.body))
+        request, model = self._read(dataset, features, options)
+        with showing_places(model):
+            answered = self._session.ask(
+                "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
+            )
+        arranged: AnyQuote = request.arrange_quote(read_quote(answered.body))
+        return arranged
+
+    def _read(
+        self, dataset: str, asked: "Asked | Request[Any, Any]", options: Mapping[str, Any]
+    ) -> "tuple[Request[Any, Any], ReadModel | None]":
+        """Return the request that is meant; declarations are asked for where it takes them."""
+        if isinstance(asked, Request):
+            return as_request(asked, options), None
+        if isinstance(asked, str | Model):
+            return read_model(Model(asked) if isinstance(asked, str) else asked, self.dataset(dataset).columns, options)
+        listed = tuple(asked)
+        if needs_bounds(listed):
+            declared = {column.name: column for column in self.dataset(dataset).columns}
+            listed = tuple(place_knots(one, declared) if isinstance(one, Expression) else one for one in listed)
+        return as_request(listed, options), None
 
     @overload
     def release(
         self,
         dataset: str,
-        features: Sequence[str],
+        features: Asked,
         *,
         idempotency_key: str | None = None,
         respond_async: bool = False,
@@ -197,7 +214,7 @@ class CuratorClient:
     def release(
         self,
         dataset: str,
-        features: Sequence[str] | Request[Any, Any],
+        features: Asked | Request[Any, Any],
         *,
         idempotency_key: str | None = None,
         respond_async: bool = False,
@@ -212,11 +229,17 @@ class CuratorClient:
         ----------
         dataset : str
             Name of the dataset.
-        features : sequence of str, or a request
-            Columns that explain. Or a request of any kind, such as `CountsRequest`, which has its options within: it
-            answers with a release of that kind.
-        target, targets : str or sequence of str, optional
+        features : sequence of str or Expression, str, Model, or a request
+            Columns that explain, or what `analyst_client.terms` computes of them. Or a formula, such as
+            ``"log(kappa) ~ poly(age, 3) * sex"``, which needs the extra ``formula``. Or a request of any kind, such as
+            `CountsRequest`, which has its options within: it answers with a release of that kind.
+        target, targets : str, Expression or a sequence of these, optional
             Columns to explain, one or several.
+        where : str or Expression, optional
+            Condition on a row, such as ``"sex == 'F' and age >= 60"``; a row in which it is not true counts for
+            nothing. Default all rows count.
+        weight : str or Expression, optional
+            A number with bounds in [0, 1] by which a row counts. Default 1.
         epsilon, delta, mu, rho : float, optional
             The cost to be charged: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon` alone.
         intercept : bool
@@ -264,14 +287,15 @@ class CuratorClient:
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
         """
         key = choose_key(idempotency_key)
-        request = as_request(features, options)
-        return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
+        request, model = self._read(dataset, features, options)
+        with showing_places(model):
+            return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
 
     @suggests_arguments
     def submit_release(
         self,
         dataset: str,
-        features: Sequence[str] | Request[Any, Any],
+        features: Asked | Request[Any, Any],
         *,
         idempotency_key: str | None = None,
         **options: Unpack[ReleaseOptions],
@@ -282,7 +306,7 @@ class CuratorClient:
         ----------
         dataset : str
             Name of the dataset.
-        features : sequence of str, or a request
+        features : sequence, str, Model or a request
             As for `release`.
         idempotency_key : str, optional
             As for `release`.
@@ -301,7 +325,10 @@ class CuratorClient:
         CuratorError
             As `release` raises it.
         """
-        return self._purchasing.submit(dataset, as_request(features, options), choose_key(idempotency_key))
+        key = choose_key(idempotency_key)
+        request, model = self._read(dataset, features, options)
+        with showing_places(model):
+            return self._purchasing.submit(dataset, request, key)
 
     def job(self, job: Job | str) -> Job:
         """Return a job as it is now; a job is given as itself or by its id."""
@@ -417,6 +444,18 @@ class CuratorClient:
     def fetch_release(self, release_id: str) -> Answer:
         """Return a stored release of any kind by its id, byte for byte as it was published, and checked."""
         return self._session.fetch_release(release_id)
+
+
+@contextmanager
+def showing_places(model: ReadModel | None) -> Iterator[None]:
+    """Say of each fault of a request where in the formula it comes from."""
+    try:
+        yield
+    except RequestInvalidError as error:
+        places = [] if model is None else [model.locate(fault.pointer) for fault in error.errors]
+        for place in filter(None, dict.fromkeys(places)):
+            error.add_note(place)
+        raise
 
 
 def choose_key(idempotency_key: str | None) -> str:

@@ -20,7 +20,7 @@ from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.summary import agreement_warnings, bias_warnings, posterior_warnings
 from analyst_client.inference.units import raw_units
-from analyst_client.kinds.gram.design import design_matrix, map_rows, values_beyond
+from analyst_client.kinds.gram.design import design_matrix, map_rows, stored_columns, values_beyond
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
@@ -174,8 +174,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
                 setattr(self, name, np.array(values))
         self.columns_, self.terms_ = first.columns, first.terms
         self.targets_ = tuple(equations.target for equations in pooled)
-        self.feature_names_in_ = np.array([column.name for column in first.columns], dtype=object)
-        self.n_features_in_ = len(first.columns)
+        self.feature_names_in_ = np.array([column.name for column in stored_columns(first.columns)], dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
         self.target_names_ = np.array([term.name for term in self.targets_], dtype=object)
         self.term_names_ = np.array([term.name for term in first.terms[int(first.has_constant) :]], dtype=object)
         self.row_map_ = first.row_map

@@ -15,6 +15,7 @@ from analyst_client.inference.contrasts import (
     adjusted_rsquared,
     anova_table,
     estimate_contrasts,
+    estimate_powers,
     joint_test,
     read_constraints,
 )
@@ -255,6 +256,25 @@ class InferenceMixin:
         """
         results = self._results_of(target)
         return estimate_contrasts(results, read_constraints(hypothesis, results), alpha)
+
+    def raw_powers(self, alpha: float = 0.05, *, target: str | None = None) -> EstimateTable:
+        """Estimate the coefficients of raw powers, and of their products, that the terms of the fit amount to.
+
+        Legendre polynomials and products are multiplied out: an exact linear map of the same fit.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            One row for each power, such as ``age^2`` or ``age^2:sex[M]``; levels and splines stand as they are.
+        """
+        return estimate_powers(self._results_of(target), alpha)
 
     def anova(self, target: str | None = None) -> AnovaTable:
         """Test each column given all others: analysis of variance, or of covariance, of type III.

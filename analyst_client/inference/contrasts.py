@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.results import TargetResults, TestResult, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number, p_text
+from analyst_client.inference.units import raw_powers
 
 FloatArray = NDArray[np.float64]
 Hypothesis = str | Sequence[str] | ArrayLike
@@ -183,10 +184,29 @@ def joint_test(results: TargetResults, constraints: Constraints) -> TestResult:
 
 def estimate_contrasts(results: TargetResults, constraints: Constraints, alpha: float) -> EstimateTable:
     """Estimate each contrast, and test that it has its value."""
-    results.equations.check_unbiased()
     factors, offsets = constraints.factors @ results.contrasts, constraints.factors @ results.offsets
-    values = constraints.factors @ results.params
-    errors = np.sqrt(np.sum((constraints.factors @ results.cov_params()) * constraints.factors, axis=1))
+    title = f"Contrasts of {results.equations.target.name}"
+    return _estimate(results, replace(constraints, factors=factors), offsets, alpha, (title, "hypothesis"))
+
+
+def estimate_powers(results: TargetResults, alpha: float) -> EstimateTable:
+    """Estimate the coefficients of raw powers and of their products, and test that each is 0."""
+    names, factors, offsets = raw_powers(results.equations.terms, results.equations.target)
+    if results.equations.row_map in {"unit", "unit_xy"}:
+        raise EstimationError("rows were divided by their norm: the model is of no powers of raw values")
+    title = f"Powers in {results.equations.target.name}"
+    constraints = Constraints(names, factors, np.zeros(len(names)))
+    return _estimate(results, constraints, offsets, alpha, (title, "term"))
+
+
+def _estimate(
+    results: TargetResults, constraints: Constraints, offsets: FloatArray, alpha: float, heads: tuple[str, str]
+) -> EstimateTable:
+    """Estimate linear functions of the scaled coefficients, and test that each has its value."""
+    results.equations.check_unbiased()
+    factors = constraints.factors
+    values = factors @ results.solution.theta + offsets
+    errors = np.sqrt(np.diag(results.covariance_of(factors)))
     sets = results.contrast_sets(factors, offsets, check_alpha(alpha))
     found = [
         Estimate(
@@ -201,8 +221,8 @@ def estimate_contrasts(results: TargetResults, constraints: Constraints, alpha: 
             constraints.labels, values, errors, sets, factors, constraints.values - offsets, strict=True
         )
     ]
-    title = f"Contrasts of {results.equations.target.name}"
-    return EstimateTable(title, ("hypothesis",), tuple(found), (CONTRAST_NOTE, *_set_notes(sets)), alpha)
+    title, head = heads
+    return EstimateTable(title, (head,), tuple(found), (CONTRAST_NOTE, *_set_notes(sets)), alpha)
 
 
 def _set_notes(sets: Sequence[ConfidenceSet]) -> tuple[str, ...]:
@@ -222,8 +242,8 @@ def anova_table(results: TargetResults) -> AnovaTable:
         picked = np.eye(len(terms))[[j for j, term in enumerate(terms) if term.column == column]]
         rows.append(AnovaRow(column, results.test(picked, np.zeros(len(picked)))))
     notes = (
-        "Each column given all others (type III, which is type II, as a Gram has no interactions), in score form: "
-        "sampling error with one residual variance, and the privacy noise.",
+        "Each feature given all others (type III), in score form: sampling error with one residual variance, and the "
+        "privacy noise.",
     )
     return AnovaTable(f"Analysis of variance of {results.equations.target.name}", tuple(rows), notes)
 

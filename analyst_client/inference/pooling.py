@@ -263,6 +263,11 @@ def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
 def _widest(terms: list[Term]) -> Term:
     """Return one term for several of the same name: the same, or one that spans all their bounds."""
     first = terms[0]
+    if (first.basis or first.factors) and any(term != first for term in terms):
+        raise ValueError(
+            f"{first.name!r} is of other bounds in another release: cut or scale the column alike at every curator, as "
+            "with minimum and maximum"
+        )
     if any(term.kind != first.kind or term.unit != first.unit for term in terms):
         raise ValueError(f"releases say different things of {first.name!r}: {first.kind}, {first.unit or 'no unit'}, …")
     if all((term.center, term.scale) == (first.center, first.scale) for term in terms):
@@ -273,9 +278,9 @@ def _widest(terms: list[Term]) -> Term:
 
 
 def _common_columns(releases: list[Release]) -> tuple[Column, ...]:
-    by_name = [{column.name: column for column in release.features} for release in releases]
+    by_name = [{c.name: c for c in release.columns if c.name not in release.target_names} for release in releases]
     columns = []
-    for column in releases[0].features:
+    for column in by_name[0].values():
         same = [named[column.name] for named in by_name if column.name in named]
         lower = [c.lower for c in same if c.lower is not None]
         upper = [c.upper for c in same if c.upper is not None]

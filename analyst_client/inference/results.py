@@ -162,11 +162,15 @@ class TargetResults:
 
         :math:`H\Omega H^\top` with the estimator's own inverse H; what a penalty pulls away is not in it.
         """
+        return self.covariance_of(self.contrasts)
+
+    def covariance_of(self, contrasts: FloatArray) -> FloatArray:
+        """Return the covariance of other linear functions of the scaled coefficients, as `cov_params` has it."""
         self.equations.check_unbiased()
         covariance = self.solution.covariance
         if covariance is None:
             covariance = self.solution.inverse @ self.equations.covariance @ self.solution.inverse.T
-        found: FloatArray = self.contrasts @ covariance @ self.contrasts.T
+        found: FloatArray = contrasts @ covariance @ contrasts.T
         return found
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.units import raw_units
-from analyst_client.kinds.gram.design import design_matrix, map_rows
+from analyst_client.kinds.gram.design import design_matrix, map_rows, stored_columns
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import CONSTANT, Term
@@ -31,7 +31,7 @@ def row_map_of(quote: Quote) -> tuple[str, float | None]:
 
 def scaled_rows(quote: Quote, frame: Any) -> FloatArray:
     """Code raw rows as the curator does, unweighted."""
-    coded = design_matrix(frame, quote.features, quote.terms, clip=True)
+    coded = design_matrix(frame, quote.columns, quote.terms, clip=True)
     return map_rows(coded, quote.terms, row_map_of(quote)[0])
 
 
@@ -48,10 +48,14 @@ def row_weights(quote: Quote, X: FloatArray) -> FloatArray:
 def assumed_missing_shares(quote: Quote, missing: Mapping[str, float] | None) -> tuple[dict[str, float], list[str]]:
     """Return shares of missing values: as stated, or some where an indicator needs them; or none."""
     stated = dict(missing or {})
-    guessed = [term.column for term in quote.terms if term.kind == "missing" and term.column not in stated]
+    flagged = {name for term in quote.terms if term.kind == "missing" for name in term.columns}
+    read = stored_columns([column for column in quote.columns if column.name in flagged])
+    guessed = [column.name for column in read if column.missing == "indicator" and column.name not in stated]
     notes = [f"a tenth of {', '.join(map(str, guessed))} taken as missing"] if guessed else []
     gaps = stated | {str(name): MISSING_SHARE for name in guessed}
-    omitted = [column.name for column in quote.features if column.missing == "omit" and gaps.get(column.name)]
+    omitted = [
+        column.name for column in stored_columns(quote.columns) if column.missing == "omit" and gaps.get(column.name)
+    ]
     if omitted:
         raise ValueError(f"rows that miss {', '.join(omitted)} are left out: count the complete ones in rows=")
     return gaps, notes

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.inference.units import raw_units
-from analyst_client.kinds.gram.design import code_target
+from analyst_client.kinds.gram.design import code_target, stored_columns
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.statistics import frozen
@@ -152,8 +152,9 @@ class Assumptions:
             for stated in (means, sds, shares)
         ]
         gaps, notes = assumed_missing_shares(quote, missing)
+        columns = stored_columns([column for column in quote.columns if column.name not in target_names])
         frame = dummy_rows(
-            quote.features,
+            columns,
             max(DUMMY_ROWS, 20 * len(quote.terms)),
             seed=0,
             means=of_features[0],
@@ -165,7 +166,7 @@ class Assumptions:
         )
         loose = [
             column.name
-            for column in quote.features
+            for column in columns
             if column.type == "numeric" and column.name not in of_features[0] and column.name not in of_features[1]
         ]
         if loose:
@@ -209,7 +210,8 @@ class Assumptions:
         """
         X = scaled_rows(quote, frame)
         Y = np.column_stack(
-            [code_target(frame, target, clip=True) for target in quote.targets] or [np.zeros((len(X), 0))]
+            [code_target(frame, target, quote.columns, clip=True) for target in quote.targets]
+            or [np.zeros((len(X), 0))]
         )
         known = ~np.isnan(np.column_stack([X, Y])).any(axis=1)
         X, Y = X[known], Y[known]

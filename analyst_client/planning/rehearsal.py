@@ -104,6 +104,7 @@ class DummyReleases:
             dataset=f"{quote.dataset} (dummy)",
             request=quote.request,
             features=quote.features,
+            columns=quote.columns,
             terms=quote.terms,
             targets=quote.targets,
             statistics={name: entry for name, entry in statistics.items() if offered[name] is not None},

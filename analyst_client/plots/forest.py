@@ -1,7 +1,7 @@
 """A forest of coefficients: points and intervals, also those that have no end."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -140,7 +140,7 @@ def known_terms(results: Mapping[str, TargetResults]) -> dict[str, Term]:
         for term, entry in zip(one.equations.terms, np.diag(one.contrasts), strict=True):
             scale = float(target_scale / entry)  # 1 where rows were divided by their norm: terms stay scaled there
             if term.name not in found or found[term.name].scale < scale:
-                found[term.name] = Term(term.name, term.kind, term.column, term.center, scale, term.unit, term.level)
+                found[term.name] = replace(term, scale=scale)
     return found
 
 

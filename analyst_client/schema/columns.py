@@ -1,13 +1,14 @@
 """Columns as a hospital declares them, and the terms of a regression that they are coded as."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from analyst_client.display.model import Inline, join, quiet, untrusted
 from analyst_client.error_base import ServiceError
 from analyst_client.schema.wire import Fields
+from analyst_client.terms.expression import BASES, NOTHING, Expression, read_expression
 
 CONSTANT = "(constant)"
 LEVELS_MAX = 12
@@ -166,6 +167,74 @@ class Column:
 
 
 @dataclass(frozen=True)
+class DerivedColumn(Column):
+    """A column that the curator computes from others, row by row; its bounds follow from theirs.
+
+    Attributes
+    ----------
+    expression : Expression
+    sources : tuple of Column
+        The declared columns that it is computed from.
+    """
+
+    expression: Expression = NOTHING
+    sources: tuple[Column, ...] = ()
+
+    @classmethod
+    def read_of(cls, fields: Fields, declared: Mapping[str, Column]) -> "DerivedColumn":
+        """Read from an answer that states the declared columns too."""
+        plain = Column.read(fields)
+        try:
+            expression = read_expression(fields.members.get("expression"))
+            sources = tuple(declared[name] for name in expression.columns)
+        except (ValueError, KeyError):
+            raise fields.fault("expression", "an expression of the listed columns") from None
+        return cls(**vars(plain), expression=expression, sources=sources)
+
+
+class Basis(NamedTuple):
+    """Functions of a number, and one of them.
+
+    Attributes
+    ----------
+    column : str
+    word : str
+        ``"polynomial"``, ``"spline"`` or ``"natural_spline"``.
+    parameters : tuple
+        As the wire has them.
+    center, scale : float
+        The functions are of ``(x - center) / scale``.
+    place : int
+        Which function, from 0.
+    """
+
+    column: str
+    word: str
+    parameters: tuple[Any, ...]
+    center: float
+    scale: float
+    place: int
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Basis":
+        """Read from an answer."""
+        word = next((word for word in BASES if fields.has(word)), None)
+        if word is None:
+            raise fields.fault("kind", "a basis that this version knows: a newer one may know more")
+        parameters = tuple(tuple(part) if isinstance(part, list) else part for part in fields.array(word))
+        numbers = fields.number("center"), fields.number("scale"), fields.integer("place")
+        return cls(fields.text("column"), word, parameters, *numbers)
+
+    @property
+    def scaled_parameters(self) -> tuple[Any, ...]:
+        """A degree; or the knots in scaled units, and a degree."""
+        if self.word == "polynomial":
+            return self.parameters
+        knots, degree = (*self.parameters, 3)[:2]
+        return tuple((knot - self.center) / self.scale for knot in knots), degree
+
+
+@dataclass(frozen=True)
 class Term:
     """A term of the regression, or a target: what one row of XᵀX or one column of Xᵀy stands for.
 
@@ -173,12 +242,17 @@ class Term:
     ----------
     name : str
     kind : str
-        ``"constant"``, ``"numeric"``, ``"level"``, ``"boolean"`` or ``"missing"``.
+        ``"constant"``, ``"numeric"``, ``"level"``, ``"boolean"``, ``"missing"``, ``"basis"`` or ``"product"``.
     column : str or None
-        Column that it is made of; None for the constant.
+        The feature that it belongs to: a column, or a basis of one such as ``polynomial(age, 2)``, or an interaction
+        such as ``sex:age``; None for the constant.
     center, scale : float
         A raw value x stands in the statistics as ``(x - center) / scale``.
     unit, level : str or None
+    basis : Basis or None
+        The function of the column that it is.
+    factors : tuple of Term
+        Terms that it is the product of.
     """
 
     name: str
@@ -188,13 +262,25 @@ class Term:
     scale: float = 1.0
     unit: str | None = None
     level: str | None = None
+    basis: Basis | None = None
+    factors: "tuple[Term, ...]" = ()
 
     @classmethod
     def read(cls, fields: Fields) -> "Term":
         """Read from an answer."""
         kind = fields.text("kind")
-        if kind not in {"constant", "numeric", "level", "boolean", "missing"}:
+        if kind == "product":
+            factors = fields.each("factors", cls.read)
+            if not factors or any(factor.kind in {"constant", "product"} for factor in factors):
+                raise fields.fault("factors", "a list of terms")
+            return cls(fields.text("name"), kind, ":".join(str(factor.column) for factor in factors), factors=factors)
+        if kind not in {"constant", "numeric", "level", "boolean", "missing", "basis"}:
             raise fields.fault("kind", "a known kind of term")
+        if kind == "basis":
+            name, basis = fields.text("name"), Basis.read(fields)
+            if basis.scale <= 0.0:
+                raise fields.fault("scale", "positive")
+            return cls(name, kind, name.rpartition("[")[0], basis=basis)
         term = cls(
             fields.text("name"),
             kind,
@@ -207,6 +293,29 @@ class Term:
         if term.scale <= 0.0:
             raise fields.fault("scale", "positive")
         return term
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that it is made of.
+
+        Examples
+        --------
+        >>> square = Term("polynomial(age, 2)[2]", "basis", basis=Basis("age", "polynomial", (2,), 75.0, 25.0, 1))
+        >>> Term("sex[M]:…", "product", factors=(Term("sex[M]", "level", "sex"), square)).columns
+        ('sex', 'age')
+        """
+        if self.factors:
+            return tuple(dict.fromkeys(name for factor in self.factors for name in factor.columns))
+        name = self.column if self.basis is None else self.basis.column
+        return () if name is None else (name,)
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """The key of terms that together are at most 1 in size in every row, as levels of a category are."""
+        if self.factors:
+            return tuple(factor.group for factor in self.factors)
+        is_polynomial = self.basis is not None and self.basis.word == "polynomial"
+        return (self.column, self.name) if is_polynomial else (self.column,)
 
 
 def terms_of(columns: tuple[Column, ...], constant: bool) -> tuple[Term, ...]:
@@ -235,14 +344,22 @@ def plain_term(column: Column) -> Term:
 
 def column_json(column: Column) -> dict[str, Any]:
     """Write a column as the wire does."""
-    members = asdict(column)
     unused = ("levels",) if column.type == "numeric" else ("lower", "upper")
-    return {name: value for name, value in members.items() if name not in unused}
+    members = {name: value for name, value in vars(column).items() if name not in {*unused, "expression", "sources"}}
+    return members | ({"expression": column.expression.to_json()} if isinstance(column, DerivedColumn) else {})
 
 
 def term_json(term: Term) -> dict[str, Any]:
     """Write a term as the wire does."""
-    return {name: value for name, value in asdict(term).items() if value is not None}
+    if term.factors:
+        return {"name": term.name, "kind": term.kind, "factors": [term_json(factor) for factor in term.factors]}
+    if term.basis is not None:
+        column, word, parameters, *rest = term.basis
+        listed = [list(part) if isinstance(part, tuple) else part for part in parameters]
+        numbers = dict(zip(("center", "scale", "place"), rest, strict=True))
+        return {"name": term.name, "kind": term.kind, "column": column, **numbers, word: listed}
+    plain = ("name", "kind", "column", "center", "scale", "unit", "level")
+    return {name: getattr(term, name) for name in plain if getattr(term, name) is not None}
 
 
 def write_words(words: Sequence[str]) -> Inline:

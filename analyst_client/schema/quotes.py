@@ -25,6 +25,7 @@ from analyst_client.display.model import (
 from analyst_client.display.terminal import plain
 from analyst_client.schema.amounts import Cost, write_cost
 from analyst_client.schema.wire import Fields
+from analyst_client.terms.expression import read_expression
 
 
 @dataclass(frozen=True)
@@ -257,9 +258,20 @@ def write_duration(duration_s: float) -> str:
     return f"after {number(duration_s)} s{minutes}, whatever the rows are"
 
 
+def write_expression(value: Any) -> str:
+    """Write an expression of an answer as Python would; one that is not known here as JSON."""
+    try:
+        return repr(read_expression(value))
+    except ValueError:
+        return str(value)
+
+
 def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
     """Return what else of a request decides what is released."""
     stated: list[tuple[Inline, Inline]] = []
+    for name, title in (("where", "rows that count"), ("weight", "weight of a row")):
+        if name in request:
+            stated.append((title, untrusted(write_expression(request[name]))))
     rows = request.get("rows")
     if isinstance(rows, dict):
         norm = rows.get("norm")

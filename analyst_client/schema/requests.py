@@ -4,6 +4,9 @@ import json
 import math
 from typing import Any
 
+from analyst_client.terms.expression import Expression
+from analyst_client.terms.python import read_condition
+
 
 def as_json(body: dict[str, Any]) -> bytes:
     """Write a body."""
@@ -34,6 +37,19 @@ def price(
             raise ValueError("delta goes with epsilon: mu and rho have none")
         stated["delta"] = float(delta)
     return stated
+
+
+def selection_members(where: str | Expression | None, weight: str | Expression | None) -> dict[str, Any]:
+    """Return the members of the wire that say which rows count, and for how much.
+
+    Examples
+    --------
+    >>> selection_members("sex == 'F'", None)
+    {'where': {'in': ['sex', ['F']]}}
+    """
+    asked = {"where": where, "weight": weight}
+    read = {name: read_condition(value) if isinstance(value, str) else value for name, value in asked.items()}
+    return {name: value.to_json() for name, value in read.items() if value is not None}
 
 
 def reservation_body(

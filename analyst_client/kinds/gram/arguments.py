@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from analyst_client.terms.expression import COLUMN, Expression, as_expression
+
 FORMULA_CHARACTERS = re.compile(r"[~+*:()^|\s]")
 """Characters of a formula, which no name of a column has."""
 
@@ -14,15 +16,17 @@ def as_names(names: Sequence[str], argument: str) -> list[str]:
     return [str(name) for name in names]
 
 
-def as_columns(names: Sequence[str], argument: str) -> list[str]:
-    """Return a list of names of a curator's columns; a term of a formula is none."""
-    listed = as_names(names, argument)
-    for name in listed:
+def as_features(features: "Sequence[str | Expression]", argument: str) -> list[Expression]:
+    """Return a list of features; a text with an operator in it is no name of a column."""
+    if isinstance(features, str | Expression):
+        raise ValueError(f"{argument} must be a list: ask with {suggest_columns(str(features), argument)}")  # noqa: TRY004 -- one kind of error for arguments
+    listed = [as_expression(feature) for feature in features]
+    for feature in listed:
+        name = feature.parameters[0] if feature.operator == COLUMN else ""
         if FORMULA_CHARACTERS.search(name):
             raise ValueError(
-                f"{argument} must be names of columns, and {name!r} is none: "
-                f"ask with {suggest_columns(name, argument)}. "
-                "What is made of columns, a product or a logarithm, is released where the hospital declares it as one"
+                f"{argument} must be names of columns or expressions, and {name!r} is none: write it with "
+                "analyst_client.terms, such as log(col('kappa')), or give a whole formula, such as 'kappa ~ log(age)'"
             )
     return listed
 
@@ -46,8 +50,8 @@ def suggest_columns(formula: str, argument: str) -> str:
 
 
 def check_target(target: object) -> None:
-    """Refuse what is no name of one column. Raise `ValueError`."""
-    if target is None or isinstance(target, str):
+    """Refuse what is no name of one column, nor an expression. Raise `ValueError`."""
+    if target is None or isinstance(target, str | Expression):
         return
     listed = list(target) if isinstance(target, list | tuple) else []
     if listed and all(isinstance(name, str) for name in listed):

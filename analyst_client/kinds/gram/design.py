@@ -1,12 +1,14 @@
 """Raw values to the scaled terms of a release: the curator's coding, repeated on the analyst's side."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.columns import Column, DerivedColumn, Term
+from analyst_client.terms.values import Values, basis_values, evaluate
 
 FloatArray = NDArray[np.float64]
 AnyArray = NDArray[Any]
@@ -34,30 +36,66 @@ def design_matrix(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip
     ValueError
         When a column is absent, a level unknown or a value no number.
     """
-    raw = raw_columns(X, [column.name for column in columns])
-    n = len(raw[0]) if raw else len(X)
-    missing = {column.name: find_missing(values) for column, values in zip(columns, raw, strict=True)}
-    coded = {column.name: code(column, values, clip) for column, values in zip(columns, raw, strict=True)}
-    matrix = np.ones((n, len(terms)))
+    used = {name for term in terms for name in term.columns}
+    coded = code_columns(X, [c for c in columns if c.name in used or not isinstance(c, DerivedColumn)], clip)
+    matrix = np.ones((len(next(iter(coded.values()))) if coded else len(X), len(terms)))
     for j, term in enumerate(terms):
-        if term.column is None:
-            continue
-        lost, values = missing[term.column], coded[term.column]
-        if term.kind == "missing":
-            matrix[:, j] = lost
-        elif term.kind == "level":
-            matrix[:, j] = values == level_index(columns, term)
-        else:  # a missing value stands at the middle of a numeric column and counts as false
-            matrix[:, j] = np.where(lost, 0.0, (values - term.center) / term.scale)
+        if term.kind != "constant":
+            matrix[:, j] = code_term(term, columns, coded)
     for column in columns:
-        if column.missing in {"omit", "complete"}:
-            matrix[missing[column.name]] = np.nan
+        if column.missing in {"omit", "complete"} and column.name in coded:
+            matrix[np.isnan(coded[column.name])] = np.nan
     return matrix
+
+
+def code_columns(X: Any, columns: Sequence[Column], clip: bool) -> dict[str, FloatArray]:
+    """Return numbers for each column's raw or computed values, by name; NaN for a missing one."""
+    stored = stored_columns(columns)
+    raw = raw_columns(X, [column.name for column in stored])
+    rows = {c.name: Values(code(c, values, clip), c.levels) for c, values in zip(stored, raw, strict=True)}
+    coded = {}
+    for column in columns:
+        if isinstance(column, DerivedColumn):
+            numbers = evaluate(column.expression, rows).numbers
+            bounded = clip and column.lower is not None and column.upper is not None
+            coded[column.name] = np.clip(numbers, column.lower, column.upper) if bounded else numbers
+        else:
+            coded[column.name] = rows[column.name].numbers
+    return coded
+
+
+def code_term(term: Term, columns: Sequence[Column], coded: Mapping[str, FloatArray]) -> FloatArray:
+    """Return the scaled values of a term, of shape (n,), for coded columns."""
+    if term.factors:
+        product: FloatArray = reduce(np.multiply, [code_term(factor, columns, coded) for factor in term.factors])
+        return product
+    values = coded[term.columns[0]]
+    lost = np.isnan(values)
+    if term.kind == "missing":
+        return lost.astype(np.float64)
+    if term.kind == "level":
+        found: FloatArray = (values == level_index(columns, term)).astype(np.float64)
+        return found
+    if term.basis is not None:
+        inner = (values - term.basis.center) / term.basis.scale
+        scaled = basis_values(term.basis.word, term.basis.scaled_parameters, inner)[:, term.basis.place]
+    else:
+        scaled = (values - term.center) / term.scale
+    # A missing value stands at the middle of a numeric column, counts as false, and has no function of a basis.
+    filled: FloatArray = np.where(lost, 0.0, scaled)
+    return filled
+
+
+def stored_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns that are in an analyst's rows: those that computed ones are made of, in place of these."""
+    stored = [c for column in columns for c in (column.sources if isinstance(column, DerivedColumn) else (column,))]
+    return tuple({column.name: column for column in stored}.values())
 
 
 def values_beyond(X: Any, columns: Sequence[Column]) -> list[str]:
     """Say of each column how many of its values lie outside of its public bounds, where some do."""
     found = []
+    columns = stored_columns(columns)
     for column, values in zip(columns, raw_columns(X, [column.name for column in columns]), strict=True):
         if column.type == "numeric" and column.lower is not None and column.upper is not None:
             numbers = code(column, values, clip=False)
@@ -68,16 +106,21 @@ def values_beyond(X: Any, columns: Sequence[Column]) -> list[str]:
     return found
 
 
-def code_target(X: Any, term: Term, clip: bool) -> FloatArray:
+def code_target(X: Any, term: Term, columns: Sequence[Column], clip: bool) -> FloatArray:
     """Return a target's values in scaled units, of shape (n,); NaN where one is missing.
 
     Parameters
     ----------
     X : data frame, or mapping of str to array-like
     term : Term
+    columns : sequence of Column
+        Where it is computed, the column that it is.
     clip : bool
         Whether it has bounds, one scale from its center, to which values are clipped.
     """
+    for column in columns:
+        if isinstance(column, DerivedColumn) and column.name == term.name:
+            return (code_columns(X, [column], clip)[column.name] - term.center) / term.scale
     (values,) = raw_columns(X, [term.name])
     if term.kind == "boolean":
         return code(Column.boolean(term.name), values, clip=False)

@@ -4,6 +4,7 @@ from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.columns import Column, plain_term, terms_of
+from analyst_client.terms.expression import col
 
 _FEATURES = (
     Column.numeric("age", 50, 100, missing="complete", unit="years"),
@@ -29,6 +30,8 @@ QUOTE = Quote(
         "fresh": False,
     },
     features=_FEATURES,
+    inner_columns=(),
+    expressions={name: col(name) for name in ("age", "sex", "creatinine", "lambda", "kappa")},
     terms=terms_of(_FEATURES, constant=True),
     targets=(plain_term(Column.numeric("kappa", 0, 6, unit="mg/dL")),),
     noise=Noise(

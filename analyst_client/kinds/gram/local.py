@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from analyst_client.kinds.gram import KIND
-from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows
+from analyst_client.kinds.gram.coding import name_features
+from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows, stored_columns
 from analyst_client.kinds.gram.quote import Noise
-from analyst_client.schema.columns import Column, Term, column_json, plain_term, term_json, terms_of
+from analyst_client.schema.columns import Column, DerivedColumn, Term, column_json, plain_term, term_json, terms_of
+from analyst_client.terms.expression import Expression, col
 
 
 class Coding(NamedTuple):
@@ -20,8 +22,10 @@ class Coding(NamedTuple):
 
     Attributes
     ----------
-    features : tuple of Column
+    features, columns : tuple of Column
     terms, targets : tuple of Term
+    expressions : mapping of str to Expression
+        Features and targets as they are asked for, by name.
     clipped : tuple of bool
         Whether the values of each target are clipped to the target's bounds.
     row_map : str or None
@@ -29,8 +33,10 @@ class Coding(NamedTuple):
     """
 
     features: tuple[Column, ...]
+    columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     targets: tuple[Term, ...]
+    expressions: Mapping[str, Expression]
     clipped: tuple[bool, ...]
     row_map: str | None = None
 
@@ -47,9 +53,8 @@ def write_release(
     noise: float | Noise,
     norm: float | None,
     dataset: str,
-    public: bool = False,
 ) -> str:
-    """Write the text; the arguments are those of `Release.from_arrays`, and whether the rows were the analyst's own."""
+    """Write the text; the arguments are those of `Release.from_arrays`."""
     gram = np.asarray(xtx, dtype=np.float64)
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.shape[0] == 0:
         raise ValueError(f"xtx must be square, not of shape {gram.shape}")
@@ -78,8 +83,9 @@ def write_release(
     return write_text(
         release_id="local",
         dataset=dataset,
-        request=request_of([column.name for column in columns], norm, public),
+        request=request_of([column.name for column in columns], norm),
         features=columns,
+        columns=columns,
         terms=terms,
         targets=tuple(plain_term(column) for column in responses),
         statistics=statistics,
@@ -93,6 +99,7 @@ def write_text(
     dataset: str,
     request: Mapping[str, Any],
     features: Sequence[Column],
+    columns: Sequence[Column],
     terms: Sequence[Term],
     targets: Sequence[Term],
     statistics: Mapping[str, Any],
@@ -112,6 +119,9 @@ def write_text(
         "statistics": statistics,
         "noise": {"distribution": members.pop("distribution"), "sd": members},
     }
+    if list(columns) != list(features):  # something is computed
+        body["columns"] = [column_json(column) for column in stored_columns(columns)]
+        body["derived"] = [column_json(column) for column in columns if isinstance(column, DerivedColumn)]
     if cost is not None:
         body["cost"] = cost
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -124,20 +134,24 @@ def coding_of(features: Sequence[Column], target: str | Column | Sequence[Column
     responses = (target,) if isinstance(target, Column) else tuple(target)
     return Coding(
         tuple(features),
+        tuple(features),
         terms_of(tuple(features), constant),
         tuple(plain_term(column) for column in responses),
+        {column.name: col(column.name) for column in features},
         tuple(column.lower is not None for column in responses),
     )
 
 
 def write_public(frame: Any, coding: Coding, *, dataset: str) -> str:
     """Write the text of a release of the analyst's own rows, coded as stated."""
-    columns, terms, targets, clipped, row_map = coding
-    twice = {term.name for term in targets} & {column.name for column in columns}
+    features, columns, terms, targets, expressions, clipped, row_map = coding
+    twice = {term.name for term in targets} & {column.name for column in features}
     if twice:
         raise ValueError(f"{', '.join(sorted(twice))} stands among the features and the targets")
     rows = map_rows(design_matrix(frame, columns, terms, clip=True), terms, row_map)
-    values = np.column_stack([code_target(frame, term, clip) for term, clip in zip(targets, clipped, strict=True)])
+    values = np.column_stack(
+        [code_target(frame, term, columns, clip) for term, clip in zip(targets, clipped, strict=True)]
+    )
     if row_map == "unit_xy":
         raise ValueError("rows mapped by 'unit_xy' are not made here: the target would have to be divided too")
     known = ~np.isnan(np.column_stack([rows, values])).any(axis=1)
@@ -145,35 +159,36 @@ def write_public(frame: Any, coding: Coding, *, dataset: str) -> str:
         raise ValueError("no row is complete")
     rows, values = rows[known], values[known]
     gram = rows.T @ rows
-    body = json.loads(
-        write_release(
-            (gram + gram.T) / 2.0,
-            rows.T @ values,
-            np.sum(values**2, axis=0),
-            lambda_min=None,
-            features=columns,
-            targets=[Column(term.name, "numeric") for term in targets],
-            constant=any(term.kind == "constant" for term in terms),
-            noise=0.0,
-            norm=None,
-            dataset=dataset,
-            public=True,
-        )
+    gram = (gram + gram.T) / 2.0
+    request = request_of([expressions[name].to_json() for name in name_features(features, terms)], None)
+    if any(target.name in expressions for target in targets):
+        request["targets"] = [expressions[target.name].to_json() for target in targets]
+    statistics = {
+        "xtx": packed(gram[np.triu_indices(len(gram))], gram.shape, "upper"),
+        "xty": packed(rows.T @ values, (len(gram), len(targets))),
+        "yty": packed(np.sum(values**2, axis=0), (len(targets),)),
+    }
+    return write_text(
+        release_id="local",
+        dataset=dataset,
+        request=request | {"public": True} | ({"rows": {"map": row_map}} if row_map == "unit" else {}),
+        features=features,
+        columns=columns,
+        terms=terms,
+        targets=targets,
+        statistics=statistics,
+        noise=uniform_noise(0.0, set(statistics)),
     )
-    if row_map == "unit":
-        body["request"]["rows"] = {"map": row_map}
-    body |= {"terms": [term_json(term) for term in terms], "targets": [term_json(term) for term in targets]}
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def request_of(features: list[str], norm: float | None, public: bool) -> dict[str, Any]:
+def request_of(features: list[Any], norm: float | None) -> dict[str, Any]:
     """Return what a curator would have been asked."""
     request: dict[str, Any] = {"kind": KIND, "features": features}
     if norm is not None:
         if not (math.isfinite(norm) and norm > 0.0):
             raise ValueError(f"norm must be finite and positive, not {norm!r}")
         request["rows"] = {"map": "ball", "norm": float(norm)}
-    return request | ({"public": True} if public else {})
+    return request
 
 
 def as_columns(given: Sequence[str | Column] | None, default: list[str]) -> tuple[Column, ...]:

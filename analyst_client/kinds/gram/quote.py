@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from analyst_client.display.model import Block, Inline, Table, aligned, join, quiet, table, untrusted
+from analyst_client.kinds.gram.coding import name_features, read_coding
+from analyst_client.kinds.gram.matching import match_features
 from analyst_client.schema.columns import Column, Term, write_words
 from analyst_client.schema.quotes import AnyQuote, read_quote
 from analyst_client.schema.wire import Fields
+from analyst_client.terms.expression import Expression
 
 STATISTICS = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
 
@@ -54,8 +57,12 @@ class Quote(AnyQuote):
     Attributes
     ----------
     features : tuple of Column
-        Raw columns.
+        Columns that are features by themselves.
+    inner_columns : tuple of Column
+        Columns that only a basis or an interaction is made of, and targets that are computed.
     terms, targets : tuple of Term
+    expressions : mapping of str to Expression
+        Features and targets as they are asked for, by name.
     noise : Noise
         Standard deviation of the noise of each statistic.
     dataset, kind : str
@@ -82,8 +89,20 @@ class Quote(AnyQuote):
 
     noise: Noise
     features: tuple[Column, ...]
+    inner_columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     targets: tuple[Term, ...]
+    expressions: Mapping[str, Expression]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns that terms are made of, and targets that are computed."""
+        return (*self.features, *self.inner_columns)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features: of columns, bases and interactions."""
+        return name_features(self.features, self.terms)
 
     @property
     def laplace_parts(self) -> tuple[float, ...]:
@@ -98,30 +117,29 @@ class Quote(AnyQuote):
         """Read from an answer."""
         return cls(
             **read_quote(fields, Noise.read(fields.object("noise"))),
-            features=fields.each("features", Column.read),
-            terms=fields.each("terms", Term.read),
-            targets=fields.each("targets", Term.read),
+            **read_coding(fields),
         )
 
     def arranged_as(self, request: Mapping[str, Any]) -> "Quote":
         """Return this quote with its columns in the order of a request; one of other columns is left as it is."""
-        features = {column.name: column for column in self.features}
-        targets = {term.name: term for term in self.targets}
-        if set(features) != set(request["features"]) or set(targets) != set(request.get("targets", [])):
+        named = match_features(self.expressions, self.columns, request)
+        if named is None:
             return self
+        columns = {column.name: column for column in self.features}
+        targets = {term.name: term for term in self.targets}
         return replace(
             self,
-            features=tuple(features[name] for name in request["features"]),
-            terms=tuple(self.terms[i] for i in order_terms(self.terms, request["features"])),
-            targets=tuple(targets[name] for name in request.get("targets", [])),
+            features=tuple(columns[name] for name in named[0] if name in columns),
+            terms=tuple(self.terms[i] for i in order_terms(self.terms, named[0])),
+            targets=tuple(targets[name] for name in named[1]),
         )
 
     def _asked(self) -> str:
         targets = ", ".join(target.name for target in self.targets) or "no target"
-        return f"{targets} ~ {', '.join(column.name for column in self.features)}"
+        return f"{targets} ~ {', '.join(self.feature_names)}"
 
     def _caption(self) -> Inline:
-        return write_formula(self.dataset, [column.name for column in self.features], self.targets)
+        return write_formula(self.dataset, self.feature_names, self.targets)
 
     def _noise_view(self) -> tuple[Block, ...]:
         return (list_noise(self.noise, len(self.terms), len(self.targets)),)

@@ -10,8 +10,9 @@ from analyst_client.display.model import Note, View, facts, folded, join, number
 from analyst_client.display.terminal import plain
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram import KIND
-from analyst_client.kinds.gram.arguments import as_names, check_target
+from analyst_client.kinds.gram.arguments import as_features, check_target
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
+from analyst_client.kinds.gram.matching import match_features, name_of
 from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
 from analyst_client.kinds.gram.saving import unwrap, wrap
 from analyst_client.kinds.gram.selection import find_part, select_statistics
@@ -22,6 +23,7 @@ from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import list_request
 from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.terms.expression import Expression
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,9 +46,13 @@ class Release(NoisyStatistics, PublishedAnswer):
     request : dict
         The request with every default filled in.
     features : tuple of Column
-        Raw columns.
+        Columns that are features by themselves: not those that only a basis or an interaction is made of.
+    inner_columns : tuple of Column
+        Columns that only a basis or an interaction is made of, and targets that are computed.
     terms, targets : tuple of Term
         Rows of `xtx`, the constant first if there is one; columns of `xty`.
+    expressions : mapping of str to Expression
+        Features and targets as they are asked for, by name.
     xtx : ndarray of shape (D, D) or None
     xty : ndarray of shape (D, T) or None
     yty : ndarray of shape (T,) or None
@@ -92,9 +98,9 @@ class Release(NoisyStatistics, PublishedAnswer):
     def longest_squared(self) -> int:
         """The squared norm of the longest possible row that was weighted, in scaled units.
 
-        1 for the constant and for each column; rows of a part were weighted as rows of the whole.
+        1 for the constant and for each group of terms; rows of a part were weighted as rows of the whole.
         """
-        return len({term.column for term in (self.selected_from or self).terms})
+        return len({term.group for term in (self.selected_from or self).terms})
 
     @property
     def weights_rows(self) -> bool:
@@ -125,8 +131,10 @@ class Release(NoisyStatistics, PublishedAnswer):
         if self.selected_from is None:
             return ()
         kept = {*self.feature_names, *self.target_names}
-        dropped = [column for column in self.selected_from.features if column.name not in kept]
-        omitting = [column.name for column in dropped if column.missing == "omit"]
+        dropped = [name for name in self.selected_from.feature_names if name not in kept]
+        still = {column.name for column in self.columns}
+        left = [column for column in self.selected_from.columns if column.name not in still]
+        omitting = [column.name for column in left if column.missing == "omit"]
         omitting += [name for name in self.selected_from.target_names if name not in kept]
         found = []
         if omitting:
@@ -192,12 +200,14 @@ class Release(NoisyStatistics, PublishedAnswer):
         ServiceError
             When they are others than were asked.
         """
-        try:
-            return self._arranged(request["features"], request.get("targets", []))
-        except ValueError:
-            raise ServiceError(f"malformed answer: {self.id} has other columns than were asked") from None
+        named = match_features(self.expressions, self.columns, request)
+        if named is None:
+            raise ServiceError(f"malformed answer: {self.id} has other columns than were asked")
+        return self._arranged(*named)
 
-    def select(self, features: Sequence[str] | None = None, target: str | None = None) -> "Release":
+    def select(
+        self, features: "Sequence[str | Expression] | None" = None, target: "str | Expression | None" = None
+    ) -> "Release":
         """Return a part of this release: fewer features, or one of them as the target. It costs nothing.
 
         The part keeps the receipt, and `verify` checks the whole answer that it was cut out of. Its rows and weights
@@ -205,9 +215,9 @@ class Release(NoisyStatistics, PublishedAnswer):
 
         Parameters
         ----------
-        features : sequence of str, optional
-            Columns that explain, in order. Default all but the target.
-        target : str, optional
+        features : sequence of str or Expression, optional
+            Names of features that explain, in order, or what they were asked for as. Default all but the target.
+        target : str or Expression, optional
             One of the targets, or a numeric or boolean feature. Default all targets.
 
         Returns
@@ -239,12 +249,16 @@ class Release(NoisyStatistics, PublishedAnswer):
         (('x1',), [[2.0], [0.5]], [4.0])
         """
         check_target(target)
-        targets = self.target_names if target is None else (target,)
+        targets = self.target_names if target is None else (self._name_of(target),)
         if features is None:
             chosen = tuple(name for name in self.feature_names if name not in targets)
         else:
-            chosen = tuple(as_names(features, "features"))
+            chosen = tuple(self._name_of(feature) for feature in as_features(features, "features"))
         return self._select(chosen, targets)
+
+    def _name_of(self, asked: "str | Expression") -> str:
+        known = (self.selected_from or self).columns
+        return name_of(asked, self.expressions, known)
 
     def _select(self, features: tuple[str, ...], targets: tuple[str, ...]) -> "Release":
         whole = self.selected_from or self
@@ -410,7 +424,7 @@ class Release(NoisyStatistics, PublishedAnswer):
             raise ValueError(f"the release has no target {target!r}; it has {', '.join(self.target_names)}")
         # A curator's targets have bounds; those of a release made here have none where its units are the raw ones.
         clipped = tuple(self.receipt is not None or (t.center, t.scale) != (0.0, 1.0) for t in targets)
-        return Coding(self.features, self.terms, targets, clipped, self.row_map)
+        return Coding(self.features, self.columns, self.terms, targets, self.expressions, clipped, self.row_map)
 
 
 def _read_arranged(text: str, answer: str | None, features: Sequence[str], targets: Sequence[str]) -> Release:

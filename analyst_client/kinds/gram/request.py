@@ -11,16 +11,21 @@ from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 from analyst_client.error_base import ServiceError
 from analyst_client.kinds.base import Request
 from analyst_client.kinds.gram import KIND
-from analyst_client.kinds.gram.arguments import as_columns, as_names, check_target
+from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.answers import Answer
+from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.schema.requests import as_json, price
+from analyst_client.schema.requests import as_json, price, selection_members
+from analyst_client.terms.expression import Expression
+from analyst_client.terms.formulas import Model, ReadModel
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Rows: TypeAlias = str | Mapping[str, Any]
+Asked: TypeAlias = Sequence[str | Expression] | str | Model
+"""Features, or a formula."""
 
 
 ARGUMENT_SYNONYMS = {
@@ -48,10 +53,12 @@ class ReleaseRequest:
     {'kind': 'gram', 'features': ['age'], 'targets': ['kappa'], 'price': {'mu': 0.2}}
     """
 
-    features: Sequence[str]
+    features: Sequence[str | Expression]
     _: KW_ONLY
-    target: str | None = None
-    targets: Sequence[str] | None = None
+    target: str | Expression | None = None
+    targets: Sequence[str | Expression] | None = None
+    where: str | Expression | None = None
+    weight: str | Expression | None = None
     epsilon: float | None = None
     delta: float | None = None
     mu: float | None = None
@@ -96,10 +103,11 @@ class ReleaseRequest:
         check_target(self.target)
         if self.target is not None and self.targets is not None:
             raise ValueError("give target or targets, not both")
-        body: dict[str, Any] = {"kind": KIND, "features": as_columns(self.features, "features")}
+        body: dict[str, Any] = {"kind": KIND, "features": [f.to_json() for f in as_features(self.features, "features")]}
         targets = self.targets if self.target is None else [self.target]
         if targets is not None:
-            body["targets"] = as_columns(targets, "targets")
+            body["targets"] = [target.to_json() for target in as_features(targets, "targets")]
+        body |= selection_members(self.where, self.weight)
         pure = self.mechanism not in {None, "gaussian"}
         body["price"] = price(self.epsilon, self.delta, self.mu, self.rho, pure=pure)
         if not self.intercept:
@@ -127,8 +135,10 @@ class ReleaseOptions(TypedDict, total=False):
     A test holds both against each other.
     """
 
-    target: str | None
-    targets: Sequence[str] | None
+    target: str | Expression | None
+    targets: Sequence[str | Expression] | None
+    where: str | Expression | None
+    weight: str | Expression | None
     epsilon: float | None
     delta: float | None
     mu: float | None
@@ -147,7 +157,7 @@ class ReleaseOptions(TypedDict, total=False):
 
 
 def as_request(
-    asked: "Sequence[str] | Request[Any, Any]", options: Mapping[str, Any]
+    asked: "Sequence[str | Expression] | Request[Any, Any]", options: Mapping[str, Any]
 ) -> "ReleaseRequest | Request[Any, Any]":
     """Return a request of any kind as it is, and the request of sufficient statistics that columns and options make."""
     if not isinstance(asked, Request):
@@ -155,6 +165,23 @@ def as_request(
     if options:
         raise ValueError(f"a request is whole: {', '.join(options)} belongs into it")
     return asked
+
+
+def read_model(
+    model: Model, columns: Sequence[Column], options: Mapping[str, Any]
+) -> "tuple[ReleaseRequest, ReadModel]":
+    """Return the request of a formula, of a dataset with these columns, and where its members come from.
+
+    Raises
+    ------
+    ValueError
+        When an option says again what the formula says.
+    """
+    read = model.read(columns)
+    said = [name for name in (*read.options, *(["target"] if "targets" in read.options else [])) if name in options]
+    if said:
+        raise ValueError(f"the model says {said[0]} already: give it once")
+    return ReleaseRequest(read.features, **read.options, **options), read
 
 
 def row_map(rows: Rows | None, norm: float | None) -> dict[str, Any]:

@@ -15,8 +15,8 @@ class Part(NamedTuple):
 
     Attributes
     ----------
-    features : tuple of int
-        Positions of the columns.
+    features : tuple of str
+        Names.
     terms : list of int
         Rows of XᵀX.
     targets : list of int
@@ -25,7 +25,7 @@ class Part(NamedTuple):
         Whether the targets were features.
     """
 
-    features: tuple[int, ...]
+    features: tuple[str, ...]
     terms: list[int]
     targets: list[int]
     is_feature: bool
@@ -46,11 +46,12 @@ def find_part(
         With what would have worked.
     """
     within = {*release.feature_names, *release.target_names}
-    columns = {column.name: column for column in whole.features if column.name in within}
+    single = {column.name: column for column in whole.features}
+    columns = {name: single.get(name) for name in whole.feature_names if name in within}
     released = {name: t for t, name in enumerate(whole.target_names) if name in within}
     for name in targets:
         if name not in released and name not in columns:
-            others = [other for other in columns if columns[other].type != "categorical"]
+            others = [other for other, column in columns.items() if column is not None and column.type != "categorical"]
             beside = f", and may take one of its features: {', '.join(others)}" if others else ""
             raise ValueError(f"the release has no target {name!r}; it has {', '.join(released) or 'none'}{beside}")
     for name in features:
@@ -68,8 +69,9 @@ def find_part(
         raise ValueError(f"{moved[0]!r} as the target needs XᵀX, and a selection of its own")
     for name in moved:
         column = columns[name]
-        if column.type == "categorical" or column.missing == "indicator":
-            kind = "categorical" if column.type == "categorical" else "declared with missing = indicator"
+        if column is None or column.type == "categorical" or column.missing == "indicator":
+            several = "of several terms" if column is None else "declared with missing = indicator"
+            kind = "categorical" if column is not None and column.type == "categorical" else several
             raise ValueError(f"{name!r} is {kind}, so it cannot become a target: ask the curator for it")
     if row_map in {"unit", "unit_xy"} and (moved or set(features) != set(whole.feature_names)):
         raise ValueError(
@@ -82,9 +84,8 @@ def find_part(
         terms += [places[term.name] for term in whole.terms if term.column == name]
     if not terms:
         raise ValueError("a part needs a feature, as the release has no constant")
-    positions = {column.name: j for j, column in enumerate(whole.features)}
     found = [places[name] for name in targets] if moved else [released[name] for name in targets]
-    return Part(tuple(positions[name] for name in features), terms, found, bool(moved))
+    return Part(features, terms, found, bool(moved))
 
 
 def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
@@ -97,6 +98,10 @@ def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
         targets, xty, yty = whole.terms, xtx, np.diag(xtx)
         noise = Noise(noise.xtx_diagonal, noise.xtx_offdiagonal, distribution=noise.distribution)
         noise = replace(noise, xty=noise.xtx_offdiagonal, yty=noise.xtx_diagonal)
+    chosen = tuple(targets[j] for j in part.targets)
+    columns = {column.name: column for column in whole.features}
+    used = {*part.features, *(target.name for target in chosen)}
+    used |= {name for j in rows for name in whole.terms[j].columns}
     same = not part.is_feature and len(rows) == len(whole.terms)  # in another order, which no eigenvalue notices
     arrays = {
         "xtx": None if xtx is None else xtx[np.ix_(rows, rows)],
@@ -108,9 +113,10 @@ def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
             array.setflags(write=False)
     return {
         **arrays,
-        "features": tuple(whole.features[j] for j in part.features),
+        "features": tuple(columns[name] for name in part.features if name in columns),
+        "inner_columns": tuple(c for c in whole.columns if c.name in used and c.name not in part.features),
         "terms": tuple(whole.terms[j] for j in rows),
-        "targets": tuple(targets[j] for j in part.targets),
+        "targets": chosen,
         "lambda_min": whole.lambda_min if same else None,
         "noise": noise if same else replace(noise, lambda_min=None),
     }

@@ -1,14 +1,17 @@
 """Noisy sufficient statistics of a regression: what a release and its parts hold, as they are read from an answer."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.kinds.gram.coding import check_terms, name_features, read_coding
 from analyst_client.kinds.gram.quote import Noise
 from analyst_client.schema.columns import Column, Term
 from analyst_client.schema.wire import Fields, as_float
+from analyst_client.terms.expression import Expression
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -20,9 +23,13 @@ class NoisyStatistics:
     Attributes
     ----------
     features : tuple of Column
-        Raw columns.
+        Columns that are features by themselves: not those that only a basis or an interaction is made of.
+    inner_columns : tuple of Column
+        Columns that only a basis or an interaction is made of, and targets that are computed.
     terms, targets : tuple of Term
         Rows of `xtx`, the constant first if there is one; columns of `xty`.
+    expressions : mapping of str to Expression
+        Features and targets as they are asked for, by name.
     xtx : ndarray of shape (D, D) or None
     xty : ndarray of shape (D, T) or None
     yty : ndarray of shape (T,) or None
@@ -31,8 +38,10 @@ class NoisyStatistics:
     """
 
     features: tuple[Column, ...]
+    inner_columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     targets: tuple[Term, ...]
+    expressions: Mapping[str, Expression]
     xtx: FloatArray | None
     xty: FloatArray | None
     yty: FloatArray | None
@@ -40,9 +49,14 @@ class NoisyStatistics:
     noise: Noise
 
     @property
+    def columns(self) -> tuple[Column, ...]:
+        """Columns that terms are made of, and targets that are computed."""
+        return (*self.features, *self.inner_columns)
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the raw columns."""
-        return tuple(column.name for column in self.features)
+        """Names of the features: of columns, bases and interactions."""
+        return name_features(self.features, self.terms)
 
     @property
     def term_names(self) -> tuple[str, ...]:
@@ -62,40 +76,22 @@ class NoisyStatistics:
 
 def read_statistics(body: Fields) -> dict[str, Any]:
     """Read the statistics of an answer, by the names of `NoisyStatistics`; raise `ServiceError` on a wrong one."""
-    features = body.each("features", Column.read)
-    terms, targets = body.each("terms", Term.read), body.each("targets", Term.read)
-    check_terms(body, features, terms, targets)
+    coding = read_coding(body)
+    terms, targets = coding["terms"], coding["targets"]
+    check_terms(body, (*coding["features"], *coding["inner_columns"]), terms, targets)
     statistics = body.object("statistics")
     d, t = len(terms), len(targets)
     triangle = read_values(statistics, "xtx", [d, d], d * (d + 1) // 2, packing="upper")
     xty = read_values(statistics, "xty", [d, t], d * t)
     lambda_min = read_values(statistics, "lambda_min", [], 1)
     return {
-        "features": features,
-        "terms": terms,
-        "targets": targets,
+        **coding,
         "xtx": None if triangle is None else frozen(unpack_symmetric(triangle, d)),
         "xty": None if xty is None else frozen(xty.reshape(d, t)),
         "yty": read_values(statistics, "yty", [t], t),
         "lambda_min": None if lambda_min is None else float(lambda_min[0]),
         "noise": Noise.read(body.object("noise")),
     }
-
-
-def check_terms(body: Fields, features: tuple[Column, ...], terms: tuple[Term, ...], targets: tuple[Term, ...]) -> None:
-    """Refuse terms that no estimator could read."""
-    columns = {column.name: column for column in features}
-    if not terms or any(term.kind == "constant" for term in terms[1:]):
-        raise body.fault("terms", "a list of terms with at most one constant, at its head")
-    if len(columns) != len(features) or any(term.kind != "constant" and term.column not in columns for term in terms):
-        raise body.fault("terms", "made of the listed features")
-    if any(term.kind == "level" and term.level not in columns[str(term.column)].levels for term in terms):
-        raise body.fault("terms", "made of declared levels")
-    if any(term.kind not in {"numeric", "boolean"} for term in targets):
-        raise body.fault("targets", "a list of numeric or boolean targets")
-    for name, listed in (("terms", terms), ("targets", targets)):
-        if len({term.name for term in listed}) != len(listed):
-            raise body.fault(name, "a list of distinct names")
 
 
 def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:

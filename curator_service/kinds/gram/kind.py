@@ -64,7 +64,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         "shares",
         *SELECTING,
     )
-    declared: ClassVar = ("features", "terms", "targets", "derived")
+    declared: ClassVar = ("features", "terms", "targets", "columns", "derived")
     example: ClassVar = EXAMPLE
     library = GramLibrary()
     conformance: ClassVar = CONFORMANCE

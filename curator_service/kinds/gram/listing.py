@@ -123,10 +123,13 @@ class GramListing(Listing):
         whole = {column.name: column for column in design.sources}
         columns = tuple(feature for feature in self.declared_features if isinstance(feature, Column))
         derived = list_derived((*design.sources, *self.selection.columns))
+        computed = derived or len(columns) < len(self.declared_features)
+        read = {"columns": [render_column(self.declared[name]) for name in self.columns]} if computed else {}
         return {
             "features": [render_column(column) for column in columns],
             "terms": [_render_term(term, whole) for term in design.terms],
             "targets": [_render_term(term, whole) for term in design.targets],
+            **read,
             **render_derived(derived),
         }
 

@@ -175,6 +175,7 @@ class _GramMembers(BaseModel):
     features: list[ColumnModel]
     terms: list[TermModel]
     targets: list[TargetModel]
+    columns: list[ColumnModel] = left_out()
     derived: list[DerivedModel] = left_out()
     noise: GramNoise
 

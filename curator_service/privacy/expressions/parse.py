@@ -143,8 +143,14 @@ def _find_levels(category: Expression, asked: object, place: _Place) -> list[str
 
 
 def _in(parser: _Parser, arguments: Sequence[object], place: _Place) -> Expression:
-    category = parser.one(arguments[0], Type.LEVEL, (*place, 0))
-    return Call("in", (category,), tuple(_find_levels(category, arguments[1], (*place, 1))), Type.TRUTH)
+    labelled = parser.read(arguments[0], (*place, 0))
+    if isinstance(labelled, Leaf) and labelled.type is Type.TRUTH:  # by its labels, false and true
+        found = _find_levels(labelled, arguments[1], (*place, 1))
+        if len(found) == 1:
+            return labelled if found == [labelled.column.levels[1]] else _not(labelled)
+        raise ExpressionError("both labels are true for every row that has one; name one of them", (*place, 1))
+    _check_type(labelled, Type.LEVEL, (*place, 0))
+    return Call("in", (labelled,), tuple(_find_levels(labelled, arguments[1], (*place, 1))), Type.TRUTH)
 
 
 def _reference(parser: _Parser, arguments: Sequence[object], place: _Place) -> Expression:

@@ -33,6 +33,7 @@ from analyst_client import (
     TransportError,
 )
 from analyst_client.http.retry import LONGEST_RETRY_AFTER_S, delay_before, read_retry_after
+from analyst_client.kinds.gram.request import ReleaseRequest
 
 
 def answered(members: dict[str, Any]) -> Curator:
@@ -235,7 +236,7 @@ def test_contradiction_is_refused_before_anything_is_sent(changes: dict[str, Any
 
 def test_features_given_as_one_string_are_refused() -> None:
     with pytest.raises(ValueError, match="features must be a list"):
-        Curator().client().release("flchain", "age", target="kappa", mu=0.1)
+        ReleaseRequest("age", target="kappa", mu=0.1)
 
 
 def test_each_call_makes_a_key_of_its_own() -> None:

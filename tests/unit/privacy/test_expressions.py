@@ -123,6 +123,8 @@ SAME: list[tuple[object, object]] = [
     ({"not": [{"not": ["frail"]}]}, "frail"),
     ({"between": ["age", 60, 70]}, {"and": [{"greater_equal": ["age", 60]}, {"less_equal": ["age", 70]}]}),
     ({"in": ["sex", ["X", "F", "F"]]}, {"in": ["sex", ["F", "X"]]}),
+    ({"in": ["frail", ["yes"]]}, "frail"),
+    ({"in": ["frail", ["no"]]}, {"not": ["frail"]}),
     ({"and": ["frail", {"and": ["frail", {"less": ["age", 60]}]}]}, {"and": [{"less": ["age", 60]}, "frail"]}),
     ({"cut": ["age", [60, 70]]}, {"cut": ["age", [50, 60, 70, 100]]}),
     ({"reference": ["sex", "F"]}, "sex"),
