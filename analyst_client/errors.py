@@ -25,6 +25,7 @@
     │   └── LedgerMemoryError      the file of what was seen cannot be used: `path`
     ├── ServiceError               the curator failed, or its answer is malformed
     ├── TransportError             no answer, perhaps charged: ask again with the same `idempotency_key`
+    ├── FormulaError               a formula or a condition means nothing: `rule`, `text`, `start`, `stop`
     └── EstimationError            local mathematics: the released statistics do not determine the fit
 
     UserWarning

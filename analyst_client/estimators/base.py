@@ -20,9 +20,9 @@ from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.summary import agreement_warnings, bias_warnings, posterior_warnings
 from analyst_client.inference.units import raw_units
-from analyst_client.kinds.gram.design import design_matrix, map_rows, stored_columns, values_beyond
+from analyst_client.kinds.gram.design import design_matrix, map_rows, values_beyond
 from analyst_client.kinds.gram.release import Release
-from analyst_client.schema.columns import Column, Term
+from analyst_client.schema.columns import Column, Term, stored_columns
 
 FloatArray = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.units import raw_units
-from analyst_client.kinds.gram.design import design_matrix, map_rows, stored_columns
+from analyst_client.kinds.gram.design import design_matrix, map_rows
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
-from analyst_client.schema.columns import CONSTANT, Term
+from analyst_client.schema.columns import CONSTANT, Term, stored_columns
 
 FloatArray = NDArray[np.float64]
 DUMMY_ROWS = 8192

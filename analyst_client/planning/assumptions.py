@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.inference.units import raw_units
-from analyst_client.kinds.gram.design import code_target, stored_columns
+from analyst_client.kinds.gram.design import code_target
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.statistics import frozen
@@ -27,7 +27,7 @@ from analyst_client.planning.assumed_moments import (
     target_means_of,
 )
 from analyst_client.planning.dummy_data import dummy_rows
-from analyst_client.schema.columns import CONSTANT, Term
+from analyst_client.schema.columns import CONSTANT, Term, stored_columns
 
 FloatArray = NDArray[np.float64]
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from analyst_client.display.model import Inline, join, quiet, untrusted
@@ -177,12 +177,20 @@ class DerivedColumn(Column):
         The declared columns that it is computed from.
     """
 
-    expression: Expression = NOTHING
+    expression: Expression = field(default=NOTHING, compare=False)  # its name tells which it is
     sources: tuple[Column, ...] = ()
 
     @classmethod
     def read_of(cls, fields: Fields, declared: Mapping[str, Column]) -> "DerivedColumn":
-        """Read from an answer that states the declared columns too."""
+        """Read from an answer that states the declared columns too.
+
+        Parameters
+        ----------
+        fields : Fields
+            The member of the answer.
+        declared : mapping of str to Column
+            Columns by name.
+        """
         plain = Column.read(fields)
         try:
             expression = read_expression(fields.members.get("expression"))
@@ -190,6 +198,12 @@ class DerivedColumn(Column):
         except (ValueError, KeyError):
             raise fields.fault("expression", "an expression of the listed columns") from None
         return cls(**vars(plain), expression=expression, sources=sources)
+
+
+def stored_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns that are in an analyst's rows: those that computed ones are made of, in place of these."""
+    stored = [c for column in columns for c in (column.sources if isinstance(column, DerivedColumn) else (column,))]
+    return tuple({column.name: column for column in stored}.values())
 
 
 class Basis(NamedTuple):

@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from analyst_client.error_base import CuratorError
 from analyst_client.terms import functions as known
 from analyst_client.terms.expression import Expression, as_expression, call, col, log
 
 Translated = Expression | str | list[Any]
 
 
-class FormulaError(ValueError):
+class FormulaError(CuratorError, ValueError):
     """A formula or a condition that means nothing; it shows the place.
 
     Attributes
@@ -33,6 +34,10 @@ class FormulaError(ValueError):
     def __init__(self, rule: str, text: str, start: int = 0, stop: int | None = None) -> None:
         self.rule, self.text, self.start, self.stop = rule, text, start, len(text) if stop is None else stop
         super().__init__(f"{rule}\n{show_place(text, self.start, self.stop)}")
+
+    def __reduce__(self) -> "tuple[type[FormulaError], tuple[str, str, int, int]]":
+        """Pickle what it was made of."""
+        return FormulaError, (self.rule, self.text, self.start, self.stop)
 
 
 def show_place(text: str, start: int, stop: int) -> str:
@@ -77,7 +82,7 @@ def read_python(source: str, text: str, offset: int, columns: Sequence[str] | No
     return found
 
 
-_MEANT = {"and", "or", "not", "in"}
+_MEANT = {"and", "or", "not", "in", "is", "if", "else", "for", "True", "False", "None"}
 _MASKED = {"ʘ" + word[1:]: word for word in keyword.kwlist if word not in _MEANT}
 
 

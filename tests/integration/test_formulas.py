@@ -17,6 +17,8 @@ from support import World, ZeroNoise, make_rows, open_world
 from analyst_client import (
     OLS,
     Assumptions,
+    Axis,
+    CountsRequest,
     CuratorClient,
     Estimate,
     FormulaError,
@@ -200,7 +202,7 @@ def test_equal_requests_are_one_release(client: CuratorClient) -> None:
         "cohort",
         ["sex", log(col("creatinine") + 1), interaction("sex", "age"), "age"],
         target="kappa",
-        where=(col("sex") == "F") & (60 < col("age")),
+        where=(col("sex") == "F") & (col("age") > 60),
         **BOX,
     )
     assert (other.id, other.answer) == (one.id, "stored")
@@ -285,3 +287,21 @@ def test_a_quote_is_planned_with_what_it_computes(client: CuratorClient) -> None
     accuracy = expected_accuracy(quote, assumed)
     assert len(accuracy.names) == len(quote.terms)
     assert np.all(np.isfinite(accuracy.half_lengths))
+
+
+def test_tables_of_what_is_computed_count_the_selected_rows(client: CuratorClient, frame: pd.DataFrame) -> None:
+    old, ratio = cut("age", [60, 80]), log(col("creatinine") + 1)
+    asked = [[old, "sex"], [Axis(ratio, edges=[0.0, 0.5, 1.0])], [col("dose").is_missing()]]
+    release = client.release("cohort", CountsRequest(asked, where="alive and sex != 'X'", mu=0.001))
+    rows = clipped(frame)[frame["alive"] & (frame["sex"] != "X")]
+    cells = pd.crosstab(pd.cut(rows["age"], [0, 60, 80, 101], right=False), rows["sex"])
+    table = release.tables[0]
+    assert table.values[:, :2].round(6).tolist() == cells.to_numpy().tolist()
+    values = np.log(rows["creatinine"] + 1)
+    wanted = [np.sum((values >= low) & (values < high)) for low, high in ((0, 0.5), (0.5, 1.0))]
+    assert release.tables[1].values.round(6).tolist() == wanted
+    assert release.tables[2].values.round(6).tolist() == [rows["dose"].notna().sum(), rows["dose"].isna().sum()]
+    weighted = client.release("cohort", CountsRequest(["sex"], weight=col("age") / 100, mu=0.001))
+    assert weighted.tables[0].values.round(2).tolist() == [
+        round(float(clipped(frame).query("sex == @level")["age"].sum() / 100), 2) for level in ("F", "M", "X")
+    ]

@@ -1,5 +1,6 @@
 """Axes of tables: as they are asked, and as they are answered."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from analyst_client.error_base import ServiceError
-from analyst_client.schema.columns import Column
+from analyst_client.schema.columns import Column, DerivedColumn
 from analyst_client.schema.wire import Fields
+from analyst_client.terms.expression import Expression, as_expression
+from analyst_client.terms.matching import names_column
 
 MISSING = "(missing)"
 
@@ -19,8 +22,8 @@ class Axis:
 
     Parameters
     ----------
-    column : str
-        Name of the column.
+    column : str or Expression
+        Name of the column, or what is computed of some: see `analyst_client.terms`.
     edges : sequence of float, optional
         Of a numeric column: bins ``[a, b)`` between these, in the column's unit and within its bounds. A bin that ends
         at the upper bound holds the bound too.
@@ -40,14 +43,14 @@ class Axis:
     {'column': 'age', 'edges': [50.0, 60.0, 70.0, 101.0]}
     """
 
-    column: str
+    column: str | Expression
     edges: Sequence[float] | None = None
     bins: int | None = None
     missing: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be sent."""
-        if not isinstance(self.column, str):
+        if not isinstance(self.column, str | Expression):
             raise ValueError("an axis is the name of one column, or Axis(name, …)")  # noqa: TRY004 -- one kind of error for arguments
         if self.edges is not None and self.bins is not None:
             raise ValueError(f"{self.column!r}: give edges or bins, not both")
@@ -62,16 +65,21 @@ class Axis:
     @property
     def members(self) -> dict[str, Any]:
         """Members of the axis in a request: what was set, and nothing else."""
-        body: dict[str, Any] = {"column": self.column}
+        body: dict[str, Any] = {"column": self.expression.to_json()}
         if self.edges is not None:
             body["edges"] = list(self.edges)
         if self.bins is not None:
             body["bins"] = self.bins
         return body | ({"missing": True} if self.missing else {})
 
+    @property
+    def expression(self) -> Expression:
+        """The column, or what is computed."""
+        return as_expression(self.column)
+
     def is_answered_by(self, axis: "TableAxis") -> bool:
         """Tell whether an axis of an answer is this one; the curator made edges of bins."""
-        if (self.column, self.missing) != (axis.name, axis.missing):
+        if self.missing != axis.missing or not names_column(self.expression, axis.column):
             return False
         low, high = axis.column.lower, axis.column.upper
         if self.bins is None or axis.edges is None or low is None or high is None:
@@ -140,7 +148,8 @@ class TableAxis:
     @property
     def as_asked(self) -> Axis:
         """The axis of a request that it answers."""
-        return Axis(self.name, self.edges, missing=self.missing)
+        computed = self.column.expression if isinstance(self.column, DerivedColumn) else self.name
+        return Axis(computed, self.edges, missing=self.missing)
 
 
 @dataclass(frozen=True)
@@ -175,9 +184,15 @@ class TableShape:
 def read_shapes(body: Fields) -> tuple[TableShape, ...]:
     """Read the tables of an answer or a quote, in its order, with the columns on their axes."""
     columns = {column.name: column for column in body.each("columns", Column.read)}
+    derived: dict[str, str] = {}
+    if body.has("derived"):
+        found = body.each("derived", lambda fields: DerivedColumn.read_of(fields, columns))
+        derived = {json.dumps(column.expression.to_json()): column.name for column in found}
+        columns = columns | {column.name: column for column in found}
 
     def read_axis(fields: Fields) -> TableAxis:
-        name = fields.text("column")
+        stated = fields.members.get("column")
+        name = stated if isinstance(stated, str) else derived.get(json.dumps(stated), "")
         if name not in columns:
             raise fields.fault("column", "one of the listed columns")
         column = columns[name]

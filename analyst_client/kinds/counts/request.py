@@ -1,5 +1,6 @@
 """The request of noisy tables."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -12,9 +13,11 @@ from analyst_client.kinds.counts.quote import CountsQuote
 from analyst_client.kinds.counts.release import CountsRelease
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.schema.requests import as_json, price
+from analyst_client.schema.requests import as_json, price, selection_members
+from analyst_client.terms.expression import Expression, sort_key
 
-TableAsked: TypeAlias = str | Axis | Sequence[str | Axis]
+AxisAsked: TypeAlias = str | Expression | Axis
+TableAsked: TypeAlias = AxisAsked | Sequence[AxisAsked]
 AXES_MAX = 3
 
 
@@ -25,8 +28,13 @@ class CountsRequest:
     Parameters
     ----------
     tables : sequence
-        A table is the name of a column, an `Axis`, or a sequence of these: ``["sex", "age"]`` are two tables,
-        ``[["sex", "age"]]`` is one of two axes. A numeric column needs an `Axis`, with edges or bins.
+        A table is the name of a column, what `analyst_client.terms` computes of some, an `Axis`, or a sequence of
+        these: ``["sex", "age"]`` are two tables, ``[["sex", "age"]]`` is one of two axes. A number needs an `Axis`,
+        with edges or bins.
+    where : str or Expression, optional
+        Condition on a row, such as ``"sex == 'F' and age >= 60"``. Default all rows count.
+    weight : str or Expression, optional
+        A number with bounds in [0, 1] by which a row counts. Default 1.
     epsilon, delta, mu, rho : float, optional
         The cost of all tables together: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon`
         alone.
@@ -55,6 +63,8 @@ class CountsRequest:
 
     tables: Sequence[TableAsked]
     _: KW_ONLY
+    where: str | Expression | None = None
+    weight: str | Expression | None = None
     epsilon: float | None = None
     delta: float | None = None
     mu: float | None = None
@@ -74,18 +84,18 @@ class CountsRequest:
     @cached_property
     def axes(self) -> tuple[tuple[Axis, ...], ...]:
         """Axes of each table. Sequences are read once."""
-        if isinstance(self.tables, str | Axis):
+        if isinstance(self.tables, str | Axis | Expression):
             raise ValueError(f"tables is a list: one table is CountsRequest([{self.tables!r}], …)")  # noqa: TRY004 -- one kind of error for arguments
         asked = []
         for table in self.tables:
-            parts = [table] if isinstance(table, str | Axis) else list(table)
+            parts = [table] if isinstance(table, str | Axis | Expression) else list(table)
             axes = tuple(part if isinstance(part, Axis) else Axis(part) for part in parts)
-            if not 1 <= len(axes) <= AXES_MAX or len({axis.column for axis in axes}) < len(axes):
+            if not 1 <= len(axes) <= AXES_MAX or len({sort_key(axis.expression) for axis in axes}) < len(axes):
                 raise ValueError(f"a table has one to {AXES_MAX} axes, each of another column")
             asked.append(axes)
         if not asked:
             raise ValueError("at least one table is needed")
-        if len({frozenset(axes) for axes in asked}) < len(asked):
+        if len({frozenset(json.dumps(axis.members) for axis in axes) for axes in asked}) < len(asked):
             raise ValueError("two tables have the same axes: it would be charged twice")
         return tuple(asked)
 
@@ -93,7 +103,7 @@ class CountsRequest:
     def members(self) -> dict[str, Any]:
         """Members of the body: the options that were set, and nothing else."""
         tables = [{"axes": [axis.members for axis in axes]} for axes in self.axes]
-        body: dict[str, Any] = {"kind": KIND, "tables": tables}
+        body: dict[str, Any] = {"kind": KIND, "tables": tables, **selection_members(self.where, self.weight)}
         pure = self.mechanism not in {None, "gaussian"}
         body["price"] = price(self.epsilon, self.delta, self.mu, self.rho, pure=pure)
         if self.shares is not None:

@@ -10,16 +10,20 @@ FORMULA_CHARACTERS = re.compile(r"[~+*:()^|\s]")
 
 
 def as_names(names: Sequence[str], argument: str) -> list[str]:
-    """Return a list of names; a lone string, whose letters would become names, is refused."""
-    if isinstance(names, str):
-        raise ValueError(f"{argument} must be a list of names: ask with {suggest_columns(names, argument)}")  # noqa: TRY004 -- one kind of error for arguments
+    """Return a list of names."""
+    check_list(names, argument)
     return [str(name) for name in names]
+
+
+def check_list(names: object, argument: str) -> None:
+    """Refuse a lone string, whose letters would become names, and a lone expression."""
+    if isinstance(names, str | Expression):
+        raise ValueError(f"{argument} must be a list: ask with {suggest_columns(str(names), argument)}")  # noqa: TRY004 -- one kind of error for arguments
 
 
 def as_features(features: "Sequence[str | Expression]", argument: str) -> list[Expression]:
     """Return a list of features; a text with an operator in it is no name of a column."""
-    if isinstance(features, str | Expression):
-        raise ValueError(f"{argument} must be a list: ask with {suggest_columns(str(features), argument)}")  # noqa: TRY004 -- one kind of error for arguments
+    check_list(features, argument)
     listed = [as_expression(feature) for feature in features]
     for feature in listed:
         name = feature.parameters[0] if feature.operator == COLUMN else ""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.schema.columns import Column, DerivedColumn, Term
+from analyst_client.schema.columns import Column, DerivedColumn, Term, stored_columns
 from analyst_client.terms.values import Values, basis_values, evaluate
 
 FloatArray = NDArray[np.float64]
@@ -84,12 +84,6 @@ def code_term(term: Term, columns: Sequence[Column], coded: Mapping[str, FloatAr
     # A missing value stands at the middle of a numeric column, counts as false, and has no function of a basis.
     filled: FloatArray = np.where(lost, 0.0, scaled)
     return filled
-
-
-def stored_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns that are in an analyst's rows: those that computed ones are made of, in place of these."""
-    stored = [c for column in columns for c in (column.sources if isinstance(column, DerivedColumn) else (column,))]
-    return tuple({column.name: column for column in stored}.values())
 
 
 def values_beyond(X: Any, columns: Sequence[Column]) -> list[str]:

@@ -11,9 +11,18 @@ from numpy.typing import ArrayLike
 
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.coding import name_features
-from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows, stored_columns
+from analyst_client.kinds.gram.design import code_target, design_matrix, map_rows
 from analyst_client.kinds.gram.quote import Noise
-from analyst_client.schema.columns import Column, DerivedColumn, Term, column_json, plain_term, term_json, terms_of
+from analyst_client.schema.columns import (
+    Column,
+    DerivedColumn,
+    Term,
+    column_json,
+    plain_term,
+    stored_columns,
+    term_json,
+    terms_of,
+)
 from analyst_client.terms.expression import Expression, col
 
 

@@ -1,16 +1,16 @@
 """Quotes of noisy sufficient statistics: their terms, and the noise of each statistic."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analyst_client.display.model import Block, Inline, Table, aligned, join, quiet, table, untrusted
 from analyst_client.kinds.gram.coding import name_features, read_coding
-from analyst_client.kinds.gram.matching import match_features
 from analyst_client.schema.columns import Column, Term, write_words
 from analyst_client.schema.quotes import AnyQuote, read_quote
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression
+from analyst_client.terms.matching import match_features
 
 STATISTICS = ("xtx_diagonal", "xtx_offdiagonal", "xty", "yty", "lambda_min")
 
@@ -92,7 +92,7 @@ class Quote(AnyQuote):
     inner_columns: tuple[Column, ...]
     terms: tuple[Term, ...]
     targets: tuple[Term, ...]
-    expressions: Mapping[str, Expression]
+    expressions: Mapping[str, Expression] = field(compare=False)
 
     @property
     def columns(self) -> tuple[Column, ...]:

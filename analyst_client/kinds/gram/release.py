@@ -10,9 +10,8 @@ from analyst_client.display.model import Note, View, facts, folded, join, number
 from analyst_client.display.terminal import plain
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram import KIND
-from analyst_client.kinds.gram.arguments import as_features, check_target
+from analyst_client.kinds.gram.arguments import check_list, check_target
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
-from analyst_client.kinds.gram.matching import match_features, name_of
 from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
 from analyst_client.kinds.gram.saving import unwrap, wrap
 from analyst_client.kinds.gram.selection import find_part, select_statistics
@@ -24,6 +23,7 @@ from analyst_client.schema.quotes import list_request
 from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
+from analyst_client.terms.matching import match_features, name_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,7 +253,8 @@ class Release(NoisyStatistics, PublishedAnswer):
         if features is None:
             chosen = tuple(name for name in self.feature_names if name not in targets)
         else:
-            chosen = tuple(self._name_of(feature) for feature in as_features(features, "features"))
+            check_list(features, "features")
+            chosen = tuple(map(self._name_of, features))
         return self._select(chosen, targets)
 
     def _name_of(self, asked: "str | Expression") -> str:

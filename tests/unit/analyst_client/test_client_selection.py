@@ -178,7 +178,7 @@ def test_all_of_it_is_the_release_itself(whole: Release) -> None:
         (["age", "age"], None, "once"),
         (["age", "ill"], "ill", "once"),
         (None, "sex", "categorical"),
-        ("age", None, r"must be a list of names: ask with features=\['age'\]"),
+        ("age", None, r"must be a list: ask with features=\['age'\]"),
     ],
 )
 def test_what_cannot_be_cut_out_is_refused(

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analyst_client.kinds.gram.design import stored_columns
-from analyst_client.schema.columns import Column
+from analyst_client.schema.columns import Column, DerivedColumn, stored_columns
 from analyst_client.terms.expression import BASES, COLUMN, INTERACTION, Expression, as_expression, read_expression
 from analyst_client.terms.values import FloatArray, Values, evaluate
 
@@ -64,6 +63,13 @@ def name_of(asked: "str | Expression", known: Mapping[str, Expression], columns:
     if expression.operator == COLUMN:
         return str(expression.parameters[0])
     return _find(expression, known, make_rows(columns)) or repr(expression)
+
+
+def names_column(asked: Expression, column: Column) -> bool:
+    """Tell whether a column of an answer is what was asked."""
+    if not isinstance(column, DerivedColumn):
+        return (asked.operator, asked.parameters) == (COLUMN, (column.name,))
+    return is_same(asked, column.expression, make_rows([column]))
 
 
 def _find(asked: Expression, known: Mapping[str, Expression], rows: Mapping[str, Values]) -> str | None:
