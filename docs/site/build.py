@@ -109,7 +109,9 @@ def notebook_page(path: str) -> str:
 
 def reference_pages() -> Iterator[tuple[str, str]]:
     """Yield a page for each group of public names: every name is on one of them."""
-    public, plots = importlib.import_module("analyst_client"), importlib.import_module("analyst_client.plots")
+    public, plots, terms = map(
+        importlib.import_module, ("analyst_client", "analyst_client.plots", "analyst_client.terms")
+    )
     errors = [name for name in public.__all__ if issubclass_of(getattr(public, name), BaseException)]
     grouped = {*CLIENT, *ESTIMATORS, *ANALYSES, *PLANNING, *errors}
     if unknown := grouped - set(public.__all__):
@@ -121,6 +123,7 @@ def reference_pages() -> Iterator[tuple[str, str]]:
         ("analyses", "Analyses", public, ANALYSES),
         ("planning", "Before spending", public, PLANNING),
         ("errors", "Errors and warnings", public, errors),
+        ("terms", "Terms of a model", terms, terms.__all__),
         ("plots", "Figures", plots, plots.__all__),
     )
     for page, title, module, names in groups:

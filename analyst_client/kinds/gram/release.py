@@ -19,7 +19,7 @@ from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistic
 from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
-from analyst_client.schema.quotes import list_request
+from analyst_client.schema.quotes import list_request, write_expression
 from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
@@ -127,7 +127,21 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Differences between a fit of this part and a fit of a request of the same columns."""
+        """Differences between a fit of this part and one of a request of the same columns; and weights of rows."""
+        return (*self._weight_caveats, *self._part_caveats)
+
+    @property
+    def _weight_caveats(self) -> tuple[str, ...]:
+        if "weight" not in self.request:
+            return ()
+        weight = write_expression(self.request["weight"])
+        return (
+            f"rows count by {weight}: standard errors take a row's weight for its square, and are too wide where weights "
+            "are small.",
+        )
+
+    @property
+    def _part_caveats(self) -> tuple[str, ...]:
         if self.selected_from is None:
             return ()
         kept = {*self.feature_names, *self.target_names}

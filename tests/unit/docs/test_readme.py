@@ -62,7 +62,7 @@ def test_the_plain_install_is_plain(tmp_path: Path) -> None:
 
 def test_there_is_an_install_line_for_each_user() -> None:
     lines = re.findall(r"\| `pip install '?dp-curator(?:\[(\w+)\])?'?` \|", README)
-    assert lines == ["", "plots", "server"]
+    assert lines == ["", "plots", "formula", "server"]
     assert set(lines) - {""} <= set(PROJECT["optional-dependencies"])
     assert PROJECT["name"] == "dp-curator"
 
