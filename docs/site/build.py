@@ -32,7 +32,7 @@ PLACES = {
 }
 """Where a page outside of docs/ stands in the site."""
 
-CLIENT = ("CuratorClient", "Curators", "PurchasePlan", "Job", "Reservation")
+CLIENT = ("CuratorClient", "Curators", "PurchasePlan", "Model", "Job", "Reservation")
 ESTIMATORS = (
     *("OLS", "SSP", "AdaSSP", "Ridge", "RidgePath", "ridge_path", "EmpiricalBayes", "LogisticRegression"),
     *("BayesianRegression", "RobustPrivateRegression", "Prior"),

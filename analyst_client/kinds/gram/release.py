@@ -136,8 +136,8 @@ class Release(NoisyStatistics, PublishedAnswer):
             return ()
         weight = write_expression(self.request["weight"])
         return (
-            f"rows count by {weight}: standard errors take a row's weight for its square, and are too wide where weights "
-            "are small.",
+            f"rows count by {weight}: standard errors take a row's weight for its square, and are too wide where "
+            "weights are small.",
         )
 
     @property
