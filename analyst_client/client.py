@@ -2,10 +2,12 @@
 
 import re
 import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any, Unpack, overload
+from typing import Any, Unpack, cast, overload
 
 import httpx
 
@@ -19,6 +21,7 @@ from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import Asked, ReleaseOptions, as_request, read_model, suggests_arguments
 from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.memory import Memory, MemoryPlace
+from analyst_client.planning.asking import check_price, price_for_half_widths
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.datasets import Dataset
@@ -165,12 +168,39 @@ class CuratorClient:
             See `analyst_client.errors`.
         """
         request, model = self._read(dataset, features, options)
+        quoted: AnyQuote = self._ask_quote(dataset, request, model)
+        return quoted
+
+    def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
         with showing_places(model):
             answered = self._session.ask(
                 "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
             )
-        arranged: AnyQuote = request.arrange_quote(read_quote(answered.body))
-        return arranged
+        return request.arrange_quote(read_quote(answered.body))
+
+    def _price(
+        self,
+        dataset: str,
+        asked: "Asked | Request[Any, Any]",
+        half_width: Mapping[str, float],
+        guess: Mapping[str, Any],
+        options: ReleaseOptions,
+    ) -> ReleaseOptions:
+        """Find the price of a wanted accuracy, and say it."""
+        if isinstance(asked, Request):
+            raise ValueError("half_width goes with features or a formula")  # noqa: TRY004 -- one kind of error
+        budget = self.budget(dataset)
+        delta = options.get("delta")
+        found = price_for_half_widths(
+            partial(self.quote, dataset, asked),
+            half_width,
+            options,
+            guess,
+            epsilon=budget.limit.epsilon,
+            delta=budget.delta if delta is None else delta,
+        )
+        sys.stderr.write(f"{found}\n")
+        return cast("ReleaseOptions", found.options)
 
     def _read(
         self, dataset: str, asked: "Asked | Request[Any, Any]", options: Mapping[str, Any]
@@ -195,6 +225,9 @@ class CuratorClient:
         idempotency_key: str | None = None,
         respond_async: bool = False,
         wait_s: float | None = None,
+        half_width: Mapping[str, float] | None = None,
+        guess: Mapping[str, Any] | None = None,
+        max_epsilon: float | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> Release: ...
 
@@ -219,6 +252,9 @@ class CuratorClient:
         idempotency_key: str | None = None,
         respond_async: bool = False,
         wait_s: float | None = None,
+        half_width: Mapping[str, float] | None = None,
+        guess: Mapping[str, Any] | None = None,
+        max_epsilon: float | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> Answer:
         """Ask for noisy sufficient statistics, or a release of another kind; what was answered before costs nothing.
@@ -272,6 +308,15 @@ class CuratorClient:
             Ask for a job wherever a pass over the rows is needed; it is waited for either way.
         wait_s : float, optional
             Longest wait for a job, in seconds. Default until it ends.
+        half_width : mapping of str to float, optional
+            In place of a price: how short the 95 % intervals of terms shall be, such as ``{"age": 0.01}``, in the
+            target's unit per unit of the term. The smallest price at which that is expected is found, said on standard
+            error, and charged; nothing is, where none would do.
+        guess : mapping, optional
+            Beside `half_width`: what you expect of the rows, as `Assumptions.of` takes it, ``{"rows": 5000}`` at least.
+            Where nothing is said of the target's spread, the widest is assumed.
+        max_epsilon : float, optional
+            The largest price, stated as ε, that may be charged; a higher one is refused before anything is.
 
         Returns
         -------
@@ -281,13 +326,17 @@ class CuratorClient:
         Raises
         ------
         ValueError
-            When the arguments contradict each other; nothing was sent.
+            When the arguments contradict each other, or the price is above `max_epsilon`; nothing was sent.
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent: the same call with it
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
         """
         key = choose_key(idempotency_key)
+        if half_width is not None:
+            options = self._price(dataset, features, half_width, guess or {}, options)
         request, model = self._read(dataset, features, options)
+        if max_epsilon is not None:
+            check_price(self._ask_quote(dataset, request, model), max_epsilon)
         with showing_places(model):
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
 

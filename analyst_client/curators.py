@@ -1,6 +1,6 @@
 """Several curators at once: one request to each, reserved at all before it is charged at any."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -10,8 +10,9 @@ from analyst_client.client import CuratorClient, choose_key
 from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, TransportError
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.request import ReleaseOptions
+from analyst_client.kinds.gram.request import Asked, ReleaseOptions
 from analyst_client.schema.accounts import Reservation
+from analyst_client.terms.formulas import Model
 
 RESERVED_FOR_S = 3600
 
@@ -61,7 +62,7 @@ class Curators:
     def plan(
         self,
         dataset: str | Mapping[str, str],
-        features: Sequence[str],
+        features: Asked,
         *,
         each: Mapping[str, ReleaseOptions] | None = None,
         **options: Unpack[ReleaseOptions],
@@ -72,8 +73,8 @@ class Curators:
         ----------
         dataset : str or mapping of str to str
             The dataset's name, or its name at each curator.
-        features : sequence of str
-            Columns that explain, the same at each curator.
+        features : sequence, str or Model
+            Columns that explain, or a formula, the same at each curator.
         each : mapping of str to dict, optional
             Options that differ at a curator, such as ``{"north": {"epsilon": 0.5}}``.
         **options
@@ -103,12 +104,13 @@ class Curators:
         asked_of = [(id(self.clients[name]), datasets[name]) for name in datasets]
         if len(set(asked_of)) < len(asked_of):
             raise ValueError("one curator's dataset stands under two names: it would be the same release twice")
+        whole: Asked = features if isinstance(features, str | Model) else tuple(features)
         purchases = []
         for name in (name for name in self.clients if name in datasets):
             asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
             with _named(name):
-                quote = self.clients[name].quote(datasets[name], features, **asked)
-            purchases.append(_Purchase(name, self.clients[name], datasets[name], tuple(features), asked, quote))
+                quote = self.clients[name].quote(datasets[name], whole, **asked)
+            purchases.append(_Purchase(name, self.clients[name], datasets[name], whole, asked, quote))
         return PurchasePlan(tuple(purchases))
 
 
@@ -119,7 +121,7 @@ class _Purchase:
     name: str
     client: CuratorClient
     dataset: str
-    features: tuple[str, ...]
+    features: Asked
     options: ReleaseOptions
     quote: Quote
     key: str = field(default_factory=lambda: choose_key(None))

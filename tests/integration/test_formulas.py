@@ -305,3 +305,42 @@ def test_tables_of_what_is_computed_count_the_selected_rows(client: CuratorClien
     assert weighted.tables[0].values.round(2).tolist() == [
         round(float(clipped(frame).query("sex == @level")["age"].sum() / 100), 2) for level in ("F", "M", "X")
     ]
+
+
+GUESS = {"rows": 400, "means": {"age": 75}, "sds": {"age": 15}}
+
+
+def test_an_accuracy_is_asked_for_and_its_price_is_found(
+    client: CuratorClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = {"age": 0.2}
+    release = client.release("cohort", "kappa ~ age", half_width=wanted, guess=GUESS)
+    said = capsys.readouterr().err
+    assert said.startswith("±0.2 on age needs ε = ")
+    assert release.cost is not None
+    assert f"ε = {release.cost.epsilon:.3g}" in said
+    quote = client.quote("cohort", "kappa ~ age", rows=release.request["rows"], mu=release.cost.mu)
+    assumed = Assumptions.of(quote, residual_sd=3 / np.sqrt(3), **GUESS)
+    reached = expected_accuracy(quote, assumed)
+    assert reached.half_lengths[reached.names.index("age")] == pytest.approx(0.2, rel=1e-3)
+    other = client.release("cohort", ["age"], target="kappa", half_width=wanted, guess=GUESS, max_epsilon=1)
+    assert (other.id, other.answer) == (release.id, "stored")
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        ({"half_width": {"age": 1e-5}, "guess": GUESS}, "out of reach at any ε"),
+        ({"half_width": {"age": 0.1}}, "state how many rows you expect"),
+        ({"half_width": {"age": 0.1}, "guess": GUESS, "mu": 0.1}, "leave out mu"),
+        ({"half_width": {"sex": 0.1}, "guess": GUESS}, "no parameter 'sex'|there is no"),
+        ({"half_width": {}, "guess": GUESS}, "names terms"),
+        ({"half_width": {"age": 0.2}, "guess": GUESS, "max_epsilon": 1e-4, "fresh": True}, "more than max_epsilon"),
+        ({"mu": 0.2, "max_epsilon": 0.5, "fresh": True}, "more than max_epsilon = 0.5: nothing was charged"),
+    ],
+)
+def test_a_price_that_was_not_meant_is_not_charged(client: CuratorClient, changes: dict[str, Any], rule: str) -> None:
+    before = client.budget("cohort").posted
+    with pytest.raises(ValueError, match=rule):
+        client.release("cohort", "kappa ~ age + alive", **changes)
+    assert client.budget("cohort").posted == before
