@@ -204,29 +204,29 @@ def test_deep_and_long_expressions_are_refused() -> None:
 # --- what a row becomes -----------------------------------------------------------------------------------------------
 
 
-@given(st.lists(EXPRESSIONS, min_size=1, max_size=3), st.lists(ROWS, min_size=1, max_size=12))
-@settings(max_examples=600)
-def test_every_row_has_the_integers_of_the_slow_program(values: list[object], rows: list[dict[str, int]]) -> None:
-    features = tuple({column.name: column for column in map(derive, values)}.values())
-    design = make_design(features, (), intercept=True)
-    coded = code_rows(arrays(rows), design, len(rows))
-    sources = {column.name: column for column in design.sources}
-    for row, found in zip(rows, coded, strict=True):
-        is_out = any(slowly.store(sources[name], row) == MISSING for name in design.omitting)
-        wanted = [0 if is_out else slowly.code(term, sources, row) for term in design.terms]
-        assert found.tolist() == wanted
-
-
 FEATURES = st.one_of(
     EXPRESSIONS,
     st.builds(lambda x, d: {"polynomial": [x, d]}, NUMBERS, st.integers(2, 6)),
     st.just({"spline": ["age", [60, 70, 85]]}),
     st.just({"spline": ["change", [-1, 0], 2]}),
     st.just({"natural_spline": ["kappa", [1, 2.5]]}),
+    st.just({"natural_spline": ["tiny", [0.3]]}),
     st.just({"cut": ["age", [60, 70, 80]]}),
     st.sampled_from(["sex", "stage"]),
 )
 TERMS = st.one_of(FEATURES, st.builds(lambda fs: {"interaction": fs}, st.lists(FEATURES, min_size=2, max_size=3)))
+
+
+@given(st.lists(TERMS, min_size=1, max_size=3), st.lists(ROWS, min_size=1, max_size=12))
+@settings(max_examples=600)
+def test_every_row_has_the_integers_of_the_slow_program(values: list[object], rows: list[dict[str, int]]) -> None:
+    design = make(values, intercept=True)
+    coded = code_rows(arrays(rows), design, len(rows))
+    sources = {column.name: column for column in design.sources}
+    for row, found in zip(rows, coded, strict=True):
+        is_out = any(slowly.store(sources[name], row) == MISSING for name in design.omitting)
+        wanted = [0 if is_out else slowly.code(term, sources, row) for term in design.terms]
+        assert found.tolist() == wanted
 
 
 @given(st.lists(TERMS, min_size=1, max_size=4), st.lists(ROWS, min_size=1, max_size=20), st.booleans())
