@@ -120,10 +120,10 @@ def _levels(tree: Expression) -> tuple[str, ...]:
 
 
 def _read(column: Column, stored: int) -> float | None:
+    if column.type is not ColumnType.NUMERIC:
+        return float(stored) if stored in range(max(2, len(column.levels))) else None
     if stored == MISSING:
         return None
-    if column.type is not ColumnType.NUMERIC:
-        return float(min(max(stored, 0), max(1, len(column.levels) - 1)))
     center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
     value = center + scale * (min(max(stored, -UPPER), UPPER) / UPPER)
     return flush(min(max(value, column.lower), column.upper))

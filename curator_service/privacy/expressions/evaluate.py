@@ -140,10 +140,11 @@ def work_of(tree: Expression) -> int:
 
 
 def _read(column: Column, stored: StoredArray) -> Values:
-    present = stored != MISSING
     if column.type is not ColumnType.NUMERIC:
         last = 1 if column.type is ColumnType.BOOLEAN else len(column.levels) - 1
-        return Values(np.clip(stored, 0, last).astype(np.float64), present)
+        codes = np.clip(stored, 0, last)
+        # What is no level of a cluster's column is not another one, as it is none in a one-hot coding.
+        return Values(codes.astype(np.float64), codes == stored)
     center, scale = center_and_scale(column.lower, column.upper)
     parts = np.clip(stored, -STORED_UNIT, STORED_UNIT) / STORED_UNIT
-    return Values(flush(np.clip(center + scale * parts, column.lower, column.upper)), present)
+    return Values(flush(np.clip(center + scale * parts, column.lower, column.upper)), stored != MISSING)

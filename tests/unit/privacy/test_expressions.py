@@ -282,6 +282,13 @@ def test_a_missing_value_selects_neither_a_comparison_nor_its_opposite() -> None
         assert derive_column(parse(value, DECLARED)).read(stored, 2)[0] == MISSING
 
 
+@pytest.mark.parametrize("value", [{"in": ["sex", ["F"]]}, {"in": ["sex", ["X"]]}, {"not": ["frail"]}])
+def test_a_code_that_is_no_level_s_is_none_of_them(value: object) -> None:
+    """A cluster holds values that nobody declared."""
+    stored = {name: np.array([-1, 3, 2**31 - 1, MISSING], np.int32) for name in ("sex", "frail")}
+    assert derive_column(parse(value, DECLARED)).read(stored, 4).tolist() == [MISSING] * 4
+
+
 # --- elementary functions and bases -----------------------------------------------------------------------------------
 
 
