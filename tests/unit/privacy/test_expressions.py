@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from itertools import permutations, product
 from typing import Any
 
@@ -350,6 +351,16 @@ def test_splines_are_b_splines_and_together_at_most_one(knots: tuple[float, ...]
     wanted = BSpline.design_matrix(np.clip(75 + 25 * points / UNIT, 50, 100), whole, degree).toarray().T
     if min(np.diff([50.0, *knots, 100.0])) > 1e-2:
         assert np.abs(table[:, points + UNIT] - UNIT * wanted).max() <= 1.01
+
+
+def test_splines_are_rounded_down() -> None:
+    """To the nearest, some would add up to more than 1."""
+    table, points = tabulate(Spline((60.0, 70.0, 85.0)), 50.0, 100.0), range(0, 2 * UNIT, 1000)
+    term = Column("age", ColumnType.NUMERIC, MissingRule.COMPLETE, 50.0, 100.0)
+    for place, values in enumerate(table):
+        exact = [slowly.draw(Spline((60.0, 70.0, 85.0)), place, term, Fraction(i - UNIT, UNIT)) for i in points]
+        assert values[points].tolist() == exact
+    assert table.sum(axis=0).max() == UNIT - 1
 
 
 @pytest.mark.parametrize("knots", [(75.0,), (60.0, 75.0), (55.0, 60.0, 75.0, 95.0)])
