@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.kinds.counts.tables import Table
 from curator_service.privacy.design import Term
+from curator_service.privacy.expressions.work import work_in_tiles
 from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.selection import EVERY_ROW, Selection
 from curator_service.privacy.sums import EXACT_BLOCK_ROWS
@@ -42,7 +44,8 @@ class CountsKernel:
         axes = [axis for table in self.tables for axis in table.axes]
         halvings = sum(axis.size.bit_length() for axis in axes)
         computed = sum(column.work for column in {*(axis.column for axis in axes), *self.selection.columns})
-        return self.width * _TABLE_PRODUCTS + len(axes) * _AXIS_PRODUCTS + halvings * _HALVING_PRODUCTS + computed
+        own = self.width * _TABLE_PRODUCTS + len(axes) * _AXIS_PRODUCTS + halvings * _HALVING_PRODUCTS
+        return own + work_in_tiles(computed, tile_rows(self.width))
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
