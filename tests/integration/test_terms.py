@@ -114,6 +114,9 @@ def test_other_rows_and_other_weights_are_other_requests(world: World) -> None:
     assert world.discrepancies() == []
 
 
+PAIR: list[Any] = [{"interaction": [{"polynomial": ["kappa", 2]}, {"polynomial": ["lambda", 3]}]}]
+
+
 @pytest.mark.parametrize(
     ("asked", "pointer", "rule"),
     [
@@ -126,6 +129,7 @@ def test_other_rows_and_other_weights_are_other_requests(world: World) -> None:
         ({"features": ["age"], "where": "age"}, "/where", "a condition"),
         ({"features": ["age"], "weight": "age"}, "/weight", "between 0 and 1"),
         ({"features": ["age", {"add": ["age", 0]}]}, "/features/1", "named twice"),
+        ({"features": [{"spline": ["age", [50 + k], 1]} for k in range(1, 50)] + PAIR}, "/features", "at most 50"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_place(world: World, asked: dict[str, Any], pointer: str, rule: str) -> None:
