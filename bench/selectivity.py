@@ -127,7 +127,8 @@ def compare(name: str, measured: Mapping[str, Sequence[float]]) -> list[str]:
     medians = {key: statistics.median(values) for key, values in measured.items()}
     first, *others = medians.values()
     shown = " | ".join(f"{other / first:.3f}" for other in others)
-    print(f"| {name} | {1e3 * first:.2f} ms | {shown} | {min(tests.values()):.4f} |", flush=True)
+    noise = np.subtract(*np.percentile(next(iter(measured.values())), [75, 25])) / first
+    print(f"| {name} | {1e3 * first:.2f} ms | {shown} | {noise:.2f} | {min(tests.values()):.4f} |", flush=True)
     return [f"{name}: {a} and {b}, p = {p:.1e}" for (a, b), p in tests.items() if p < ALARM / len(pairs)]
 
 
@@ -135,7 +136,7 @@ def compare_selectivities(looks: int, rows: int) -> None:
     """Measure requests over HTTP, and print a table."""
     rng, alarms = np.random.default_rng(looks), list[str]()
     print(f"{rows:,} rows, {looks} looks at each; alarm below p = {ALARM / 3:.4f}\n")
-    print("| | none | 1 % | 50 % | least p |\n| --- | ---: | ---: | ---: | ---: |")
+    print("| | none | 1 % | 50 % | its quartiles' distance | least p |\n| --- | ---: | ---: | ---: | ---: | ---: |")
     with serve(set_up(rows)) as server:
         caller = Caller(server)
         for kind, request in REQUESTS.items():
@@ -150,7 +151,7 @@ def compare_selectivities(looks: int, rows: int) -> None:
                 alarms += compare(f"{kind}: {what}", {name: [seen[i] for seen in taken[name]] for name in asked})
             sizes = {name: sorted({seen[2] for seen in of_name}) for name, of_name in taken.items()}
             same = len({tuple(found) for found in sizes.values()}) == 1
-            print(f"| {kind}: bytes | {sizes['none']} | {'same' if same else sizes} | | |", flush=True)
+            print(f"| {kind}: bytes | {sizes['none']} | {'same' if same else sizes} | | | |", flush=True)
             alarms += [] if same else [f"{kind}: sizes {sizes}"]
             waited: dict[str, list[float]] = {name: [] for name in asked}
             for _ in range(looks // 5):
