@@ -15,7 +15,7 @@ _CALL_ROWS = 6000
 """Rows for which the operations of an expression take as long as it takes to begin them."""
 _CALL, _NUMBER, _CODE = 10, 36, 11
 """An operator or a constant, a number that is read, and a level or a truth that is read."""
-_STORED_NUMBER, _STORED_CODE = 36, 13
+_STORED_NUMBER, _STORED_CODE = 36, 20
 """What is computed, brought to its own lattice."""
 _ARGUMENT: Mapping[str, int] = {
     "absolute": 9, "add": 5, "and": 18, "divide": 8, "equal": 6, "exp": 100, "less": 6, "less_equal": 6, "log": 122,
