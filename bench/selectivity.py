@@ -8,7 +8,8 @@ whose numbers are blanked, for what was paid for may differ. A fifth as often th
 
 Then: what a row takes for each node of an expression, each function of a basis, each factor of a product, a condition
 and a weight, in products of two numbers on the slowest of the kernels that set the pace, and as a part of what public
-times count for it. Each is the least of four measurements, whose greatest is above it by the part that is its noise. Last, a pass over 20 computed features over one over 20 stored ones.
+times count for it. Each is the least of four measurements; the greatest is above it by the part that is its noise.
+Last, a pass over 20 computed features over one over 20 stored ones.
 
     python -m bench.selectivity [--looks 300] [--rows 50000] [--only nodes]
 """
@@ -252,10 +253,8 @@ def compare_nodes() -> None:
     """Measure what is computed, and print a table."""
     COLUMNS.update({c.name: c for kernel in KINDS.typical for c in _columns_of(kernel)})
     pace, later = (max(row_takes(kernel) / row_s(kernel) for kernel in KINDS.typical) for _ in range(2))
-    print(
-        f"The slowest typical kernel takes {pace:.3f} of its row on the reference machine, and {later:.3f} once memory"
-    )
-    print("is used again. A server measures the first of them, as it starts, and all here is stated in it.\n")
+    print(f"The slowest typical kernel takes {pace:.3f} of its row on the reference machine, and {later:.3f} once")
+    print("memory is used again. A server that starts measures the first, in which all of this is stated.\n")
     print("| computed | products | counted | used | whole row, of what is counted | its noise |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for name, (kernel, base) in COMPUTED.items():
