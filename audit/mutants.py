@@ -248,7 +248,7 @@ MUTANTS = (
     _mutant(
         "splines rounded to the nearest, not down",
         "privacy/bases.py",
-        ("np.floor(found * (UNIT * (1 - 2.0**-40)))", "np.rint(found * UNIT)"),
+        ("np.floor(values[span] * (UNIT * (1 - 2.0**-40)))", "np.rint(values[span] * UNIT)"),
         tests=(f"{EXPRESSIONS}::test_splines_are_rounded_down",),
     ),
     _mutant(
