@@ -21,6 +21,7 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
         "statistics",
     )
 )
+EXPRESSIONS, SELECTION = "tests/unit/privacy/test_expressions.py", "tests/unit/privacy/test_selection.py"
 EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
 LEDGER = "tests/integration/test_release_ledger.py"
@@ -242,6 +243,80 @@ MUTANTS = (
         ("        return (1 + design.has_constant) * UNIT**2\n", "        return UNIT**2\n"),
         cells=("gaussian unit, add_remove",),
         tests=(ROWS,),
+    ),
+    # --- What is computed, selected and weighed
+    _mutant(
+        "splines rounded to the nearest, not down",
+        "privacy/bases.py",
+        ("np.floor(values[span] * (UNIT * (1 - 2.0**-40)))", "np.rint(values[span] * UNIT)"),
+        tests=(f"{EXPRESSIONS}::test_splines_are_rounded_down",),
+    ),
+    _mutant(
+        "a product of terms rounded to the nearest, not towards zero",
+        "privacy/design.py",
+        ("                np.trunc(out, out=out)\n", "                np.rint(out, out=out)\n"),
+        tests=(f"{SELECTION}::test_products_are_integers_and_rounded_towards_zero",),
+    ),
+    _mutant(
+        "a product of terms not rounded",
+        "privacy/design.py",
+        ("                np.trunc(out, out=out)\n", ""),
+        tests=(f"{EXPRESSIONS}::test_no_row_exceeds_a_bound",),
+    ),
+    _mutant(
+        "a computed column not clipped to its bounds",
+        "privacy/expressions/derive.py",
+        (
+            "to_stored(values.numbers, self.lower, self.upper)",
+            "np.rint((values.numbers - (self.lower + self.upper) / 2) / ((self.upper - self.lower) / 2) * 2**30)",
+        ),
+        tests=(f"{EXPRESSIONS}::test_a_computed_value_beyond_its_bounds_becomes_the_bound",),
+    ),
+    _mutant(
+        "a condition dropped",
+        "privacy/selection.py",
+        ("counted & (self.where.read(stored, len(counted)) == 1)", "counted"),
+        tests=(f"{SELECTION}::test_only_rows_in_which_a_condition_is_true_count",),
+    ),
+    _mutant(
+        "a condition that is missing taken for true",
+        "privacy/selection.py",
+        ("(self.where.read(stored, len(counted)) == 1)", "(self.where.read(stored, len(counted)) != 0)"),
+        tests=(f"{SELECTION}::test_only_rows_in_which_a_condition_is_true_count",),
+    ),
+    _mutant(
+        "a row without its weight counted",
+        "privacy/selection.py",
+        ("counted & (self.weight.read(stored, len(counted)) != MISSING)", "counted"),
+        tests=(f"{SELECTION}::test_a_row_without_its_weight_does_not_count",),
+    ),
+    _mutant(
+        "rows weighed before they are mapped",
+        "kinds/gram/kernel.py",
+        ("        self.row_map.apply(out, self.design, out)\n", ""),
+        (
+            "            np.trunc(out, out=out)\n",
+            "            np.trunc(out, out=out)\n        self.row_map.apply(out, self.design, out)\n",
+        ),
+        tests=(f"{SELECTION}::test_a_row_is_weighed_after_it_was_mapped",),
+    ),
+    _mutant(
+        "a row multiplied by its weight, not by the root",
+        "kinds/gram/kernel.py",
+        ("np.sqrt(weights)[:, None]", "weights[:, None]"),
+        tests=(f"{SELECTION}::test_a_row_is_multiplied_by_the_root_of_its_weight",),
+    ),
+    _mutant(
+        "weighed rows not rounded",
+        "kinds/gram/kernel.py",
+        ("            np.trunc(out, out=out)\n", ""),
+        tests=(f"{SELECTION}::test_weighed_rows_are_integers_and_rounded_towards_zero",),
+    ),
+    _mutant(
+        "weighed counts not rounded",
+        "kinds/counts/kernel.py",
+        ("            np.trunc(out[:, -1], out=out[:, -1])\n", ""),
+        tests=(f"{SELECTION}::test_weighed_counts_are_integers_and_rounded_down",),
     ),
     # --- Sensitivity
     _mutant(

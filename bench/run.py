@@ -28,6 +28,7 @@ SPEED = [
     "conversions",
     "timing",
     "looks",
+    "selectivity",
     "cuts",
     "ledger",
     "library",

@@ -2,15 +2,17 @@
 
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from curator_service.privacy.design import Column, ColumnType, Curve, Feature, Interaction, Term, TermKind
+from curator_service.privacy.bases import Basis, Polynomial, Spline
+from curator_service.privacy.design import Column, ColumnType, Term, TermKind
 from curator_service.privacy.expressions import DerivedColumn
 from curator_service.privacy.expressions.evaluate import bounds_of
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type
-from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT
 
+Q, UPPER, MISSING = 2**17 - 1, 2**30, -(2**31)
 Row = Mapping[str, int]
 
 
@@ -118,12 +120,12 @@ def _levels(tree: Expression) -> tuple[str, ...]:
 
 
 def _read(column: Column, stored: int) -> float | None:
+    if column.type is not ColumnType.NUMERIC:
+        return float(stored) if stored in range(max(2, len(column.levels))) else None
     if stored == MISSING:
         return None
-    if column.type is not ColumnType.NUMERIC:
-        return float(min(max(stored, 0), max(1, len(column.levels) - 1)))
     center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
-    value = center + scale * (min(max(stored, -STORED_UNIT), STORED_UNIT) / STORED_UNIT)
+    value = center + scale * (min(max(stored, -UPPER), UPPER) / UPPER)
     return flush(min(max(value, column.lower), column.upper))
 
 
@@ -137,31 +139,89 @@ def store(column: Column, row: Row) -> int:
     if column.expression.type is not Type.NUMBER:
         return int(value)
     center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
-    return min(max(round((value - center) / scale * STORED_UNIT), -STORED_UNIT), STORED_UNIT)
+    return hold(round((value - center) / scale * UPPER))
+
+
+def hold(stored: int) -> int:
+    return min(max(stored, -UPPER), UPPER)
+
+
+def weigh(column: Column, row: Row) -> float | None:
+    """Return the weight of a row, in [0, 1]; None where it is missing."""
+    stored = store(column, row)
+    if stored == MISSING:
+        return None
+    center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
+    return min(max(center + scale * (hold(stored) / UPPER), 0.0), 1.0)
 
 
 def code(term: Term, columns: Mapping[str, Column], row: Row) -> int:
     """Return a term of one row, an integer in ``[-q, q]``."""
     if term.kind is TermKind.CONSTANT:
-        return UNIT
+        return Q
     if term.kind is TermKind.PRODUCT:
         product = code(term.factors[0], columns, row)
         for factor in term.factors[1:]:
             other = code(factor, columns, row)
             sign = -1 if (product < 0) != (other < 0) else 1
-            product = sign * (abs(product) * abs(other) // UNIT)
+            product = sign * (abs(product) * abs(other) // Q)
         return product
-    stored = store(columns[term.column or ""], row)
-    if term.kind is TermKind.NUMERIC:
-        return 0 if stored == MISSING else round(min(max(stored, -STORED_UNIT), STORED_UNIT) * UNIT / STORED_UNIT)
+    column = columns[term.column or ""]
+    stored = store(column, row)
+    if term.kind in {TermKind.NUMERIC, TermKind.BASIS}:
+        if stored == MISSING:
+            return 0
+        place = round(Fraction(hold(stored) * Q, UPPER))
+        return place if term.basis is None else draw(term.basis, term.place or 0, column, Fraction(place, Q))
     wanted = {TermKind.BOOLEAN: 1, TermKind.MISSING: MISSING}.get(term.kind, term.level)
-    return UNIT if stored == wanted else 0
+    return Q if stored == wanted else 0
 
 
-def list_columns(feature: Feature) -> list[Column]:
-    match feature:
-        case Interaction(factors):
-            return [column for factor in factors for column in list_columns(factor)]
-        case Curve(column):
-            return [column]
-    return [feature]
+def draw(basis: Basis, place: int, column: Column, u: Fraction) -> int:
+    """Return a function of a basis at u in [-1, 1], of a lattice: by exact recurrences, rounded once at the end."""
+    if isinstance(basis, Polynomial):
+        return round(legendre(place + 1, u) * Q)
+    center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
+    inner = [Fraction((knot - center) / scale) for knot in basis.knots]
+    knots = [Fraction(-1)] * (basis.degree + 1) + inner + [Fraction(1)] * (basis.degree + 1)
+    weights = natural_weights(basis, knots)[place] if basis.natural else {place: Fraction(1)}
+    value = sum(weight * b_spline(i, basis.degree, knots, u) for i, weight in weights.items())
+    return math.floor(value * Q * (1 - Fraction(1, 2**40)))
+
+
+def legendre(k: int, u: Fraction) -> Fraction:
+    """Return P_k(u) by Bonnet's recurrence."""
+    before, now = Fraction(1), u
+    for j in range(1, k):
+        before, now = now, ((2 * j + 1) * u * now - j * before) / (j + 1)
+    return now
+
+
+def b_spline(i: int, degree: int, knots: list[Fraction], u: Fraction) -> Fraction:
+    """Return a B-spline by the recurrence of Cox and de Boor; the last interval holds the upper bound."""
+    if degree == 0:
+        return Fraction(knots[i] <= u < knots[i + 1] or (u == knots[-1] == knots[i + 1] > knots[i]))
+    total = Fraction(0)
+    if knots[i + degree] > knots[i]:
+        total += (u - knots[i]) / (knots[i + degree] - knots[i]) * b_spline(i, degree - 1, knots, u)
+    if knots[i + degree + 1] > knots[i + 1]:
+        rest = (knots[i + degree + 1] - u) / (knots[i + degree + 1] - knots[i + 1])
+        total += rest * b_spline(i + 1, degree - 1, knots, u)
+    return total
+
+
+def natural_weights(basis: Spline, knots: list[Fraction]) -> list[dict[int, Fraction]]:
+    """Return each natural spline as a sum of B-splines: the second one from a bound is shared by its neighbours.
+
+    The second derivative of Σ c_i B_i at the lower bound is 6/h₀ times (c₂ − c₁)/h₁ − (c₁ − c₀)/h₀, with h₀ and h₁ the
+    distances of the first and the second knot from it.
+    """
+    last = len(basis.knots) + 3
+    kept = {i: {i: Fraction(1)} for i in range(last + 1) if i not in (1, last - 1)}
+    second = knots[5] if len(basis.knots) > 1 else knots[-1]
+    near, far = knots[4] - knots[0], second - knots[0]
+    kept[0][1], kept[2][1] = far / (near + far), near / (near + far)
+    second = knots[-6] if len(basis.knots) > 1 else knots[0]
+    near, far = knots[-1] - knots[-5], knots[-1] - second
+    kept[last][last - 1], kept[last - 2][last - 1] = far / (near + far), near / (near + far)
+    return [kept[i] for i in sorted(kept)]

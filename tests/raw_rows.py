@@ -40,9 +40,10 @@ def raw_table() -> pa.Table:
 
 
 def counted_table() -> dict[str, Any]:
-    """Return the same as stored numbers: raw values beyond the bounds are stored as the bound."""
-    table = {
-        name: np.where(stored == MISSING, stored, np.clip(stored, -STORED_UNIT, STORED_UNIT))
-        for name, stored in make_table().items()
-    }
+    """Return the same as stored numbers: raw values beyond the bounds are stored as the bound, and no level as −1."""
+    table = {name: np.clip(stored, -STORED_UNIT, STORED_UNIT) for name, stored in make_table().items()}
+    for name, column in COLUMNS.items():
+        if column.type is not ColumnType.NUMERIC:
+            table[name] = np.where((table[name] >= 0) & (table[name] < len(column.levels)), table[name], -1)
+    table = {name: np.where(stored == MISSING, MISSING, table[name]) for name, stored in make_table().items()}
     return table | {MARK: np.ones(ROWS, dtype=np.int32)}

@@ -14,6 +14,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from expressions_slowly import MISSING, UPPER, Q, Row, code, store, weigh
+
 import curator_service.kinds
 from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines import conformance
@@ -21,8 +23,6 @@ from curator_service.kinds.counts.conformance import KERNELS as COUNTS
 from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.gram.conformance import KERNELS as GRAM
 
-Q, UPPER, MISSING = 2**17 - 1, 2**30, -(2**31)
-Row = Mapping[str, int]
 KERNELS = {"gram": GRAM, "counts": COUNTS}
 
 
@@ -31,7 +31,7 @@ def rounded(value: Fraction) -> Fraction:
     return Fraction(value.numerator / value.denominator)
 
 
-def store(value: float, lower: float, upper: float) -> int:
+def cut(value: float, lower: float, upper: float) -> int:
     if math.isnan(value):
         return MISSING
     low, high = Fraction(lower) / 2, Fraction(upper) / 2
@@ -40,15 +40,6 @@ def store(value: float, lower: float, upper: float) -> int:
     except OverflowError:
         return UPPER if value > 0 else -UPPER
     return max(-UPPER, min(round(place * UPPER), UPPER))
-
-
-def code(term: Any, row: Row) -> int:
-    if term.kind == "constant":
-        return Q
-    value = row[term.column]
-    if term.kind == "numeric":
-        return 0 if value == MISSING else round(Fraction(max(-UPPER, min(value, UPPER)) * Q, UPPER))
-    return Q if value == {"boolean": 1, "missing": MISSING, "level": term.level}[term.kind] else 0
 
 
 def shrink(row_map: Any, terms: list[int], targets: list[int], constant: int) -> list[int]:
@@ -73,27 +64,42 @@ def cell(axis: Any, value: int) -> int:
         return axis.size - 1
     if axis.edges is None:
         return value if 0 <= value < len(axis.column.levels) else -1
-    cuts = [store(edge, axis.column.lower, axis.column.upper) for edge in axis.edges]
+    cuts = [cut(edge, axis.column.lower, axis.column.upper) for edge in axis.edges]
     cuts[-1] += axis.edges[-1] >= axis.column.upper
     return bisect_right(cuts, value) - 1 if cuts[0] <= value < cuts[-1] else -1
 
 
 def sum_slowly(kernel: Any, rows: Sequence[Row]) -> list[int]:
     """Return the sums of a kernel over rows, flat; rows have their marks."""
-    counted = [row for row in rows if row[MARK] == 1]
-    if isinstance(kernel, CountsKernel):
-        found = [
-            [tuple(cell(axis, row[axis.column.name]) for axis in t.axes) for row in counted] for t in kernel.tables
-        ]
-        cells = [list(product(*(range(axis.size) for axis in table.axes))) for table in kernel.tables]
-        return [places.count(one) * Q * Q for places, every in zip(found, cells, strict=True) for one in every]
+    where, weight = kernel.selection.where, kernel.selection.weight
+    counted = [row for row in rows if row[MARK] == 1 and (where is None or store(where, row) == 1)]
+    weighed = [(row, w) for row in counted if (w := 1.0 if weight is None else weigh(weight, row)) is not None]
+    return (_count if isinstance(kernel, CountsKernel) else _multiply)(kernel, weighed)
+
+
+def _count(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:
+    sums = []
+    for table in kernel.tables:
+        cells = dict.fromkeys(product(*(range(axis.size) for axis in table.axes)), 0)
+        for row, weight in weighed:
+            place = tuple(cell(axis, store(axis.column, row)) for axis in table.axes)
+            if place in cells:
+                cells[place] += math.trunc(weight * (Q * Q))
+        sums += cells.values()
+    return sums
+
+
+def _multiply(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:
     design, width = kernel.design, len(kernel.design.terms) + len(kernel.design.targets)
+    sources = {column.name: column for column in design.sources}
     gram = [[0] * width for _ in range(width)]
-    for row in counted:
-        if not any(row[name] == MISSING for name in design.omitting):
-            terms, targets = ([code(term, row) for term in side] for side in (design.terms, design.targets))
-            z = shrink(kernel.row_map, terms, targets, int(design.has_constant))
-            gram = [[old + a * b for old, b in zip(line, z, strict=True)] for line, a in zip(gram, z, strict=True)]
+    for row, weight in weighed:
+        if any(store(sources[name], row) == MISSING for name in design.omitting):
+            continue
+        terms, targets = ([code(term, sources, row) for term in side] for side in (design.terms, design.targets))
+        mapped = shrink(kernel.row_map, terms, targets, int(design.has_constant))
+        z = [math.trunc(entry * math.sqrt(weight)) for entry in mapped]
+        gram = [[old + a * b for old, b in zip(line, z, strict=True)] for line, a in zip(gram, z, strict=True)]
     return [entry for line in gram for entry in line]
 
 
@@ -107,7 +113,7 @@ def table_rows() -> list[Row]:
     table: dict[str, Sequence[int]] = dict(conformance.make_table())
     for name, values in conformance.RAW.items():
         column = conformance.COLUMNS[name]
-        table[name] = [store(values[i % len(values)], column.lower, column.upper) for i in range(conformance.ROWS)]
+        table[name] = [cut(values[i % len(values)], column.lower, column.upper) for i in range(conformance.ROWS)]
     return rows_of(table)
 
 

@@ -11,10 +11,12 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from curator_service.privacy.lattice import UNIT, IntArray, center_and_scale
+from curator_service.privacy.lattice import UNIT, StoredArray, center_and_scale
 
 DEGREE_MAX = 10
 KNOTS_MAX = 50
+BASES_MAX = 50
+"""Different bases of a request: a pass reads all their tables again and again, so all of them are kept."""
 SPLINE_DEGREES = range(1, 6)
 _POINTS = np.arange(-UNIT, UNIT + 1, dtype=np.float64) / UNIT
 _Floats = npt.NDArray[np.float64]
@@ -46,7 +48,7 @@ class Polynomial:
         """Return what people read."""
         return f"polynomial({column}, {self.degree})"
 
-    def tabulate(self, lower: float, upper: float) -> IntArray:
+    def tabulate(self, lower: float, upper: float) -> StoredArray:
         """Return the functions over the lattice, by the recurrence (k + 1) P_{k+1} = (2k + 1) u P_k − k P_{k−1}."""
         del lower, upper
         before, now = np.ones_like(_POINTS), _POINTS
@@ -54,7 +56,7 @@ class Polynomial:
         for k in range(1, self.degree):
             before, now = now, ((2 * k + 1) * _POINTS * now - k * before) / (k + 1)
             found.append(now)
-        return np.clip(np.rint(np.stack(found) * UNIT), -UNIT, UNIT).astype(np.int64)
+        return np.clip(np.rint(np.stack(found) * UNIT), -UNIT, UNIT).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Spline:
         knots = ", ".join(repr(knot).removesuffix(".0") for knot in self.knots)
         return f"{'natural_spline' if self.natural else 'spline'}({column}, [{knots}], {self.degree})"
 
-    def tabulate(self, lower: float, upper: float) -> IntArray:
+    def tabulate(self, lower: float, upper: float) -> StoredArray:
         """Return the functions over the lattice, rounded down, by the recurrence of Cox and de Boor.
 
         Rounded down they stay together at most q: rounded to the nearest, they would be up to 2 above it.
@@ -101,32 +103,46 @@ class Spline:
         found = _b_splines(knots, self.degree)
         if self.natural:
             found = _natural(found, knots)
-        # What rounding left of a sum of 1 may be above it by parts of 10¹⁶, and the floor of q times that above q.
-        floored = np.floor(found * (UNIT * (1 - 2.0**-40)))
-        return np.clip(floored, 0, UNIT).astype(np.int64)
+        table = np.zeros((len(found), len(_POINTS)), dtype=np.int32)
+        for row, values in zip(table, found, strict=True):
+            places = np.flatnonzero(values)  # what is never written takes no memory
+            span = slice(places[0], places[-1] + 1) if len(places) else slice(0)
+            # What rounding left of a sum of 1 may be above it by parts of 10¹⁶, and the floor of q times that above q.
+            floored = np.floor(values[span] * (UNIT * (1 - 2.0**-40)))
+            row[span] = np.clip(floored, 0, UNIT)
+        return table
 
 
 Basis = Polynomial | Spline
 
 
-def _b_splines(knots: _Floats, degree: int) -> _Floats:
-    found = [((low <= _POINTS) & (high > _POINTS)).astype(np.float64) for low, high in pairwise(knots)]
-    last = len(knots) - degree - 2  # the interval that ends at the upper bound holds it
-    found[last][_POINTS == 1.0] = 1.0
+def _b_splines(knots: _Floats, degree: int) -> list[_Floats]:
+    """Return B-splines, each computed where it is not 0 alone."""
+    starts = np.searchsorted(_POINTS, knots)
+    starts[knots == 1.0] = len(_POINTS)  # the interval that ends at the upper bound holds it
+    found = [np.ones(stop - start) for start, stop in pairwise(starts)]
     for k in range(1, degree + 1):
-        found = [
-            _ramp(_POINTS - knots[i], knots[i + k] - knots[i]) * found[i]
-            + _ramp(knots[i + k + 1] - _POINTS, knots[i + k + 1] - knots[i + 1]) * found[i + 1]
-            for i in range(len(found) - 1)
-        ]
-    return np.stack(found)
+        higher = []
+        for i in range(len(found) - 1):
+            first, end = starts[i], starts[i + k + 1]
+            values = np.zeros(end - first)
+            up, down = slice(first, starts[i + k]), slice(starts[i + 1], end)
+            values[: len(found[i])] = _ramp(_POINTS[up] - knots[i], knots[i + k] - knots[i]) * found[i]
+            falling = _ramp(knots[i + k + 1] - _POINTS[down], knots[i + k + 1] - knots[i + 1]) * found[i + 1]
+            values[starts[i + 1] - first :] += falling
+            higher.append(values)
+        found = higher
+    whole = [np.zeros(len(_POINTS)) for _ in found]
+    for i, values in enumerate(found):
+        whole[i][starts[i] : starts[i + degree + 1]] = values
+    return whole
 
 
 def _ramp(distance: _Floats, width: float) -> _Floats:
     return distance / width if width > 0 else np.zeros_like(distance)
 
 
-def _natural(found: _Floats, knots: _Floats) -> _Floats:
+def _natural(found: list[_Floats], knots: _Floats) -> list[_Floats]:
     """Bring cubic B-splines to those whose second derivative is 0 at both bounds.
 
     Notes
@@ -138,18 +154,18 @@ def _natural(found: _Floats, knots: _Floats) -> _Floats:
         near, far = knots[4] - knots[1], knots[5] - knots[2]
         share = far / (near + far)
         first, second = found[0] + share * found[1], found[2] + (1 - share) * found[1]
-        found = np.stack([first, second, *found[3:]])[::-1]
+        found = [first, second, *found[3:]][::-1]
         knots = -knots[::-1]
     return found
 
 
-@lru_cache(maxsize=64)
-def tabulate(basis: Basis, lower: float, upper: float) -> IntArray:
+@lru_cache(maxsize=BASES_MAX + 14)
+def tabulate(basis: Basis, lower: float, upper: float) -> StoredArray:
     """Return the functions of a basis over the lattice of a number.
 
     Returns
     -------
-    ndarray of int64, shape (functions, 2q + 1)
+    ndarray of int32, shape (functions, 2q + 1)
         Integers in ``[-q, q]``; read only.
     """
     table = basis.tabulate(lower, upper)

@@ -329,6 +329,12 @@ class Design:
         return tuple((size, min(size, supports[group])) for group, size in sizes.items())
 
     @property
+    def basis_count(self) -> int:
+        """How many different tables of functions its terms are read from."""
+        terms = [factor for term in self.terms for factor in (term, *term.factors)]
+        return len({(term.basis, term.center, term.scale) for term in terms if term.basis is not None})
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The stored columns that are read, each once, in order."""
         return tuple(dict.fromkeys(name for column in self.sources for name in column.reads))

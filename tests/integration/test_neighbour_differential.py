@@ -93,10 +93,11 @@ def run_script(world: World) -> list[str]:
     for label, request in requests.items():
         seen.add(f"quote {label}", api.post(f"{data}/quotes", json=request))
     for label, request in requests.items():
-        seen.add(f"buy {label}", api.post(f"{data}/releases", json=request, key=f"key-{label}"))
+        seen.add(f"buy {label}", api.post(f"{data}/releases", json=request, key=_key("key", label)))
     for label, request in requests.items():
-        seen.add(f"again {label}", api.post(f"{data}/releases", json=request, key=f"key-{label}"))
-        seen.add(f"stored {label}", world.api("ben").post(f"{data}/releases", json=request, key=f"other-{label}"))
+        seen.add(f"again {label}", api.post(f"{data}/releases", json=request, key=_key("key", label)))
+        stored = world.api("ben").post(f"{data}/releases", json=request, key=_key("other", label))
+        seen.add(f"stored {label}", stored)
     _reserve_and_wait(seen, api, data)
     _fail(world, seen, api, data)
     for path in (f"{data}/releases", f"{data}/budget", "/v1/datasets/nothing", "/v1/releases/rel_0"):
@@ -105,6 +106,11 @@ def run_script(world: World) -> list[str]:
         for path in ("/v1/ledger/town", "/v1/ledger/town/checkpoint", "/v1/admin/seal", "/v1/admin/proposals"):
             seen.add(f"{who} {path}", world.api(who).get(path))
     return seen.lines
+
+
+def _key(*words: str) -> str:
+    """Return a key, which holds no space."""
+    return "-".join(words).replace(" ", "-")
 
 
 def _requests() -> dict[str, dict[str, Any]]:
@@ -130,6 +136,14 @@ def _requests() -> dict[str, dict[str, Any]]:
         "unit": body(rows={"map": "unit"}),
         "unit_xy": body(rows={"map": "unit_xy"}, features=["age", "dose"]),
         "laplace": body(rows={"map": "box"}, mechanism="laplace", price={"epsilon": 0.05}),
+        "computed": body(features=[{"log": [{"add": ["creatinine", 1]}]}, {"spline": ["age", [60, 80]]}]),
+        "selected": body(where={"less": ["age", 51]}, weight={"divide": ["age", 100]}),
+        "counted": {
+            "kind": "counts",
+            "tables": [{"axes": [{"column": "sex"}]}],
+            "where": "frail",
+            "price": {"mu": 0.02},
+        },
         "no such column": body(features=["nothing"]),
         "too dear": body(price={"mu": 3.0}),
         "malformed": body(price={"mu": -1}),
@@ -240,3 +254,43 @@ def test_times_of_a_pass_have_the_same_law_on_datasets_of_any_size(tmp_path: Pat
         base, neighbour, large = _latencies((few, one_more, many), request, 100)
     assert stats.ks_2samp(base, neighbour).pvalue > 1e-4
     assert stats.ks_2samp(base, large).pvalue > 1e-4
+
+
+def aged(share: float) -> list[dict[str, str]]:
+    """Return 1,000 rows, a share of which are of 52 years and all others of 90: one condition tells them apart."""
+    young = int(1000 * share)
+    return [row | {"age": "52" if i < young else "90"} for i, row in enumerate(make_rows(1000, seed=9))]
+
+
+@pytest.mark.parametrize("more", [{}, {"weight": {"divide": ["age", 100]}}], ids=["where", "where and weight"])
+def test_times_and_sizes_have_the_same_law_however_many_rows_a_condition_selects(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    """One request, of rows of which nobody, one in a hundred, and half are selected."""
+    options: dict[str, Any] = {"noise": SystemNoise(), "limit": Price(mu=900.0)}
+    request = body(fresh=True, price={"mu": 0.001}, where={"less": ["age", 60]}, **more)
+    with (
+        open_world(tmp_path / "none", rows=aged(0.0), **options) as none,
+        open_world(tmp_path / "few", rows=aged(0.01), **options) as few,
+        open_world(tmp_path / "half", rows=aged(0.5), **options) as half,
+    ):
+        worlds = (none, few, half)
+        for world in worlds:
+            world.api().post("/v1/datasets/cohort/releases", json=request, key="warm")
+        base, *others = _latencies(worlds, request, 100)
+        seen = [_watch_job(world, request) for world in worlds]
+    for other in others:
+        assert stats.ks_2samp(base, other).pvalue > 1e-4
+    assert seen[0] == seen[1] == seen[2]
+
+
+def _watch_job(world: World, request: dict[str, Any]) -> list[str]:
+    """Return what a job shows, but for how often it was looked at."""
+    seen, api = Transcript(), world.api()
+    started = api.post("/v1/datasets/cohort/releases", json=request, key="job", headers={"Prefer": "respond-async"})
+    job = seen.add("job", started).json()["id"]
+    while api.get(f"/v1/jobs/{job}").json()["state"] == "running":
+        time.sleep(0.01)
+    done = seen.add("done", api.get(f"/v1/jobs/{job}")).json()
+    seen.add("release", api.get(f"/v1/releases/{done['release']}"))
+    return seen.lines

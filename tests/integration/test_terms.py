@@ -1,18 +1,14 @@
 """Expressions, bases, conditions and weights in requests: exact sums of a slow program, charged once, verified."""
 
-import math
-from itertools import product
 from typing import Any
 
-import expressions_slowly as slowly
-import numpy as np
 import pytest
 from rows_on_disk import read_columns
+from sums_slowly import rows_of, sum_slowly
 from support import World, body, problem
 
-from curator_service.datasets.batches import MARK
 from curator_service.kinds.registry import KINDS
-from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT
+from curator_service.privacy.lattice import UNIT
 
 QUOTES, RELEASES = "/v1/datasets/cohort/quotes", "/v1/datasets/cohort/releases"
 BOX = {"rows": {"map": "box"}, "price": {"mu": 0.01}}
@@ -23,48 +19,23 @@ WEIGHT = {"divide": ["age", 100]}
 
 @pytest.fixture
 def rows(world: World) -> list[dict[str, int]]:
-    """Return the stored rows of the cohort that count."""
-    stored = read_columns(world.curator.datasets.storage, find(world))
-    names = [name for name in stored if name != MARK]
-    columns = [stored[name][stored[MARK] == 1].tolist() for name in names]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    """Return the stored rows of the cohort."""
+    return [dict(row) for row in rows_of(read_columns(world.curator.datasets.storage, find(world)))]
 
 
 def find(world: World) -> Any:
     return next(found for found in world.curator.datasets.list_all() if found.name == "cohort")
 
 
-def plan(world: World, request: dict[str, Any]) -> Any:
-    kind, dataset = KINDS[request["kind"]], find(world)
-    return kind.plan(dataset, kind.request_model.model_validate(request)).plan
+def make_kernel(world: World, request: dict[str, Any]) -> Any:
+    kind = KINDS[request["kind"]]
+    return kind.kernel(kind.plan(find(world), kind.request_model.model_validate(request)).plan)
 
 
 def sums(world: World, request: dict[str, Any]) -> Any:
     """Return the exact sums of a request, from a pass over rows."""
-    kind, dataset = KINDS[request["kind"]], find(world)
-    kernel = kind.kernel(plan(world, request))
-    return world.curator.datasets.storage.sum_rows(dataset.folder, dataset.manifest, kernel)
-
-
-def sum_slowly(world: World, request: dict[str, Any], rows: list[dict[str, int]]) -> list[list[int]]:
-    made = plan(world, request)
-    design, selection = made.design, made.selection
-    sources, fields = {column.name: column for column in design.sources}, (*design.terms, *design.targets)
-    total = [[0] * len(fields) for _ in fields]
-    for row in rows:
-        if selection.where is not None and slowly.store(selection.where, row) != 1:
-            continue
-        if any(slowly.store(sources[name], row) == MISSING for name in design.omitting):
-            continue
-        z = [slowly.code(term, sources, row) for term in fields]
-        if selection.weight is not None:
-            stored, column = slowly.store(selection.weight, row), selection.weight
-            center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
-            root = math.sqrt(min(max(center + scale * (stored / STORED_UNIT), 0.0), 1.0))
-            z = [math.trunc(value * root) for value in z]
-        for i, j in product(range(len(z)), repeat=2):
-            total[i][j] += z[i] * z[j]
-    return total
+    dataset = find(world)
+    return world.curator.datasets.storage.sum_rows(dataset.folder, dataset.manifest, make_kernel(world, request))
 
 
 REQUESTS = [
@@ -74,13 +45,16 @@ REQUESTS = [
     {"features": ["smoker", {"power": ["height", 2]}], "where": {"in": ["stage", ["I", "III"]]}, "weight": WEIGHT},
     {"features": ["age", {"reference": ["sex", "M"]}], "targets": [{"sqrt": ["kappa"]}], "weight": WEIGHT},
     {"features": [{"missing": ["lambda"]}, {"maximum": ["kappa", 2]}], "intercept": False},
+    {"features": [{"polynomial": ["age", 3]}, {"interaction": ["sex", {"spline": ["kappa", [1, 2.5]]}]}]},
+    {"features": [{"natural_spline": ["age", [60, 75, 90]]}], "where": YOUNG, "rows": {"map": "ball", "norm": 1.1}},
+    {"features": ["age", "ward"], "weight": WEIGHT, "rows": {"map": "unit_xy"}},
 ]
 
 
 @pytest.mark.parametrize("asked", REQUESTS)
 def test_sums_are_those_of_the_slow_program(world: World, rows: list[dict[str, int]], asked: dict[str, Any]) -> None:
     request = body(**(BOX | asked))
-    assert sums(world, request).tolist() == sum_slowly(world, request, rows)
+    assert sums(world, request).ravel().tolist() == sum_slowly(make_kernel(world, request), rows)
 
 
 def test_a_condition_and_its_opposite_divide_the_rows(world: World) -> None:
@@ -101,17 +75,12 @@ def test_no_cached_sum_serves_a_condition_a_weight_or_what_is_computed(world: Wo
 def test_counts_are_of_the_rows_that_are_selected(world: World, rows: list[dict[str, int]]) -> None:
     tables = [{"axes": [{"column": {"cut": ["age", [60, 75]]}}, {"column": "sex"}]}]
     request = {"kind": "counts", "tables": tables, "price": {"mu": 0.01}, "where": {"in": ["region", ["north"]]}}
-    found = sums(world, request).reshape(3, 3) // UNIT**2
-    made = plan(world, request)
-    axis, where = made.tables[0].axes[1].column, made.selection.where
-    wanted = np.zeros((3, 3), dtype=np.int64)
-    for row in rows:
-        if slowly.store(where, row) == 1:
-            wanted[row["sex"], slowly.store(axis, row)] += 1
-    assert found.tolist() == wanted.tolist()
+    found = sums(world, request)
+    assert found.tolist() == sum_slowly(make_kernel(world, request), rows)
     weighted = sums(world, request | {"weight": WEIGHT})
-    assert (weighted <= found.ravel() * UNIT**2).all()
-    assert (weighted >= found.ravel() * (UNIT**2 // 2)).all()  # nobody is younger than 50
+    assert weighted.tolist() == sum_slowly(make_kernel(world, request | {"weight": WEIGHT}), rows)
+    assert (weighted <= found).all()
+    assert (weighted >= found // UNIT**2 * (UNIT**2 // 2)).all()  # nobody is younger than 50
 
 
 def test_what_means_the_same_is_charged_once(world: World) -> None:
@@ -145,6 +114,9 @@ def test_other_rows_and_other_weights_are_other_requests(world: World) -> None:
     assert world.discrepancies() == []
 
 
+PAIR: list[Any] = [{"interaction": [{"polynomial": ["kappa", 2]}, {"polynomial": ["lambda", 3]}]}]
+
+
 @pytest.mark.parametrize(
     ("asked", "pointer", "rule"),
     [
@@ -157,6 +129,7 @@ def test_other_rows_and_other_weights_are_other_requests(world: World) -> None:
         ({"features": ["age"], "where": "age"}, "/where", "a condition"),
         ({"features": ["age"], "weight": "age"}, "/weight", "between 0 and 1"),
         ({"features": ["age", {"add": ["age", 0]}]}, "/features/1", "named twice"),
+        ({"features": [{"spline": ["age", [50 + k], 1]} for k in range(1, 50)] + PAIR}, "/features", "at most 50"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_place(world: World, asked: dict[str, Any], pointer: str, rule: str) -> None:

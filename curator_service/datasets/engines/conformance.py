@@ -78,9 +78,9 @@ class KnownSums:
 
 
 def read_known_sums(beside: str, kind: str, kernels: Mapping[str, RowKernel]) -> tuple[KnownSums, ...]:
-    """Read the sums of a kind's kernels from `conformance.json` beside a module."""
+    """Read the sums of a kind's kernels from `conformance.json` beside a module; no engine gives what is not there."""
     sums = json.loads(Path(beside).with_name("conformance.json").read_text(encoding="utf-8"))
-    return tuple(KnownSums(f"{kind}, {name}", kernel, tuple(sums[name])) for name, kernel in kernels.items())
+    return tuple(KnownSums(f"{kind}, {name}", kernel, tuple(sums.get(name, ()))) for name, kernel in kernels.items())
 
 
 def spread(row: int, column: int) -> int:

@@ -28,6 +28,7 @@ _WHITESPACE = "".join(sign for sign in map(chr, range(1, 0x3001)) if sign.isspac
 _LENGTH_MAX = 2**26
 """Above the norm of any row; a radius beyond it shrinks none."""
 _NAN = "CAST('NaN' AS double precision)"
+_DECLARED_ALONE = "there is a template for declared columns alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,12 @@ def gram_query(design: Design, row_map: RowMap, lattice: str, dialect: Dialect) 
     Raises
     ------
     ValueError
-        If there are more sums than a statement gives.
+        If something is computed before it is summed, or there are more sums than a statement gives.
     """
     fields = (*design.terms, *design.targets)
-    if any(column.reads != (column.name,) for column in design.sources) or any(term.factors for term in fields):
-        raise ValueError("there is a template for declared columns alone")
-    if any(term.basis is not None for term in fields):
-        raise ValueError("there is a template for declared columns alone")
+    _check_declared(design.sources)
+    if any(term.factors or term.basis is not None for term in fields):
+        raise ValueError(_DECLARED_ALONE)
     entries = list(combinations_with_replacement([f"z{j}" for j in range(len(fields))], 2))
     if len(entries) > ENTRIES_MAX:
         raise ValueError(f"{len(entries)} sums; one statement gives {ENTRIES_MAX}")
@@ -204,7 +204,13 @@ def counts_query(tables: Sequence[Sequence[Axis]], lattice: str) -> str:
     -------
     str
         Its result has a row for each cell that is not empty, for `read_counts`.
+
+    Raises
+    ------
+    ValueError
+        If an axis is computed.
     """
+    _check_declared([axis.column for axes in tables for axis in axes])
     columns = dict.fromkeys(axis.column.name for axes in tables for axis in axes)
     steps, places = _Steps(lattice), {column: f"c{j}" for j, column in enumerate(columns)}
     steps.add(_read_stored(places), where=f"{_quote(MARK)} = 1")
@@ -238,6 +244,11 @@ def read_counts(rows: Iterable[Sequence[int]], sizes: Sequence[int]) -> IntArray
     for place, cell, count in rows:
         counts[place][cell] = count * UNIT**2
     return np.concatenate(counts)
+
+
+def _check_declared(columns: Iterable[Column]) -> None:
+    if any(column.reads != (column.name,) for column in columns):
+        raise ValueError(_DECLARED_ALONE)
 
 
 def _quote(name: str) -> str:

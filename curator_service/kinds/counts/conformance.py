@@ -1,13 +1,14 @@
-"""Kernels of this kind whose sums are known: bins, levels and cells of missing values, alone and together."""
+"""Kernels of this kind whose sums are known: bins, levels, cells of missing values, computed axes, and weights."""
 
 from curator_service.datasets.engines.conformance import COLUMNS, read_known_sums
 from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.schema import KIND
 from curator_service.kinds.counts.tables import Axis, Table
+from curator_service.kinds.features import read_column, read_selection
 
 
-def _axis(name: str, edges: tuple[float, ...] | None = None, *, missing: bool = False) -> Axis:
-    return Axis(COLUMNS[name], edges, missing)
+def _axis(column: object, edges: tuple[float, ...] | None = None, *, missing: bool = False) -> Axis:
+    return Axis(read_column(column, COLUMNS), edges, missing)
 
 
 _STEPS = tuple(step / 2**30 for step in (-2, -1, 0, 1, 2, 3, 2**29, 2**29 + 1, 2**29 + 2))
@@ -22,6 +23,17 @@ KERNELS = {
             Table((_axis("flag", missing=True), _axis("omitted", (-1.0, -0.5, 0.5)), _axis("flagged", (0.0, 1.0)))),
             Table((_axis("centred", (-0.25, 0.25), missing=True),)),
         )
+    ),
+    "selected": CountsKernel(
+        (Table((_axis({"cut": ["centred", [-0.5, 0.0, 0.5]]}, missing=True), _axis("level"))),),
+        read_selection({"not": [{"less": ["ties", "centred"]}]}, None, COLUMNS),
+    ),
+    "weighted": CountsKernel(
+        (
+            Table((_axis({"log": ["decimals"]}, (-2.0, -1.0, -0.5), missing=True), _axis("flag"))),
+            Table((_axis("level"),)),
+        ),
+        read_selection({"missing": ["omitted"]}, {"absolute": ["centred"]}, COLUMNS),
     ),
 }
 CONFORMANCE = read_known_sums(__file__, KIND, KERNELS)

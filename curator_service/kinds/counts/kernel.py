@@ -2,17 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.kinds.counts.tables import Table
 from curator_service.privacy.design import Term
+from curator_service.privacy.expressions.work import work_in_tiles
 from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.selection import EVERY_ROW, Selection
 from curator_service.privacy.sums import EXACT_BLOCK_ROWS
 
 _TABLE_PRODUCTS, _AXIS_PRODUCTS, _HALVING_PRODUCTS = 250, 250, 30
 """What a row takes in a table, on an axis, and at each halving of its edges, in products of two numbers."""
+
+_LANES = 8
+"""Rows next to each other are counted apart: a processor waits for an addition to the same number, and rows that are in
+one cell, as those are that a condition leaves out, would take up to three times as long as others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,8 @@ class CountsKernel:
         axes = [axis for table in self.tables for axis in table.axes]
         halvings = sum(axis.size.bit_length() for axis in axes)
         computed = sum(column.work for column in {*(axis.column for axis in axes), *self.selection.columns})
-        return self.width * _TABLE_PRODUCTS + len(axes) * _AXIS_PRODUCTS + halvings * _HALVING_PRODUCTS + computed
+        own = self.width * _TABLE_PRODUCTS + len(axes) * _AXIS_PRODUCTS + halvings * _HALVING_PRODUCTS
+        return own + work_in_tiles(computed, tile_rows(self.width))
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
@@ -62,11 +71,16 @@ class CountsKernel:
 
     def sum(self, rows: RowArray) -> IntArray:
         """Count rows by cell; cell 0 is none."""
-        cells = rows.astype(np.int64)
-        if self.selection.weight is None:
-            counts = [np.bincount(cells[:, i], minlength=t.size + 1)[1:] for i, t in enumerate(self.tables)]
-            return np.concatenate(counts) * UNIT**2
         # Integers of at most q² each, in so few rows that float64 holds every sum of them.
         assert len(rows) <= EXACT_BLOCK_ROWS
-        sums = [np.bincount(cells[:, i], rows[:, -1], t.size + 1)[1:] for i, t in enumerate(self.tables)]
-        return np.concatenate(sums).astype(np.int64)
+        weights = None if self.selection.weight is None else rows[:, -1]
+        cells, lanes = rows.astype(np.int64), np.arange(len(rows)) & (_LANES - 1)
+        sums = [_count(cells[:, i] + lanes * (t.size + 1), weights, t.size + 1) for i, t in enumerate(self.tables)]
+        return np.concatenate(sums).astype(np.int64) * (UNIT**2 if weights is None else 1)
+
+
+def _count(places: IntArray, weights: RowArray | None, size: int) -> npt.NDArray[Any]:
+    """Count by lane and cell; return the sums of lanes, without the cell of nothing."""
+    found: npt.NDArray[Any] = np.bincount(places, weights, _LANES * size).reshape(_LANES, size)
+    summed: npt.NDArray[Any] = found.sum(axis=0)
+    return summed[1:]

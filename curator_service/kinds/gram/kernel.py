@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from curator_service.datasets.engines.numpy import tile_rows
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.design import (
     Column,
@@ -18,14 +19,15 @@ from curator_service.privacy.design import (
     code_rows,
     make_design,
 )
+from curator_service.privacy.expressions.work import work_in_tiles
 from curator_service.privacy.lattice import UNIT, FlagArray, IntArray, RowArray, StoredArray
 from curator_service.privacy.mechanism import Output, upper_triangle
 from curator_service.privacy.row_maps import Ball, RowMap
 from curator_service.privacy.selection import EVERY_ROW, Selection
 from curator_service.privacy.sums import compute_gram, round_limbs, split_integer
 
-_TABLE_PRODUCTS, _FACTOR_PRODUCTS, _WEIGHT_PRODUCTS = 150, 150, 40
-"""What a row takes for a value of a basis, a factor of a product, and each number that is weighed."""
+_TABLE_PRODUCTS, _FACTOR_PRODUCTS, _ROOT_PRODUCTS, _WEIGHT_PRODUCTS = 38, 22, 40, 6
+"""What a row takes for a value of a basis, each further factor of a product, its weight, and each number so weighed."""
 
 
 def needs_pass(design: Design, row_map: RowMap, selection: Selection = EVERY_ROW) -> bool:
@@ -59,7 +61,8 @@ class GramKernel:
         """Multiplications for one row, and what its terms take to compute in products of two numbers."""
         computed = sum(column.work for column in {*self.design.sources, *self.selection.columns})
         terms = sum(map(_work_of, (*self.design.terms, *self.design.targets)))
-        return self.width**2 + computed + terms + (_WEIGHT_PRODUCTS * self.width if self.selection.weight else 0)
+        weights = 0 if self.selection.weight is None else _ROOT_PRODUCTS + _WEIGHT_PRODUCTS * self.width
+        return self.width**2 + work_in_tiles(computed + terms + weights, tile_rows(self.width))
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
@@ -88,7 +91,7 @@ def _work_of(term: Term) -> int:
         case TermKind.BASIS:
             return _TABLE_PRODUCTS
         case TermKind.PRODUCT:
-            return sum(_FACTOR_PRODUCTS + _work_of(factor) for factor in term.factors)
+            return _FACTOR_PRODUCTS * (len(term.factors) - 1) + sum(map(_work_of, term.factors))
     return 0
 
 

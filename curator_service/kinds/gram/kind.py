@@ -32,6 +32,7 @@ from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import Bound
+from curator_service.privacy.bases import BASES_MAX
 from curator_service.privacy.design import Column, ColumnType, Design, Feature, make_design
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
@@ -183,6 +184,8 @@ def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Feature, ...]
         raise RequestInvalid.at(
             "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
         )
+    if design.basis_count > BASES_MAX:
+        raise RequestInvalid.at("/features", f"a request has at most {BASES_MAX} different polynomials and splines")
     return features, targets, design
 
 

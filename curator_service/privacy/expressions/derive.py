@@ -8,9 +8,10 @@ import numpy as np
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.errors import ExpressionError
-from curator_service.privacy.expressions.evaluate import bounds_of, evaluate, levels_of, work_of
+from curator_service.privacy.expressions.evaluate import bounds_of, evaluate, levels_of
 from curator_service.privacy.expressions.text import write
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type, leaves, to_json
+from curator_service.privacy.expressions.work import BLOCK_ROWS, store_work_of, work_of
 from curator_service.privacy.lattice import MISSING, StoredArray, to_stored
 
 _NOTHING = Literal(0.0)
@@ -35,17 +36,22 @@ class DerivedColumn(Column):
 
     @property
     def work(self) -> int:
-        """What its nodes take, in products of two numbers; logarithms and exponentials are of many operations."""
-        return work_of(self.expression)
+        """What it takes to compute and to store it, in products of two numbers."""
+        return work_of(self.expression) + store_work_of(self.expression)
 
     def read(self, stored: Mapping[str, StoredArray], count: int) -> StoredArray:
         """Compute it on its own lattice: rounded, then clipped to its bounds."""
-        values = evaluate(self.expression, stored, count)
-        if self.type is ColumnType.NUMERIC:
-            found = to_stored(values.numbers, self.lower, self.upper)
-        else:
-            found = values.numbers.astype(np.int32)
-        return np.where(values.present, found, np.int32(MISSING))
+        found = np.empty(count, dtype=np.int32)
+        for start in range(0, count, BLOCK_ROWS):
+            block = {name: stored[name][start : start + BLOCK_ROWS] for name in self.reads}
+            part = found[start : start + BLOCK_ROWS]
+            values = evaluate(self.expression, block, len(part))
+            if self.type is ColumnType.NUMERIC:
+                whole = to_stored(values.numbers, self.lower, self.upper)
+            else:
+                whole = values.numbers.astype(np.int32)
+            part[:] = np.where(values.present, whole, np.int32(MISSING))  # the same work, however many are missing
+        return found
 
     def state(self) -> object:
         """Return its canonical JSON."""

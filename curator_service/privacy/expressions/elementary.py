@@ -24,8 +24,8 @@ EXP_MAX = 300.0
 
 
 def flush(values: Floats) -> Floats:
-    """Return numbers with 0 for those below `TINY` in size, by the same work for any of them."""
-    return values * (np.abs(values) >= TINY)
+    """Put 0 for numbers below `TINY` in size, in place, by the same work for any of them."""
+    return np.multiply(values, np.abs(values) >= TINY, out=values)
 
 
 def log(values: Floats) -> Floats:
@@ -57,6 +57,7 @@ def exp(values: Floats) -> Floats:
 
 def _horner(coefficients: tuple[float, ...], x: Floats) -> Floats:
     total = np.full_like(x, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        total = total * x + coefficient
+    for coefficient in reversed(coefficients[:-1]):  # in place: new memory costs more than arithmetic
+        total *= x
+        total += coefficient
     return total

@@ -15,9 +15,6 @@ from curator_service.privacy.expressions.text import write_number
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, FlagArray, StoredArray, center_and_scale
 
-_NODE_PRODUCTS, _LEAF_PRODUCTS, _LONG_PRODUCTS = 80, 250, 1500
-"""What a row takes for one operation, to read a column, and for a logarithm or an exponential."""
-
 
 @dataclass(frozen=True, slots=True)
 class Values:
@@ -128,22 +125,14 @@ _DECIDES: Mapping[str, float] = {"and": 0.0, "or": 1.0}
 """What one side of them decides alone."""
 
 
-def work_of(tree: Expression) -> int:
-    """Return what an expression takes for a row, in products of two numbers."""
-    if isinstance(tree, Literal):
-        return _NODE_PRODUCTS
-    if isinstance(tree, Leaf):
-        return _LEAF_PRODUCTS
-    own = {"log": _LONG_PRODUCTS, "exp": _LONG_PRODUCTS, "power": _NODE_PRODUCTS * 2}.get(tree.operator, _NODE_PRODUCTS)
-    own += _NODE_PRODUCTS * (len(tree.arguments) + len(tree.parameters) * (tree.operator in {"cut", "in"}))
-    return own + sum(map(work_of, tree.arguments))
-
-
 def _read(column: Column, stored: StoredArray) -> Values:
-    present = stored != MISSING
     if column.type is not ColumnType.NUMERIC:
         last = 1 if column.type is ColumnType.BOOLEAN else len(column.levels) - 1
-        return Values(np.clip(stored, 0, last).astype(np.float64), present)
+        codes = np.clip(stored, 0, last)
+        # What is no level of a cluster's column is not another one, as it is none in a one-hot coding.
+        return Values(codes.astype(np.float64), codes == stored)
     center, scale = center_and_scale(column.lower, column.upper)
-    parts = np.clip(stored, -STORED_UNIT, STORED_UNIT) / STORED_UNIT
-    return Values(flush(np.clip(center + scale * parts, column.lower, column.upper)), present)
+    numbers = np.clip(stored, -STORED_UNIT, STORED_UNIT) / STORED_UNIT
+    numbers *= scale
+    numbers += center
+    return Values(flush(np.clip(numbers, column.lower, column.upper, out=numbers)), stored != MISSING)

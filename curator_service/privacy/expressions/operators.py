@@ -5,6 +5,7 @@ before a logarithm, a root or a division, arguments are held within theirs, so n
 result of two numbers is denormal, as neither is below `elementary.TINY` or above `LARGEST` in size.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -68,6 +69,11 @@ def _corners(bounds: Sequence[Interval], values: Callable[..., float]) -> Interv
     return min(found), max(found)
 
 
+def _bounds_of_sum(bounds: Sequence[Interval], _parameters: Parameters) -> Interval:
+    # In the order of the values, so that no rounding brings one beyond; `sum` rounds otherwise from Python 3.12 on.
+    return reduce(lambda one, other: (one[0] + other[0], one[1] + other[1]), bounds)
+
+
 def _bounds_of_product(bounds: Sequence[Interval], _parameters: Parameters) -> Interval:
     return reduce(lambda one, other: _corners([one, other], lambda a, b: a * b), bounds)
 
@@ -83,7 +89,7 @@ def _bounds_of_quotient(bounds: Sequence[Interval], _parameters: Parameters) -> 
 
 def _bounds_of_power(bounds: Sequence[Interval], parameters: Parameters) -> Interval:
     (lower, upper), exponent = bounds[0], int(parameters[0])
-    ends = lower**exponent, upper**exponent
+    ends = math.prod([lower] * exponent), math.prod([upper] * exponent)  # as values are multiplied
     return (0.0 if exponent % 2 == 0 and lower <= 0 <= upper else min(ends)), max(ends)
 
 
@@ -148,7 +154,7 @@ OPERATORS: Mapping[str, Operator] = {
     "add": Operator(
         Type.NUMBER,
         _MANY,
-        lambda bounds, _: (sum(lower for lower, _ in bounds), sum(upper for _, upper in bounds)),
+        _bounds_of_sum,
         lambda arguments, _bounds, _: reduce(np.add, arguments),
         commutes=True,
     ),

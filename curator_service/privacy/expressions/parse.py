@@ -53,7 +53,7 @@ class _Parser:
         if isinstance(value, str):
             if value not in self._columns:
                 raise ExpressionError(
-                    f"the dataset declares no column {value!r}; it has {', '.join(self._columns)}", place
+                    f"the dataset declares no column {value[:60]!r}; it has {', '.join(self._columns)}", place
                 )
             column = self._columns[value]
             if place and column.type is ColumnType.NUMERIC and column.upper / 2 - column.lower / 2 < TINY:

@@ -39,8 +39,11 @@ from curator_service.kinds.gram import kernel as gram
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kinds.registry import KINDS
 from curator_service.privacy import design
+from curator_service.privacy.bases import tabulate
+from curator_service.privacy.expressions import derive
 from curator_service.privacy.lattice import to_request_lattice
 from curator_service.privacy.row_maps import Ball
+from curator_service.privacy.selection import Selection
 from curator_service.privacy.selftest import SelfTestError
 from curator_service.settings import Settings
 
@@ -130,6 +133,10 @@ FLAWS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "ties of rounding": (design, "to_request_lattice", floored),
     "missing values": (gram, "code_rows", omit_nothing),
     "raw values": (conformance, "to_stored", lambda values, *bounds: TO_STORED(values + 2.0**-40, *bounds)),
+    "bases": (design, "tabulate", lambda *given: tabulate(*given) - 1),
+    "derived columns": (derive, "to_stored", lambda values, *bounds: TO_STORED(values + 2.0**-20, *bounds)),
+    "conditions": (Selection, "select", lambda _self, _stored, counted: counted),
+    "weights": (Selection, "weigh", lambda *_: None),
     "row maps": (Ball, "apply", lambda _self, rows, _design, _out=None: rows),
     "marks": (StoredRows, "tiles", lambda *given: map(count_damaged, TILES(*given))),
     "partial sums": (numpy_engine, "iadd", lambda _total, part: part),
