@@ -1,6 +1,6 @@
-"""A session with a real curator, recorded once and played back: it runs offline, and says the same each time.
+"""Sessions with a real curator, recorded once and played back: they run offline, and say the same each time.
 
-The notebook docs/notebooks/first_fit.ipynb and the first lines of README.md run on it, wherever this is installed.
+The notebooks of docs/notebooks and the first lines of README.md run on them, wherever this is installed.
 
 >>> client = recorded_client()
 >>> client.quote("flchain", REQUEST["features"], target="kappa", epsilon=1.0, delta=1e-6).affordable
@@ -21,6 +21,9 @@ HERE = Path(__file__).parent
 ANSWERS, RELEASE, KEY, EXACT, HELD_OUT = (
     HERE / name for name in ("answers.json", "release.json", "curator-key.txt", "exact.json", "held_out.csv")
 )
+PAPER, PAPER_KEY, PAPER_EXACT = (HERE / name for name in ("paper.json", "paper-key.txt", "paper_exact.json"))
+SESSIONS = {"first_fit": (ANSWERS, KEY), "paper": (PAPER, PAPER_KEY)}
+"""By the name of their notebook: what was answered, and the curator's key."""
 ADDRESS = "https://curator.example"
 REQUEST: dict[str, Any] = {"features": ["age", "sex", "creatinine", "lambda"], "target": "kappa", "delta": 1e-6}
 
@@ -48,14 +51,27 @@ def describe(request: httpx.Request) -> dict[str, Any]:
     return {"method": request.method, "path": request.url.path, "body": body}
 
 
-def recorded_client() -> CuratorClient:
-    """Return a client of the recorded curator. It asks nobody, trusts the curator's own key, and remembers nothing."""
-    return CuratorClient(ADDRESS, "a-token", key=curator_key(), memory=None, max_attempts=1, transport=Recorded())
+def recorded_client(session: str = "first_fit") -> CuratorClient:
+    """Return a client of a recorded curator. It asks nobody, trusts the curator's own key, and remembers nothing.
+
+    Parameters
+    ----------
+    session : str
+        The name of a notebook: ``"first_fit"`` or ``"paper"``.
+    """
+    answers = Recorded(SESSIONS[session][0])
+    return CuratorClient(ADDRESS, "a-token", key=curator_key(session), memory=None, max_attempts=1, transport=answers)
 
 
-def curator_key() -> str:
+def curator_key(session: str = "first_fit") -> str:
     """Return the recorded curator's public key, as it would have come by another way than from the server."""
-    return KEY.read_text(encoding="utf-8").strip()
+    return SESSIONS[session][1].read_text(encoding="utf-8").strip()
+
+
+def paper_exact() -> dict[str, Any]:
+    """Return what no analyst has: the figures of the notebook ``paper`` from the rows themselves."""
+    found: dict[str, Any] = json.loads(PAPER_EXACT.read_text(encoding="utf-8"))
+    return found
 
 
 def exact_release() -> Release:

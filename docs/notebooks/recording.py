@@ -1,20 +1,35 @@
-"""Record anew what `analyst_client.tutorial` plays back: a session with a real server on the flchain cohort.
+"""Record anew what `analyst_client.tutorial` plays back: sessions with a real server on the flchain cohort.
 
-``python docs/notebooks/recording.py`` starts the server as the demo does, and asks what the notebook asks. New noise
-gives new numbers: run the notebook afterwards (``make notebooks``), and read it.
+``python docs/notebooks/recording.py first_fit`` (or ``paper``) starts the server as the demo does, and asks what the
+notebook asks. New noise gives new numbers: run the notebook afterwards (``make notebooks``), and read it.
 """
 
 import csv
 import json
+import math
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from analyst_client import OLS, BudgetExceededError, CuratorClient, EstimationError, Release
-from analyst_client.tutorial import ANSWERS, EXACT, HELD_OUT, KEY, RELEASE, REQUEST, describe
+from analyst_client import OLS, Axis, BudgetExceededError, CountsRequest, CuratorClient, EstimationError, Release
+from analyst_client.terms import col
+from analyst_client.tutorial import (
+    ANSWERS,
+    EXACT,
+    HELD_OUT,
+    KEY,
+    PAPER,
+    PAPER_EXACT,
+    PAPER_KEY,
+    RELEASE,
+    REQUEST,
+    describe,
+)
 
 KEPT_HEADERS = ("content-type", "curator-answer")
 
@@ -64,35 +79,128 @@ def is_definite(release: Release) -> bool:
     return True
 
 
-def main() -> None:
+def record_first_fit(demo: Any) -> None:
     """Record a session with a real server, and what no analyst has: exact statistics, and people held out."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "flchain"))
-    import demo  # noqa: PLC0415 -- needs the server
-    from cohort import FEATURES, TARGET  # noqa: PLC0415 -- lies beside it
+    from cohort import FEATURES, TARGET  # noqa: PLC0415 -- lies beside the demo
 
     split = demo.load_split()
-    with tempfile.TemporaryDirectory() as folder:
-        demo.OUTPUT = Path(folder)
-        split.write_registered(demo.OUTPUT / "cohort.csv")
-        hospital = demo.Hospital(demo.OUTPUT / "curator-data")
-        budget = ("--adjacency", "add_remove", "--epsilon", "3", "--delta", "1e-6")
-        hospital.run("populations", "create", "olmsted", *budget)
-        hospital.run("datasets", "add", str(demo.HERE / "manifest.toml"), str(demo.OUTPUT / "cohort.csv"))
-        token = json.loads(hospital.run("tokens", "create", "anna", "--role", "analyst", "--json"))["token"]
-        hospital.run("grants", "add", "anna", "flchain")
-        recorder = Recorder()
-        with hospital.serve() as url, CuratorClient(url, token, memory=None, transport=recorder) as client:
-            release = ask(client, recorder)
+    split.write_registered(demo.OUTPUT / "cohort.csv")
+    with serve(demo, demo.HERE / "manifest.toml", demo.OUTPUT / "cohort.csv") as (client, recorder):
+        release = ask(client, recorder)
     release.save(RELEASE)
     names = [*FEATURES, TARGET]
     registered = dict(zip(names, split.table(split.registered).T, strict=True))
     Release.from_public(registered, release).save(EXACT)
     with HELD_OUT.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([names, *split.table(split.held_out)])
+    store(recorder, ANSWERS, KEY)
+
+
+HIGH = col("kappa") + col("lambda") >= 4.72
+PAPER_REQUESTS: tuple[tuple[Any, dict[str, Any]], ...] = (
+    (["age", "sex", "kappa", "lambda", "mgus", HIGH], {"rows": "box", "statistics": ["xtx"], "epsilon": 1.3}),
+    (
+        CountsRequest(
+            [[Axis("futime", edges=[*(365.25 * year for year in range(15)), 5500]), "death", HIGH]],
+            epsilon=1.0,
+            delta=1e-6,
+        ),
+        {},
+    ),
+    (
+        "I(death & (futime <= 1826)) ~ age + sex + max(0.5, min(creatinine, 2)) + I(kappa + lambda >= 4.72)",
+        {"expected_rows": 7000, "epsilon": 1.6},
+    ),
+)
+"""What the notebook of the paper asks: all within ε = 3."""
+
+
+def record_paper(demo: Any) -> None:
+    """Record the three requests of the paper, and the same figures from the rows."""
+    with serve(demo, demo.HERE / "paper.toml", demo.HERE / "flchain.csv") as (client, recorder):
+        client.budget("flchain")
+        for request, options in PAPER_REQUESTS:
+            stated = options | ({"delta": 1e-6} if options else {})
+            client.quote("flchain", request, **stated)
+            client.release("flchain", request, **stated)
+        client.budget("flchain")
+    PAPER_EXACT.write_text(json.dumps(exact_figures(demo.HERE / "flchain.csv"), indent=1) + "\n", encoding="utf-8")
+    store(recorder, PAPER, PAPER_KEY)
+
+
+def exact_figures(path: Path) -> dict[str, Any]:
+    """Return what the notebook shows beside the noisy figures: means and shares, survival, rates, the regression."""
+    import pandas as pd  # noqa: PLC0415 -- statsmodels and pandas serve this recording alone
+    import statsmodels.formula.api as smf  # noqa: PLC0415
+    from statsmodels.duration.hazard_regression import PHReg  # noqa: PLC0415
+    from statsmodels.duration.survfunc import SurvfuncRight  # noqa: PLC0415
+
+    rows = pd.read_csv(path)
+    rows["high"] = rows["kappa"] + rows["lambda"] >= 4.72
+    rows["dead"] = rows["death"] == "dead"
+    rows["early"] = (rows["dead"] & (rows["futime"] <= 1826)).astype(float)
+    rows["renal"] = rows["creatinine"].clip(0.5, 2.0)
+    numbers = {
+        name: rows[name].clip(*bounds) for name, bounds in {"age": (50, 100), "kappa": (0, 6), "lambda": (0, 6)}.items()
+    }
+    shares = {"sex": rows["sex"] == "M", "mgus": rows["mgus"] == "yes"}
+    groups = {"all": rows["high"].notna(), "false": ~rows["high"], "true": rows["high"]}
+    table = {
+        name: {group: float(values[chosen].mean()) for group, chosen in groups.items()}
+        for name, values in (numbers | shares).items()
+    }
+    curves = {}
+    for group in ("false", "true"):
+        curve = SurvfuncRight(rows["futime"][groups[group]], rows["dead"][groups[group]])
+        curves[group] = [float(curve.surv_prob[curve.surv_times <= 365.25 * year][-1]) for year in range(1, 15)]
+    rates = {name: float(rows["dead"][chosen].sum() / rows["futime"][chosen].sum()) for name, chosen in groups.items()}
+    complete = rows.dropna(subset=["creatinine"])
+    fit = smf.ols("early ~ age + sex + renal + high", complete).fit()
+    adjusted = complete[["age", "renal", "high"]].astype(float).assign(male=(complete["sex"] == "M").astype(float))
+    cox = PHReg(complete["futime"] + 0.5, adjusted, status=complete["dead"]).fit()
+    place = list(adjusted.columns).index("high")
+    ends = cox.conf_int()[place]
+    return {
+        "rows": {group: int(chosen.sum()) for group, chosen in groups.items()},
+        "means": table,
+        "survival": curves,
+        "rate_ratio": rates["true"] / rates["false"],
+        "coefficients": dict(zip(fit.params.index, map(float, fit.params), strict=True)),
+        "intervals": {name: list(map(float, row)) for name, row in fit.conf_int().iterrows()},
+        "hazard_ratio": [float(math.exp(value)) for value in (cox.params[place], *ends)],
+    }
+
+
+@contextmanager
+def serve(demo: Any, manifest: Path, rows: Path) -> Iterator[tuple[CuratorClient, Recorder]]:
+    """Serve a dataset with a budget of ε = 3 to one analyst, whose requests are recorded."""
+    hospital = demo.Hospital(demo.OUTPUT / "curator-data")
+    budget = ("--adjacency", "add_remove", "--epsilon", "3", "--delta", "1e-6")
+    hospital.run("populations", "create", "olmsted", *budget)
+    hospital.run("datasets", "add", str(manifest), str(rows))
+    token = json.loads(hospital.run("tokens", "create", "anna", "--role", "analyst", "--json"))["token"]
+    hospital.run("grants", "add", "anna", "flchain")
+    recorder = Recorder()
+    with hospital.serve() as url, CuratorClient(url, token, memory=None, transport=recorder) as client:
+        yield client, recorder
+
+
+def store(recorder: Recorder, answers: Path, key: Path) -> None:
+    """Keep what was answered, and the curator's public key."""
     listing = next(answer for answer in recorder.answers if answer["request"]["path"] == "/v1/keys")
-    KEY.write_text(json.loads(listing["text"])["keys"][0]["public_key"] + "\n", encoding="utf-8")
-    ANSWERS.write_text(json.dumps(recorder.answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    key.write_text(json.loads(listing["text"])["keys"][0]["public_key"] + "\n", encoding="utf-8")
+    answers.write_text(json.dumps(recorder.answers, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def main(session: str) -> None:
+    """Record one session."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "flchain"))
+    import demo  # noqa: PLC0415 -- needs the server
+
+    with tempfile.TemporaryDirectory() as folder:
+        demo.OUTPUT = Path(folder)
+        {"first_fit": record_first_fit, "paper": record_paper}[session](demo)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from analyst_client.tutorial import ANSWERS, Recorded
+from analyst_client.tutorial import SESSIONS, Recorded
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "docs" / "notebooks"
@@ -97,8 +97,9 @@ def test_pictures_of_other_pages_are_those_of_the_notebook(path: Path) -> None:
             assert picture == base64.b64decode(stored[0])
 
 
-def test_the_recording_holds_no_token_and_no_address() -> None:
-    text = ANSWERS.read_text(encoding="utf-8")
+@pytest.mark.parametrize("answers", [answers for answers, _ in SESSIONS.values()], ids=lambda answers: answers.stem)
+def test_a_recording_holds_no_token_and_no_address(answers: Path) -> None:
+    text = answers.read_text(encoding="utf-8")
     assert not re.search(r"(?i)bearer|authorization|idempotency|localhost|127\.0\.0\.1|/tmp/", text)
 
 
