@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.analyses.advice import counts_advice
 from analyst_client.analyses.inversion import (
     Quadratic,
     count_interval,
@@ -86,7 +87,8 @@ def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
                 form = moments.observed(moments.unit(0), variable.column)
                 found.append(_count(moments, form, (name, "", "n"), alpha))
             found += [*_means(moments, j, [moments.all_rows], alpha), *_deviations(moments, j, alpha)]
-    notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_missing_notes(moments), *moments.notes)
+    advice = counts_advice(release, _tables(moments), "Shares of levels alone")
+    notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
     return EstimateTable(f"Columns of {release.dataset}", HEADS, tuple(found), notes, alpha)
 
 
@@ -145,7 +147,8 @@ def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTabl
             for kept in ([everyone], groups):
                 means = _means(moments, j, kept, alpha)
                 found += [_relabel(one, (*one.label, group.level)) for one, group in zip(means, kept, strict=True)]
-    notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_missing_notes(moments), *moments.notes)
+    advice = counts_advice(release, _tables(moments) - 1, f"Shares of levels by {by} alone")
+    notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
     return EstimateTable(f"{release.dataset} by {by}", (*HEADS, by), tuple(found), notes, alpha, across=3)
 
 
@@ -157,7 +160,9 @@ def listed(moments: Moments, beside: str | None) -> Iterator[tuple[str, str, int
     features = {column.name: column for column in moments.release.features}
     seen: set[str] = set()
     for j, variable in enumerate(moments.variables):
-        if variable.kind == "constant" or (j < len(moments.release.terms) and variable.column == beside):
+        if variable.kind in {"constant", "basis", "product"} or (
+            j < len(moments.release.terms) and variable.column == beside
+        ):
             continue
         column = features.get(str(variable.column)) if j < len(moments.release.terms) else None
         if variable.kind == "level" and column is not None:
@@ -271,6 +276,12 @@ def _deviations(moments: Moments, j: int, alpha: float) -> list[Estimate]:
     low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), alpha)
     error = math.hypot(variance * math.sqrt(2.0 / dof), sd) / (2.0 * value) if value > 0.0 else math.inf
     return [Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))]
+
+
+def _tables(moments: Moments) -> int:
+    """Return how many tables of counts the shares are of: one for each column that has any."""
+    kinds = {"level", "boolean", "missing"}
+    return len({variable.column for variable in moments.variables if variable.kind in kinds})
 
 
 def _missing_notes(moments: Moments) -> tuple[str, ...]:

@@ -272,6 +272,8 @@ def list_request(request: Mapping[str, Any]) -> list[tuple[Inline, Inline]]:
     for name, title in (("where", "rows that count"), ("weight", "weight of a row")):
         if name in request:
             stated.append((title, untrusted(write_expression(request[name]))))
+    if "weight" in request:
+        stated.append(("noise beside the data", "2 times at a mean weight of 0.5, 10 times at 0.1, 100 times at 0.01"))
     rows = request.get("rows")
     if isinstance(rows, dict):
         norm = rows.get("norm")

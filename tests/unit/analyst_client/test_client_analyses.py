@@ -2,6 +2,7 @@
 
 import doctest
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from statsmodels.stats.proportion import proportion_confint
 from analyst_client import (
     OLS,
     Column,
+    Cost,
     EstimationError,
     Noise,
     Release,
@@ -566,3 +568,21 @@ def test_the_page_says_what_is_so() -> None:
     found = doctest.testfile(str(Path(__file__).parents[3] / "docs" / "analyses.md"), module_relative=False)
     assert found.attempted > 5
     assert found.failed == 0
+
+
+def test_a_request_of_counts_is_advised_where_it_would_cost_less() -> None:
+    """K tables move by √(2K) at most: noise of 30 rows costs µ ≤ √(2·2)/30, a small part of 0.5."""
+    rng = np.random.default_rng(3)
+    columns = [Column.boolean("ill"), Column.categorical("sex", ["F", "M"]), Column.numeric("age", 0, 1)]
+    X = np.column_stack([np.ones(5000), rng.random((5000, 2)) < 0.4, rng.random(5000)])
+    cheap = Release.from_arrays(X.T @ X, features=columns, noise=Noise(30.0, 30.0, distribution="discrete_gaussian"))
+    paid = replace(cheap, cost=Cost(0.5, 0.1, 2.0, 1e-6, 1, None, 0.3))
+    (note,) = (note for note in describe(paid).notes if "CountsRequest" in note)
+    assert "mu=0.06667) would tell these with noise as small for 1.78% of what this release cost" in note.replace(
+        ",", ""
+    )
+    (note,) = (note for note in table_one(paid, by="ill").notes if "CountsRequest" in note)
+    assert "by ill alone" in note
+    assert not any("CountsRequest" in note for note in describe(cheap).notes)
+    dear = replace(cheap, cost=Cost(0.08, 0.1, 2.0, 1e-6, 1, None, 0.3))
+    assert not any("CountsRequest" in note for note in describe(dear).notes)

@@ -1,0 +1,38 @@
+"""When another request would have told the same for less."""
+
+import math
+
+from analyst_client.display.model import number, percent
+from analyst_client.kinds.gram.release import Release
+
+WORTH = 0.5
+"""Part of the price below which another request is named."""
+
+
+def counts_advice(release: Release, tables: int, what: str) -> tuple[str, ...]:
+    r"""Say what counts of rows in cells alone would have cost, with noise as small; nothing where they would cost much.
+
+    Parameters
+    ----------
+    release : Release
+    tables : int
+        K, tables that a request of counts would have.
+    what : str
+        Their cells in words.
+
+    Notes
+    -----
+    Another person changes one cell of each table by 1, or two where neighbours replace one another: K tables move by
+    :math:`\sqrt{2K}` at most, and noise of deviation σ in each cell costs at most :math:`\mu = \sqrt{2K}/\sigma`.
+    """
+    cost, sd = release.cost, release.noise.xtx_offdiagonal
+    if not tables or not sd or cost is None or not cost.mu or "gaussian" not in release.noise.distribution:
+        return ()
+    mu = math.sqrt(2.0 * tables) / sd
+    part = (mu / cost.mu) ** 2
+    if part > WORTH:
+        return ()
+    return (
+        f"{what}: a request of counts, CountsRequest([…], mu={number(mu)}), would tell these with noise as small for "
+        f"{percent(part)} of what this release cost, or with less noise for as much.",
+    )
