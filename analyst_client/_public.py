@@ -6,6 +6,7 @@ from analyst_client.analyses.describe import describe, table_one
 from analyst_client.analyses.discriminants import LinearDiscriminants, linear_discriminants
 from analyst_client.analyses.instruments import two_stage_least_squares
 from analyst_client.analyses.mediation import mediation
+from analyst_client.analyses.meta import meta_analysis
 from analyst_client.analyses.paths import ElasticNetPath, enet_path, lasso_path
 from analyst_client.analyses.roc import RocCurve, roc_curve
 from analyst_client.analyses.standardized import standardized_coefficients
@@ -182,6 +183,7 @@ __all__ = [
     "linear_discriminants",
     "log_rank_test",
     "mediation",
+    "meta_analysis",
     "partial_correlations",
     "power_table",
     "price_for_error",

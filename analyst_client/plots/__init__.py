@@ -4,7 +4,7 @@ Every function takes results and an Axes, draws, and returns the Axes; without o
 or changes matplotlib's settings, so a style that is in force, light or dark, stays in force.
 """
 
-from analyst_client.plots.forest import coefficient_forest
+from analyst_client.plots.forest import coefficient_forest, estimate_forest
 from analyst_client.plots.histogram import histogram
 from analyst_client.plots.matrices import noisy_spectrum, ridge_path_plot
 from analyst_client.plots.posterior import posterior_density
@@ -13,6 +13,7 @@ from analyst_client.plots.spending import budget_bar, privacy_accuracy_curve, qu
 __all__ = [
     "budget_bar",
     "coefficient_forest",
+    "estimate_forest",
     "histogram",
     "noisy_spectrum",
     "posterior_density",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analyst_client.estimators.base import LinearFit
+from analyst_client.inference.estimates import EstimateTable
 from analyst_client.inference.results import IntervalMethod, TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.plots.style import (
@@ -130,6 +131,39 @@ def coefficient_forest(
         handles = [Line2D([], [], color=color_of(ax, i), marker=marker_of(i), markersize=5) for i in range(len(listed))]
         add_legend(ax, handles, list(listed), beside=beside)
     return ax
+
+
+def estimate_forest(table: EstimateTable, ax: Axes | None = None) -> Axes:
+    """Draw the rows of a table of estimates: points and intervals, such as those of `meta_analysis`.
+
+    Parameters
+    ----------
+    table : EstimateTable
+    ax : Axes, optional
+        Default those of a new figure.
+
+    Returns
+    -------
+    Axes
+        With a row for each estimate.
+    """
+    drawn = [Estimate(one.value, _as_set(one.conf_low, one.conf_high)) for one in table.estimates]
+    ax = axes_or_new(ax, height=1.3 + 0.28 * len(drawn))
+    left, right = limits(drawn)
+    mark_zero(ax, vertical=True)
+    for row, one in enumerate(drawn):
+        draw_estimate(ax, one, row, 0, REACH * (right - left))
+    ax.set_xlim(left, right)
+    ax.set_ylim(len(drawn) - 0.4, -0.6)
+    labels = [" ".join(filter(None, one.label)) for one in table.estimates]
+    name_rows(ax, [plain(label, 30) for label in labels])
+    note = f"{percent(1.0 - table.alpha)} intervals"
+    ax.set_xlabel(f"{plain(table.title)}\n{note}", parse_math=False)
+    return ax
+
+
+def _as_set(low: float, high: float) -> ConfidenceSet:
+    return ConfidenceSet("interval" if np.isfinite(low) and np.isfinite(high) else "line", low, high)
 
 
 def known_terms(results: Mapping[str, TargetResults]) -> dict[str, Term]:

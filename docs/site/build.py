@@ -45,7 +45,15 @@ PLANNING = (
 ANALYSES = (
     *("describe", "table_one", "correlations", "partial_correlations", "ttest_ind", "standardized_coefficients"),
     *("two_stage_least_squares", "mediation", "lasso_path", "enet_path", "principal_components"),
-    *("linear_discriminants", "EstimateTable", "Estimate", "AnovaTable", "ElasticNetPath", "PrincipalComponents"),
+    *(
+        "linear_discriminants",
+        "meta_analysis",
+        "EstimateTable",
+        "Estimate",
+        "AnovaTable",
+        "ElasticNetPath",
+        "PrincipalComponents",
+    ),
     "LinearDiscriminants",
 )
 

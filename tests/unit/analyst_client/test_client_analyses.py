@@ -16,6 +16,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import enet_path as sklearn_enet_path
 from statsmodels.sandbox.regression.gmm import IV2SLS
 from statsmodels.stats.anova import anova_lm
+from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.proportion import proportion_confint
 
 from analyst_client import (
@@ -23,6 +24,7 @@ from analyst_client import (
     Column,
     Cost,
     EstimationError,
+    EstimationWarning,
     Noise,
     Release,
     correlations,
@@ -31,6 +33,7 @@ from analyst_client import (
     lasso_path,
     linear_discriminants,
     mediation,
+    meta_analysis,
     partial_correlations,
     principal_components,
     standardized_coefficients,
@@ -39,6 +42,7 @@ from analyst_client import (
     two_stage_least_squares,
 )
 from analyst_client.analyses.moments import Moments, make_form
+from analyst_client.plots import estimate_forest
 
 RNG = np.random.default_rng(4)
 N = 300
@@ -586,3 +590,53 @@ def test_a_request_of_counts_is_advised_where_it_would_cost_less() -> None:
     assert not any("CountsRequest" in note for note in describe(cheap).notes)
     dear = replace(cheap, cost=Cost(0.08, 0.1, 2.0, 1e-6, 1, None, 0.3))
     assert not any("CountsRequest" in note for note in describe(dear).notes)
+
+
+def test_a_meta_analysis_is_that_of_statsmodels(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    releases, means, variances = {}, [], []
+    for k in range(6):
+        x = rng.normal(size=400)
+        y = (0.5 + 0.4 * rng.normal()) * x + rng.normal(size=400)
+        X = np.column_stack([np.ones(400), x])
+        releases[f"hospital {k}"] = Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=["x"])
+        fit = sm.OLS(y, X).fit()
+        means.append(fit.params[1])
+        variances.append(fit.bse[1] ** 2)
+    with pytest.warns(EstimationWarning, match="same coefficients"):
+        table = meta_analysis(releases, "x")
+    reference = combine_effects(np.array(means), np.array(variances), method_re="iterated", use_t=True)
+    assert [one.label[0] for one in table.estimates] == [
+        *releases,
+        "common coefficient",
+        "mean of hospitals that differ",
+    ]
+    for k, name in enumerate(releases):
+        assert table[name].value == pytest.approx(means[k], rel=1e-9)
+        assert table[name].std_error == pytest.approx(variances[k] ** 0.5, rel=1e-9)
+    low, high = reference.conf_int()[3]  # of random effects, with Knapp and Hartung's factor
+    mean = table["mean of hospitals that differ"]
+    assert mean.value == pytest.approx(reference.mean_effect_re, rel=1e-6)
+    assert (mean.conf_low, mean.conf_high) == pytest.approx((low, high), rel=1e-6)
+    assert "p < 0.001" in table.notes[1]
+    ax = estimate_forest(table)
+    assert [label.get_text() for label in ax.get_yticklabels()][:2] == ["hospital 0", "hospital 1"]
+    ax.figure.savefig(tmp_path / "forest.png")  # type: ignore[union-attr]
+
+
+def test_a_meta_analysis_shows_a_hospital_whose_noise_hides_everything() -> None:
+    rng = np.random.default_rng(9)
+    releases = {}
+    for name, rows in (("north", 4000), ("south", 3000), ("hidden", 20)):
+        X = np.column_stack([np.ones(rows), rng.normal(size=rows)])
+        y = X @ [1.0, 0.5] + rng.normal(size=rows)
+        noise = Noise(60.0, 60.0, 60.0, 60.0) if name == "hidden" else Noise(1.0, 1.0, 1.0, 1.0)
+        releases[name] = Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=["x"], noise=noise)
+    table = meta_analysis(releases, "x")
+    assert math.isinf(table["hidden"].conf_high)
+    assert table["common coefficient"].conf_high - table["common coefficient"].conf_low < 0.2
+    assert estimate_forest(table) is not None
+    with pytest.raises(ValueError, match="no parameter 'z'"):
+        meta_analysis(releases, "z")
+    with pytest.raises(ValueError, match="two releases at least"):
+        meta_analysis({"north": releases["north"]}, "x")

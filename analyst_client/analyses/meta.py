@@ -1,0 +1,97 @@
+"""One coefficient over several hospitals: each by itself, all in common, and their mean where they differ."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from analyst_client.errors import EstimationError
+from analyst_client.estimators.ridge import OLS
+from analyst_client.inference.agreement import heterogeneity_test, random_effects
+from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.quantiles import student_quantile
+from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.summary import p_text
+from analyst_client.kinds.gram.release import Release
+from analyst_client.terms.expression import Expression
+
+COMMON, MEAN = "common coefficient", "mean of hospitals that differ"
+NOTE = (
+    "Each hospital and the common coefficient: sampling error with one residual variance, and the privacy noise "
+    "(Fieller). The mean takes a hospital's coefficient for a draw (Paule and Mandel; Knapp and Hartung): the mixed "
+    "model in two stages."
+)
+
+
+def meta_analysis(
+    releases: Mapping[str, Release],
+    term: str,
+    target: str | None = None,
+    *,
+    features: "Sequence[str | Expression] | None" = None,
+    alpha: float = 0.05,
+) -> EstimateTable:
+    """Compare one coefficient over hospitals, and average it.
+
+    Parameters
+    ----------
+    releases : mapping of str to Release
+        By the hospital's name.
+    term : str
+        Name of a parameter, such as ``"age"`` or ``"sex[M]"``.
+    target : str, optional
+        A target, or a feature; needed where there are several targets.
+    features : sequence of str or Expression, optional
+        What explains. Default all but the target.
+    alpha : float
+        1 less the coverage, in (0, 1).
+
+    Returns
+    -------
+    EstimateTable
+        A row for each hospital; ``"common coefficient"``, if all have the same; and ``"mean of hospitals that
+        differ"``, if they do not. `analyst_client.plots.estimate_forest` draws it.
+
+    Raises
+    ------
+    EstimationError
+        When fewer than two hospitals bound the coefficient by themselves.
+    ValueError
+        When there is one release alone, or no such term or column.
+
+    Notes
+    -----
+    See `LinearFit.conf_int` under ``"random-effects"``, and `LinearFit.heterogeneity_test`.
+    """
+    if len(releases) < 2:
+        raise ValueError("a meta-analysis is of two releases at least")
+    check_alpha(alpha)
+    parts = {name: release.select(features, target) for name, release in releases.items()}
+    pooled = OLS().fit(list(parts.values()))
+    together = pooled._results_of(None)
+    if term not in together.names:
+        raise ValueError(f"the fit has no parameter {term!r}; it has {', '.join(together.names)}")
+    found = [_alone(name, part, term, alpha) for name, part in parts.items()]
+    found.append(_row(COMMON, together, term, alpha))
+    j = together.names.index(term)
+    center, half = random_effects(together.equations, together.contrasts[j : j + 1], alpha)
+    middle, width = float(center[0] + together.offsets[j]), float(half[0])
+    error = width / student_quantile(alpha / 2.0, len(parts) - 1.0)
+    found.append(Estimate((MEAN,), middle, float(error), middle - width, middle + width))
+    test = heterogeneity_test(together.equations)
+    said = f"If all coefficients were the same everywhere, hospitals would differ so with p {p_text(test.pvalue)}."
+    title = f"{term} in {together.equations.target.name}"
+    return EstimateTable(title, ("hospital",), tuple(found), (NOTE, said, *warned(pooled.caveats(alpha))), alpha)
+
+
+def _alone(name: str, release: Release, term: str, alpha: float) -> Estimate:
+    try:
+        return _row(name, OLS().fit(release)._results_of(None), term, alpha)
+    except EstimationError:  # its noise hides everything
+        return Estimate((name,), math.nan, math.nan, -math.inf, math.inf)
+
+
+def _row(name: str, results: TargetResults, term: str, alpha: float) -> Estimate:
+    j = results.names.index(term)
+    one = results.contrast_sets(results.contrasts[j : j + 1], np.array([results.offsets[j]]), alpha)[0]
+    return Estimate((name,), float(results.params[j]), float(results.bse[j]), *one.hull, float(results.pvalues[j]))
