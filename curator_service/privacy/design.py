@@ -72,6 +72,11 @@ class Column:
         return (self.name,)
 
     @property
+    def flagged(self) -> "Column":
+        """The column whose missing values are exactly its own: one that it is computed from, or itself."""
+        return self
+
+    @property
     def work(self) -> int:
         """What it takes to compute it for a row, in products of two numbers; nothing where it is stored."""
         return 0
@@ -217,14 +222,21 @@ def _column_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]
         )
     else:
         terms = (_value_term(column),)
+    if column.missing is not MissingRule.INDICATOR or not categorical:
+        return (*terms, *_flag(column))
+    return (*terms, Term(f"{column.name}[missing]", TermKind.MISSING, one_hot, column.name))
+
+
+def _flag(column: Column) -> tuple[Term, ...]:
+    """Return the indicator of a missing value: the same for all that is computed from one column."""
     if column.missing is not MissingRule.INDICATOR:
-        return terms
-    group = one_hot if categorical else (TermKind.MISSING, column.name)
-    return (*terms, Term(f"{column.name}[missing]", TermKind.MISSING, group, column.name))
+        return ()
+    name = column.flagged.name
+    return (Term(f"{name}[missing]", TermKind.MISSING, (TermKind.MISSING, name), name),)
 
 
 def _curve_terms(curve: Curve, *, drop_first: bool) -> tuple[Term, ...]:
-    """Return the functions of a basis: the polynomials each by itself, B-splines as one group."""
+    """Return the functions of a basis, the polynomials each by itself and B-splines as one group, and an indicator."""
     basis, value = curve.basis, _value_term(curve.column)
     group = (TermKind.BASIS, curve.name)
     terms = tuple(
@@ -241,7 +253,8 @@ def _curve_terms(curve: Curve, *, drop_first: bool) -> tuple[Term, ...]:
         for place in range(basis.size)
     )
     # B-splines add up to a constant.
-    return terms[1:] if drop_first and not isinstance(basis, Polynomial) else terms
+    kept = terms[1:] if drop_first and not isinstance(basis, Polynomial) else terms
+    return (*kept, *_flag(curve.column))
 
 
 def _products(interaction: Interaction, *, drop_first_level: bool) -> tuple[Term, ...]:
@@ -362,10 +375,12 @@ def make_design(features: tuple[Feature, ...], targets: tuple[Column, ...], *, i
     terms = [CONSTANT] if intercept else []
     for feature in features:
         terms.extend(feature_terms(feature, drop_first_level=intercept))
+    terms = list(dict.fromkeys(terms))  # one indicator for all that is computed from a column
     read = tuple(dict.fromkeys(column for feature in features for column in columns_of(feature)))
     omitting = {c.name for c in read if omits_rows(c, as_target=False)}
     omitting |= {c.name for c in targets if omits_rows(c, as_target=True)}
-    sources = tuple(dict.fromkeys((*read, *targets)))
+    flagged = (column.flagged for column in read if column.missing is MissingRule.INDICATOR)
+    sources = tuple(dict.fromkeys((*read, *targets, *flagged)))
     return Design(tuple(terms), tuple(target_term(c) for c in targets), frozenset(omitting), sources)
 
 

@@ -80,6 +80,7 @@ FEATURES: list[list[Any]] = [
     [interaction("sex", "region"), interaction("height", "dose", "frail"), "sex"],
     [cut("age", [60, 70]), reference("sex", "X"), col("age") / maximum("weight", 50)],
     [(col("age") >= 60) & ~(col("sex") == "F"), col("dose").is_missing(), sqrt("lambda") * col("age") ** 2],
+    ["height", log("height"), poly("height", 2), bs("dose", df=4), col("dose") > 0],
     [interaction(reference("stage", "III"), ns("age", knots=[70, 80])), "smoker", "treated"],
 ]
 
@@ -186,6 +187,19 @@ def test_what_was_asked_stands_in_its_order(client: CuratorClient, tmp_path: Pat
     assert moved.target_names == ("log(creatinine + 1)",)
     with pytest.raises(ValueError, match="of several terms"):
         release.select(["weight"], target="sex:polynomial(age, 2)")
+
+
+def test_what_is_computed_from_a_column_keeps_its_indicator(client: CuratorClient) -> None:
+    asked = ["sex", poly("height", 2), "age", log(col("dose") + 20)]
+    release = client.release("cohort", asked, target="kappa", **BOX)
+    assert {term.name for term in release.terms if term.kind == "missing"} == {"height[missing]", "dose[missing]"}
+    assert release.feature_names == ("sex", "polynomial(height, 2)", "age", "log(dose + 20)")
+    part = release.select([poly("height", 2)])
+    assert part.term_names[-1] == "height[missing]"
+    assert len(part.terms) == 4
+    again = client.release("cohort", [poly("height", 2)], target="kappa", **BOX)
+    assert again.answer == "derived"
+    np.testing.assert_array_equal(again.xtx, part.xtx)
 
 
 def test_an_answer_to_something_else_is_noticed(client: CuratorClient) -> None:

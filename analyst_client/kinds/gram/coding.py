@@ -58,7 +58,8 @@ def _read_expressions(body: Fields, columns: Mapping[str, Column], names: Sequen
 def name_features(columns: Sequence[Column], terms: Sequence[Term]) -> tuple[str, ...]:
     """Return the names of features: of columns by themselves, and of what terms are made of beside them, in order."""
     named = [column.name for column in columns]
-    ordered = list(dict.fromkeys(term.column for term in terms if term.column is not None))
+    known = [term for term in terms if term.column is not None and (term.kind != "missing" or term.column in named)]
+    ordered = list(dict.fromkeys(str(term.column) for term in known))
     if set(ordered) <= set(named):
         return tuple(named)
     return (*ordered, *(name for name in named if name not in ordered))

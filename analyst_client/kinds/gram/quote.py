@@ -147,8 +147,8 @@ class Quote(AnyQuote):
 
 def order_terms(terms: Sequence[Term], features: Sequence[str]) -> list[int]:
     """Return the places of terms in the order of their columns; those of one column stay together as they are."""
-    rank = {name: i for i, name in enumerate(features, 1)}
-    return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column or "", 0))
+    rank = {name: i for i, name in enumerate(features, 1)} | {None: 0}
+    return sorted(range(len(terms)), key=lambda i: rank.get(terms[i].column, len(rank)))
 
 
 def write_formula(dataset: str, features: Sequence[str], targets: Sequence[Term]) -> Inline:

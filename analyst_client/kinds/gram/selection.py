@@ -8,6 +8,7 @@ import numpy as np
 
 from analyst_client.kinds.gram.quote import Noise
 from analyst_client.kinds.gram.statistics import NoisyStatistics
+from analyst_client.schema.columns import stored_columns
 
 
 class Part(NamedTuple):
@@ -82,10 +83,19 @@ def find_part(
     terms = [0] if whole.has_constant else []
     for name in features:
         terms += [places[term.name] for term in whole.terms if term.column == name]
+    terms += [j for j in _flags(whole, {whole.terms[j].column for j in terms}) if j not in terms]
     if not terms:
         raise ValueError("a part needs a feature, as the release has no constant")
     found = [places[name] for name in targets] if moved else [released[name] for name in targets]
     return Part(features, terms, found, bool(moved))
+
+
+def _flags(whole: NoisyStatistics, features: "set[str | None]") -> list[int]:
+    """Return the indicators of missing values of the columns that features are computed from."""
+    made = {name for term in whole.terms if term.column in features for name in term.columns if not term.factors}
+    read = stored_columns([column for column in whole.columns if column.name in made])
+    flagged = {column.name for column in read if column.missing == "indicator"}
+    return [j for j, term in enumerate(whole.terms) if term.kind == "missing" and term.column in flagged]
 
 
 def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:

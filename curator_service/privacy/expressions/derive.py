@@ -35,6 +35,14 @@ class DerivedColumn(Column):
         return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(self.expression)))
 
     @property
+    def flagged(self) -> Column:
+        """The one column that makes it missing, where it is missing exactly then."""
+        decisive = dict.fromkeys(leaf.column for leaf in _decisive(self.expression))
+        able = [column for column in decisive if column.missing is not MissingRule.COMPLETE]
+        plain = self.type is not ColumnType.CATEGORICAL and not _is_decided_by_one(self.expression)
+        return able[0] if len(able) == 1 and plain else self
+
+    @property
     def work(self) -> int:
         """What it takes to compute and to store it, in products of two numbers."""
         return work_of(self.expression) + store_work_of(self.expression)
@@ -90,6 +98,13 @@ def _missing_rule(tree: Expression) -> MissingRule:
     rules = {leaf.column.missing for leaf in _decisive(tree)}
     order = (MissingRule.OMIT, MissingRule.INDICATOR, MissingRule.MIDPOINT)
     return next((rule for rule in order if rule in rules), MissingRule.COMPLETE)
+
+
+def _is_decided_by_one(tree: Expression) -> bool:
+    """Tell whether one side of an ``and`` or an ``or`` may decide what the other misses."""
+    if not isinstance(tree, Call):
+        return False
+    return tree.operator in {"and", "or"} or any(map(_is_decided_by_one, tree.arguments))
 
 
 def _decisive(tree: Expression) -> list[Leaf]:

@@ -21,7 +21,6 @@ from curator_service.privacy.design import (
     MissingRule,
     TermKind,
     code_rows,
-    columns_of,
     make_design,
 )
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError, derive_column, elementary, parse
@@ -381,7 +380,26 @@ def test_natural_splines_are_not_negative_and_straight_at_both_bounds(knots: tup
     assert np.abs(inner).max() > 1
 
 
-def test_a_curve_reads_its_column_and_flags_nothing() -> None:
-    feature = read_feature({"polynomial": ["change", 2]}, DECLARED)
-    assert [column.name for column in columns_of(feature)] == ["change"]
-    assert all(term.kind is TermKind.BASIS for term in make_design((feature,), (), intercept=False).terms)
+def test_one_indicator_serves_all_that_is_computed_from_a_column() -> None:
+    asked = ["change", {"power": ["change", 2]}, {"polynomial": ["change", 2]}, {"add": ["change", "kappa"]}]
+    features = tuple(read_feature(value, DECLARED) for value in asked)
+    flags = [term for term in make_design(features, (), intercept=True).terms if term.kind is TermKind.MISSING]
+    assert [flag.name for flag in flags] == ["change[missing]"]  # a row that misses kappa is out
+    for feature in features[:3]:  # alone they have the same one, so that a stored release may serve them
+        design = make_design((feature,), (), intercept=True)
+        assert flags[0] in design.terms
+        assert "change" in design.columns
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"or": [{"less": ["change", 0]}, {"less": ["age", 60]}]},  # true for the young, whatever is missing
+        {"multiply": ["change", "tiny"]},  # missing where either is
+        {"cut": ["change", [0]]},  # one of its own levels
+    ],
+)
+def test_what_is_missing_elsewhere_too_has_an_indicator_of_its_own(value: Any) -> None:
+    column = derive(value)
+    assert column.flagged is column
+    assert f"{column.name}[missing]" in [term.name for term in make_design((column,), (), intercept=True).terms]
