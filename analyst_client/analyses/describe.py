@@ -15,6 +15,7 @@ from analyst_client.analyses.inversion import (
     likely_variances,
     noise_of_ratio,
     noise_points,
+    normal_quantile,
     proportion,
 )
 from analyst_client.analyses.moments import Group, Moments
@@ -273,8 +274,9 @@ def _deviations(moments: Moments, j: int, alpha: float) -> list[Estimate]:
 
     value = math.sqrt(max(variance, 0.0))
     largest = math.sqrt(max(float(np.max(points)), 0.0)) * 100.0 * (1.0 + dof**-0.5)
-    low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), alpha)
     error = math.hypot(variance * math.sqrt(2.0 / dof), sd) / (2.0 * value) if value > 0.0 else math.inf
+    step = 1.1 * normal_quantile(alpha) * error if value > 0.0 else 0.0
+    low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), alpha, step)
     return [Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))]
 
 

@@ -177,7 +177,7 @@ def _normal_points() -> FloatArray:
 
 
 def invert_tail(
-    tail: Callable[[float], float], at: float, low: float, high: float, alpha: float
+    tail: Callable[[float], float], at: float, low: float, high: float, alpha: float, step: float = 0.0
 ) -> tuple[float, float]:
     """Return the values whose lower tail of what was observed is from α/2 to 1 − α/2.
 
@@ -190,14 +190,24 @@ def invert_tail(
     low, high : float
         Ends of what is possible.
     alpha : float
+    step : float
+        How far from `at` the values are sought first, where that is known.
     """
     from scipy import optimize  # noqa: PLC0415 -- see `inference.quantiles`
 
+    tail = cache(tail)
+
+    middle = tail(at)
+
     def search(end: float, wanted: float) -> float:
-        within, beyond = tail(at) - wanted, tail(end) - wanted
-        if within * beyond >= 0.0:  # all that is possible is kept on this side
-            return end
-        return float(optimize.brentq(lambda value: tail(value) - wanted, at, end, xtol=1e-13, rtol=1e-12))
+        sign = 1.0 if middle > wanted else -1.0
+        near, far, width = at, at, step or 0.02 * abs(at) or abs(end - at)
+        while far != end:  # the end is mostly near: go there in growing steps
+            near, far = far, min(far + width, end) if end > at else max(far - width, end)
+            width *= 4.0
+            if sign * (tail(far) - wanted) <= 0.0:
+                return float(optimize.brentq(lambda value: tail(value) - wanted, near, far, xtol=1e-13, rtol=1e-11))
+        return end  # all that is possible is kept on this side
 
     return search(low, 1.0 - alpha / 2.0), search(high, alpha / 2.0)
 
