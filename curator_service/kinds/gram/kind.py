@@ -32,7 +32,7 @@ from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import Bound
-from curator_service.privacy.design import Column, ColumnType, Design, Feature, make_design
+from curator_service.privacy.design import Column, ColumnType, Design, Feature, Term, count_terms, make_design
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.parts import Part
@@ -40,9 +40,18 @@ from curator_service.privacy.row_maps import BallRows, RowMap, make_row_map
 from curator_service.privacy.sums import INT64_CAPACITY_MAX
 
 TERMS_MAX = 1000
+NAMES_MAX = 250_000
+"""Characters of the names of all terms: an answer states them with every term, and a basis or a cut in each of them."""
+SHORT_NAME_BYTES = 200
+"""What names of a term may take that are not counted for an answer's space."""
 PASS_WORK_MAX = 1_000_000_000_000
 """Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
 LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
+
+
+def _name_bytes(term: Term) -> int:
+    own = len(term.name.encode()) + len((term.column or "").encode())
+    return own + sum(map(_name_bytes, term.factors))
 
 
 class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
@@ -135,6 +144,11 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         """Return Σ z zᵀ of terms and targets."""
         return GramKernel(plan.design, plan.row_map, plan.selection)
 
+    def text_bytes(self, plan: GramPlan) -> int:
+        """Return what long names of terms take: those of what is computed."""
+        terms = (*plan.design.terms, *plan.design.targets)
+        return sum(max(0, _name_bytes(term) - SHORT_NAME_BYTES) for term in terms)
+
     def exact(self, plan: GramPlan, sums: IntArray) -> IntArray:
         """Cut the Gram into what leaves, and compute λ_min where it is asked."""
         return flatten(sums, len(plan.design.terms), plan.outputs, plan.lambda_min_tolerance)
@@ -178,12 +192,16 @@ def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Feature, ...]
         if target.type is ColumnType.CATEGORICAL:
             raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
     features, targets = order_features(features, declared), order_features(targets, declared)
-    design = make_design(features, targets, intercept=request.intercept)
-    if len(design.terms) > TERMS_MAX:
+    counts = [count_terms(feature, drop_first_level=request.intercept) for feature in features]
+    if (terms := request.intercept + sum(counts)) > TERMS_MAX:  # before they are made
         raise RequestInvalid.at(
-            "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
+            "/features", f"the features make {terms} terms; at most {TERMS_MAX} are released together"
         )
-    return features, targets, design
+    names = sum(len(feature.name) * count for feature, count in zip(features, counts, strict=True))
+    if names > NAMES_MAX:
+        rule = f"the names of terms take {names} characters; at most {NAMES_MAX} are written together"
+        raise RequestInvalid.at("/features", f"{rule}. Ask for shorter expressions, or for fewer cut points or levels")
+    return features, targets, make_design(features, targets, intercept=request.intercept)
 
 
 def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, Any]:

@@ -5,6 +5,7 @@ before a logarithm, a root or a division, arguments are held within theirs, so n
 result of two numbers is denormal, as neither is below `elementary.TINY` or above `LARGEST` in size.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -69,7 +70,12 @@ def _corners(bounds: Sequence[Interval], values: Callable[..., float]) -> Interv
 
 
 def _bounds_of_product(bounds: Sequence[Interval], _parameters: Parameters) -> Interval:
-    return reduce(lambda one, other: _corners([one, other], lambda a, b: a * b), bounds)
+    product_of = bounds[0]
+    for other in bounds[1:]:
+        product_of = _corners([product_of, other], lambda a, b: a * b)
+        if max(-product_of[0], product_of[1]) > LARGEST:  # at once: infinity times 0 has no bounds
+            break
+    return product_of
 
 
 def _bounds_of_quotient(bounds: Sequence[Interval], _parameters: Parameters) -> Interval:
@@ -83,7 +89,7 @@ def _bounds_of_quotient(bounds: Sequence[Interval], _parameters: Parameters) -> 
 
 def _bounds_of_power(bounds: Sequence[Interval], parameters: Parameters) -> Interval:
     (lower, upper), exponent = bounds[0], int(parameters[0])
-    ends = lower**exponent, upper**exponent
+    ends = math.prod([lower] * exponent), math.prod([upper] * exponent)  # infinite where ** would raise an error
     return (0.0 if exponent % 2 == 0 and lower <= 0 <= upper else min(ends)), max(ends)
 
 
