@@ -4,17 +4,22 @@ A table has one integer for each of the 2q + 1 that a number may become, so what
 every engine, and its largest values are found by looking at all of them.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
-from curator_service.privacy.lattice import UNIT, IntArray, center_and_scale
+from curator_service.privacy.lattice import UNIT, StoredArray, center_and_scale
 
 DEGREE_MAX = 10
 KNOTS_MAX = 50
+FUNCTIONS_MAX, CACHED_MAX = 128, 512
+"""Functions of a request's bases, and of the tables that are kept: each has 2q + 1 integers, a mebibyte."""
+TABLE_S = 0.02
+"""What a function's table is made to take, of a spline of 50 knots; nothing of it depends on rows."""
 KNOT_DISTANCE = 2e-9
 """Least distance of knots where the bounds are −1 and 1: nearer ones may be one float, which divides 0 by 0."""
 SPLINE_DEGREES = range(1, 6)
@@ -48,7 +53,7 @@ class Polynomial:
         """Return what people read."""
         return f"polynomial({column}, {self.degree})"
 
-    def tabulate(self, center: float, scale: float) -> IntArray:
+    def tabulate(self, center: float, scale: float) -> StoredArray:
         """Return the functions over the lattice, by the recurrence (k + 1) P_{k+1} = (2k + 1) u P_k − k P_{k−1}."""
         del center, scale
         before, now = np.ones_like(_POINTS), _POINTS
@@ -56,7 +61,7 @@ class Polynomial:
         for k in range(1, self.degree):
             before, now = now, ((2 * k + 1) * _POINTS * now - k * before) / (k + 1)
             found.append(now)
-        return np.clip(np.rint(np.stack(found) * UNIT), -UNIT, UNIT).astype(np.int64)
+        return np.clip(np.rint(np.stack(found) * UNIT), -UNIT, UNIT).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Spline:
         knots = ", ".join(repr(knot).removesuffix(".0") for knot in self.knots)
         return f"{'natural_spline' if self.natural else 'spline'}({column}, [{knots}], {self.degree})"
 
-    def tabulate(self, center: float, scale: float) -> IntArray:
+    def tabulate(self, center: float, scale: float) -> StoredArray:
         """Return the functions over the lattice, rounded down, by the recurrence of Cox and de Boor.
 
         Rounded down they stay together at most q: rounded to the nearest, they would be up to 2 above it.
@@ -108,7 +113,7 @@ class Spline:
             found = _natural(found, knots)
         # What rounding left of a sum of 1 may be above it by parts of 10¹⁶, and the floor of q times that above q.
         floored = np.floor(found * (UNIT * (1 - 2.0**-40)))
-        return np.clip(floored, 0, UNIT).astype(np.int64)
+        return np.clip(floored, 0, UNIT).astype(np.int32)
 
 
 Basis = Polynomial | Spline
@@ -148,8 +153,31 @@ def _natural(found: _Floats, knots: _Floats) -> _Floats:
     return found
 
 
-@lru_cache(maxsize=64)
-def tabulate(basis: Basis, center: float, scale: float) -> IntArray:
+class _Tables:
+    """The tables that were used last, up to `CACHED_MAX` functions: tables are of very different sizes."""
+
+    def __init__(self) -> None:
+        self._lock, self._tables, self._size = Lock(), OrderedDict[tuple[Basis, float, float], StoredArray](), 0
+
+    def find(self, key: tuple[Basis, float, float]) -> StoredArray | None:
+        with self._lock:
+            if key in self._tables:
+                self._tables.move_to_end(key)
+            return self._tables.get(key)
+
+    def keep(self, key: tuple[Basis, float, float], table: StoredArray) -> None:
+        with self._lock:
+            if key not in self._tables:
+                self._tables[key] = table
+                self._size += len(table)
+            while self._size > CACHED_MAX:
+                self._size -= len(self._tables.popitem(last=False)[1])
+
+
+_TABLES = _Tables()
+
+
+def tabulate(basis: Basis, center: float, scale: float) -> StoredArray:
     """Return the functions of a basis over the lattice of a number.
 
     Parameters
@@ -160,15 +188,21 @@ def tabulate(basis: Basis, center: float, scale: float) -> IntArray:
 
     Returns
     -------
-    ndarray of int64, shape (functions, 2q + 1)
+    ndarray of int32, shape (functions, 2q + 1)
         Integers in ``[-q, q]``, whose sizes add up to at most q where they are one group; read only.
     """
+    # Polynomials are the same for every number.
+    key = (basis, 0.0, 1.0) if isinstance(basis, Polynomial) else (basis, center, scale)
+    known = _TABLES.find(key)
+    if known is not None:
+        return known
     table = basis.tabulate(center, scale)
     sizes = np.abs(table)
     # Every sensitivity rests on it, whatever the recurrences do with the last digits of odd knots.
     if (sizes if isinstance(basis, Polynomial) else sizes.sum(axis=0)).max() > UNIT or table.min() < -UNIT:
         raise AssertionError("a basis exceeds its bound")
     table.flags.writeable = False
+    _TABLES.keep(key, table)
     return table
 
 

@@ -1,7 +1,7 @@
 """The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -32,6 +32,7 @@ from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import Bound
+from curator_service.privacy.bases import FUNCTIONS_MAX, TABLE_S
 from curator_service.privacy.design import Column, ColumnType, Design, Feature, Term, count_terms, make_design
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
@@ -49,8 +50,16 @@ PASS_WORK_MAX = 1_000_000_000_000
 LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
 
 
+def _count_functions(terms: Iterable[Term]) -> int:
+    """Return how many functions the bases of terms have, each basis of a number once."""
+    fields = [term for one in terms for term in (one.factors or (one,))]
+    return sum(basis.size for basis, _ in {(t.basis, t.column) for t in fields} if basis is not None)
+
+
 def _name_bytes(term: Term) -> int:
-    own = len(term.name.encode()) + len((term.column or "").encode())
+    own = 2 * len(term.name.encode()) + len((term.column or "").encode())  # a basis states its knots once more
+    if term.basis is not None or term.factors:
+        own += SHORT_NAME_BYTES
     return own + sum(map(_name_bytes, term.factors))
 
 
@@ -154,10 +163,11 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         return flatten(sums, len(plan.design.terms), plan.outputs, plan.lambda_min_tolerance)
 
     def exact_s(self, plan: GramPlan) -> float:
-        """Return a time for λ_min: how many factorisations it takes depends on rows."""
+        """Return a time for the tables of bases, and for λ_min: how many factorisations it takes depends on rows."""
+        tables_s = TABLE_S * _count_functions(plan.design.terms)
         if not any(part.statistic == Statistic.LAMBDA_MIN for part in plan.parts):
-            return 0.0
-        return LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
+            return tables_s
+        return tables_s + LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
 
     def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
         """Return standard deviations by statistic; XᵀX has one on its diagonal and one off it."""
@@ -201,7 +211,11 @@ def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Feature, ...]
     if names > NAMES_MAX:
         rule = f"the names of terms take {names} characters; at most {NAMES_MAX} are written together"
         raise RequestInvalid.at("/features", f"{rule}. Ask for shorter expressions, or for fewer cut points or levels")
-    return features, targets, make_design(features, targets, intercept=request.intercept)
+    design = make_design(features, targets, intercept=request.intercept)
+    if (functions := _count_functions(design.terms)) > FUNCTIONS_MAX:
+        rule = f"the bases have {functions} functions; at most {FUNCTIONS_MAX} are computed together"
+        raise RequestInvalid.at("/features", f"{rule}. Ask for fewer knots, or for a lower degree")
+    return features, targets, design
 
 
 def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, Any]:

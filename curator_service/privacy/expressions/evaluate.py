@@ -98,8 +98,10 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
     if tree.operator in _DECIDES:
         decides = _DECIDES[tree.operator]
         present |= np.logical_or.reduce([values.present & (values.numbers == decides) for values in found])
-        # What is missing must not decide.
-        numbers = [np.where(values.present, values.numbers, 1.0 - decides) for values in found]
+        # What is missing must not decide. By arithmetic: a selection takes longer where a processor cannot foresee it.
+        numbers = [
+            values.numbers * values.present + (1.0 - decides) * np.logical_not(values.present) for values in found
+        ]
     if tree.operator in _OF_LEVELS:
         return Values(_OF_LEVELS[tree.operator](tree, numbers[0]), present)
     bounds = [bounds_of(argument) for argument in tree.arguments]
