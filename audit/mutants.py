@@ -21,6 +21,7 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
         "statistics",
     )
 )
+EXPRESSIONS = "tests/unit/privacy/test_expressions_attacks.py"
 EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
 LEDGER = "tests/integration/test_release_ledger.py"
@@ -276,6 +277,24 @@ MUTANTS = (
         ("    return added * 2 if adjacency is _REPLACE else added\n", "    return added\n"),
         cells=("laplace box, replace_one",),
         tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "Xᵀy in L1: rows made longer, and splines still 1 together",
+        "kinds/gram/sensitivity.py",
+        ("(support if lengthens else 1)", "1"),
+        tests=(EXPRESSIONS,),
+    ),
+    _mutant(
+        "knots that are one float",
+        "privacy/bases.py",
+        ("other - one < KNOT_DISTANCE", "other < one"),
+        tests=(EXPRESSIONS,),
+    ),
+    _mutant(
+        "a table of a basis that nobody looked at",
+        "privacy/bases.py",
+        ('        raise AssertionError("a basis exceeds its bound")\n', "        pass\n"),
+        tests=(EXPRESSIONS,),
     ),
     _mutant(
         "groups counted by kind, not by column",

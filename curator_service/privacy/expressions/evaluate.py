@@ -110,14 +110,14 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
 
 def _is_in(tree: Call, codes: Floats) -> Floats:
     known = levels_of(tree.arguments[0])
-    found: FlagArray = np.logical_or.reduce([codes == known.index(str(level)) for level in tree.parameters])
-    return found.astype(np.float64)
+    found = (codes == known.index(str(level)) for level in tree.parameters)
+    return reduce(np.logical_or, found).astype(np.float64)
 
 
 def _cut(tree: Call, numbers: Floats) -> Floats:
     """Return in which interval each number is; beyond the outer cut points it is in the first or in the last."""
-    passed = [(numbers >= float(point)).astype(np.float64) for point in tree.parameters[1:-1]]
-    return reduce(np.add, passed)
+    passed = ((numbers >= float(point)).astype(np.float64) for point in tree.parameters[1:-1])
+    return reduce(np.add, passed)  # one after the other: a thousand of them would need a thousand times the memory
 
 
 def _put_first(tree: Call, codes: Floats) -> Floats:
