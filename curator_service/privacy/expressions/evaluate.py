@@ -110,8 +110,8 @@ def evaluate(tree: Expression, stored: Mapping[str, StoredArray], count: int) ->
 
 def _is_in(tree: Call, codes: Floats) -> Floats:
     known = levels_of(tree.arguments[0])
-    found = (codes == known.index(str(level)) for level in tree.parameters)
-    return reduce(np.logical_or, found).astype(np.float64)
+    found: FlagArray = reduce(np.logical_or, (codes == known.index(str(level)) for level in tree.parameters))
+    return found.astype(np.float64)
 
 
 def _cut(tree: Call, numbers: Floats) -> Floats:
