@@ -4,20 +4,19 @@ A table has one integer for each of the 2q + 1 that a number may become, so what
 every engine, and its largest values are found by looking at all of them.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import pairwise
-from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
+from curator_service.kit.caches import SizedCache
 from curator_service.privacy.lattice import UNIT, StoredArray, center_and_scale
 
 DEGREE_MAX = 10
 KNOTS_MAX = 50
-FUNCTIONS_MAX, CACHED_MAX = 128, 512
-"""Functions of a request's bases, and of the tables that are kept: each has 2q + 1 integers, a mebibyte."""
+FUNCTIONS_MAX, CACHED_BYTES_MAX = 128, 2**29
+"""Functions of a request's bases, whose tables have a mebibyte each, and bytes of the tables that are kept."""
 TABLE_S = 0.02
 """What a function's table is made to take, of a spline of 50 knots; nothing of it depends on rows."""
 KNOT_DISTANCE = 2e-9
@@ -153,28 +152,7 @@ def _natural(found: _Floats, knots: _Floats) -> _Floats:
     return found
 
 
-class _Tables:
-    """The tables that were used last, up to `CACHED_MAX` functions: tables are of very different sizes."""
-
-    def __init__(self) -> None:
-        self._lock, self._tables, self._size = Lock(), OrderedDict[tuple[Basis, float, float], StoredArray](), 0
-
-    def find(self, key: tuple[Basis, float, float]) -> StoredArray | None:
-        with self._lock:
-            if key in self._tables:
-                self._tables.move_to_end(key)
-            return self._tables.get(key)
-
-    def keep(self, key: tuple[Basis, float, float], table: StoredArray) -> None:
-        with self._lock:
-            if key not in self._tables:
-                self._tables[key] = table
-                self._size += len(table)
-            while self._size > CACHED_MAX:
-                self._size -= len(self._tables.popitem(last=False)[1])
-
-
-_TABLES = _Tables()
+_TABLES: SizedCache[StoredArray] = SizedCache(CACHED_BYTES_MAX)
 
 
 def tabulate(basis: Basis, center: float, scale: float) -> StoredArray:
@@ -193,16 +171,16 @@ def tabulate(basis: Basis, center: float, scale: float) -> StoredArray:
     """
     # Polynomials are the same for every number.
     key = (basis, 0.0, 1.0) if isinstance(basis, Polynomial) else (basis, center, scale)
-    known = _TABLES.find(key)
-    if known is not None:
-        return known
+    return _TABLES.get(key, lambda: _make_table(*key), lambda table: table.nbytes)
+
+
+def _make_table(basis: Basis, center: float, scale: float) -> StoredArray:
     table = basis.tabulate(center, scale)
     sizes = np.abs(table)
     # Every sensitivity rests on it, whatever the recurrences do with the last digits of odd knots.
     if (sizes if isinstance(basis, Polynomial) else sizes.sum(axis=0)).max() > UNIT or table.min() < -UNIT:
         raise AssertionError("a basis exceeds its bound")
     table.flags.writeable = False
-    _TABLES.keep(key, table)
     return table
 
 
