@@ -41,7 +41,7 @@ from curator_service.privacy.row_maps import BallRows, RowMap, make_row_map
 from curator_service.privacy.sums import INT64_CAPACITY_MAX
 
 TERMS_MAX = 1000
-NAMES_MAX = 250_000
+NAMES_MAX = 500_000
 """Characters of the names of all terms: an answer states them with every term, and a basis or a cut in each of them."""
 SHORT_NAME_BYTES = 200
 """What names of a term may take that are not counted for an answer's space."""
