@@ -193,6 +193,42 @@ def test_whatever_is_stored_or_cut_out_is_what_was_asked(tmp_path: Path) -> None
     assert min(found["new"], found["derived"]) >= 10
 
 
+AXES: list[dict[str, Any]] = [
+    {"column": "sex"},
+    {"column": {"reference": ["sex", "X"]}},
+    {"column": {"in": ["sex", ["M"]]}},
+    {"column": {"cut": ["age", [60, 75]]}},
+    {"column": {"cut": ["age", [60]]}},
+    {"column": {"less": ["creatinine", 1]}, "missing": True},
+    {"column": {"less": ["creatinine", 1]}},
+    {"column": {"multiply": ["kappa", 2]}, "edges": [0, 3, 6, 12]},
+    {"column": {"multiply": ["kappa", 2]}, "edges": [0, 6, 12]},
+    {"column": {"multiply": ["kappa", 2]}, "edges": [3, 6]},
+    {"column": {"missing": ["lambda"]}},
+]
+
+
+def test_whatever_tables_are_stored_or_summed_are_what_was_asked(tmp_path: Path) -> None:
+    rng, found = random.Random(2), Counter[str]()
+    with open_world(tmp_path, limit=Price(mu=100.0), noise=ZeroNoise()) as world:
+        kind, dataset = KINDS["counts"], world.curator.datasets.list_all()[0]
+        for i in range(80):
+            axes = rng.sample(AXES, 3 - i % 3)
+            if len({json.dumps(axis["column"]) for axis in axes}) < len(axes):
+                continue
+            asked = {"kind": "counts", "tables": [{"axes": axes}], "price": {"mu": 0.4 if i % 3 == 0 else 0.01}}
+            asked |= rng.choice([{}, {"where": YOUNG}, {"weight": WEIGHT}])
+            answer = world.api().post(RELEASES, json=asked, key=f"key-{i}")
+            assert answer.status_code in {200, 201}, answer.text
+            found[answer.headers["curator-answer"]] += 1
+            plan = kind.plan(dataset, kind.request_model.model_validate(asked)).plan
+            exact = world.curator.datasets.storage.sum_rows(dataset.folder, dataset.manifest, kind.kernel(plan))
+            values = answer.json()["statistics"]["table_0"]["values"]
+            assert [round(value * UNIT**2) for value in values] == exact.tolist()
+        assert world.discrepancies() == []
+    assert min(found["new"], found["derived"]) >= 5
+
+
 def _drop(name: str) -> Callable[[dict[str, Any]], object]:
     return lambda request: request.pop(name)
 

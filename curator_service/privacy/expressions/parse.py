@@ -267,9 +267,11 @@ def _multiply(arguments: Sequence[Expression]) -> Expression:
             continue
         base, exponent = _take_exponent(part)
         exponents[base] = exponents.get(base, 0) + exponent
+    if 0 in constants:
+        return _number(0.0)
     constant = math.prod(sorted(constants))
     if not constant:
-        return _number(0.0)
+        raise ExpressionError(f"the product of its numbers is below {TINY:g} in size, and not 0")
     factors = [_power(base, exponent) for base, exponent in exponents.items()]
     if constant != 1 or not factors:
         factors.append(_number(constant))

@@ -190,6 +190,14 @@ def test_what_could_not_be_read_again_from_an_answer_is_refused(value: object, r
         parse(value, COLUMNS)
 
 
+@pytest.mark.parametrize("size", [4, 5])
+def test_a_product_of_numbers_is_no_other_number(size: int) -> None:
+    """Too small for a float is not 0, and 0 times what is too large is."""
+    with pytest.raises(ExpressionError, match="below 1e-100"):
+        parse({"add": ["plain", {"multiply": [*[1e-100] * size, *[1e100] * size, "around"]}]}, COLUMNS)
+    assert parse({"add": ["plain", {"multiply": [*[-1e100] * size, 0, "around"]}]}, COLUMNS) == parse("plain", COLUMNS)
+
+
 NUMBERS = [(0.0, -0.0), (1e22, 10**22), (2**53, float(2**53)), (1, 1.0), (0.1, 0.1), (1e16, 10**16)]
 
 
