@@ -22,6 +22,7 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
     )
 )
 EXPRESSIONS, SELECTION = "tests/unit/privacy/test_expressions.py", "tests/unit/privacy/test_selection.py"
+EXPRESSION_ATTACKS = "tests/unit/privacy/test_expressions_attacks.py"
 EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
 LEDGER = "tests/integration/test_release_ledger.py"
@@ -351,6 +352,24 @@ MUTANTS = (
         ("    return added * 2 if adjacency is _REPLACE else added\n", "    return added\n"),
         cells=("laplace box, replace_one",),
         tests=(SENSITIVITY,),
+    ),
+    _mutant(
+        "Xᵀy in L1: rows made longer, and splines still 1 together",
+        "kinds/gram/sensitivity.py",
+        ("(support if lengthens else 1)", "1"),
+        tests=(EXPRESSION_ATTACKS,),
+    ),
+    _mutant(
+        "knots that are one float",
+        "privacy/bases.py",
+        ("other - one < KNOT_DISTANCE", "other < one"),
+        tests=(EXPRESSION_ATTACKS,),
+    ),
+    _mutant(
+        "a table of a basis that nobody looked at",
+        "privacy/bases.py",
+        ('        raise AssertionError("a basis exceeds its bound")\n', "        pass\n"),
+        tests=(EXPRESSION_ATTACKS,),
     ),
     _mutant(
         "groups counted by kind, not by column",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from audit import evidence
 from audit.digest import digest_line
+from audit.expressions import EXPRESSIONS
 from audit.game import DEVIATIONS, SHARP, Outcome
 from audit.mutation import ROUNDS as MUTANT_ROUNDS
 from audit.mutation import Catch
@@ -34,6 +35,7 @@ def render_page(outcomes: Sequence[Outcome], catches: Sequence[Catch], digest: s
     return _PAGE.format(
         digest_line=digest_line(digest),
         rounds=f"{rounds:,}",
+        expressions=f"{EXPRESSIONS:,}",
         level=f"{evidence.LEVEL:g}".replace("e-06", "·10⁻⁶").replace("1·", ""),
         confidence=f"{evidence.CONFIDENCE:.1%}".replace("%", " %"),
         sharp=f"{SHARP:.0%}".replace("%", " %"),
@@ -109,7 +111,9 @@ telling answers against e^ε. Which answers tell is fixed before the first is dr
 Every cell checks more, at {deviations} standard errors: noise is at least as wide as stated, entries of one release
 and releases in a row are not correlated, no draw comes twice. The account holds the sum of what the answers state.
 Beside the cells, the same request is bought twice in one process and in two forked ones: no entry is ever the same. A
-budget for one release does not sell two.
+budget for one release does not sell two. {expressions} random features of expressions, bases and interactions are
+coded from hostile rows: none fails, warns, leaves the bounds that sensitivities rest on, or depends on the rows beside
+it, and what answers state of each is read as the same one.
 
 ## The mutants
 

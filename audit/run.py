@@ -19,12 +19,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from audit.cells import CELLS
 from audit.digest import PAGE, ROOT, code_digest
+from audit.expressions import sweep
 from audit.game import ROUNDS, Outcome, check_sharing, play
 from audit.mutants import MUTANTS, SHARING
 from audit.mutation import Baseline, try_mutants
 from audit.report import cell_line, mutant_line, render_page
 
 FOUND = 1
+EXPRESSIONS = "expressions"
+"""Random expressions on hostile rows, beside the cells: see `audit.expressions`."""
 SHARING_CELL = "gaussian box, add_remove"
 
 
@@ -35,6 +38,9 @@ def workers() -> int:
 
 def examine(name: str, rounds: int = ROUNDS) -> Outcome:
     """Play a cell, or make the check of fresh noise and of a spent budget."""
+    if name == EXPRESSIONS:
+        found, _ = sweep()
+        return Outcome(EXPRESSIONS, 0.0, 0.0, (), tuple(found[:5]))
     if name == SHARING:
         return Outcome(SHARING, 0.0, 0.0, (), check_sharing(CELLS[SHARING_CELL]))
     return play(name, CELLS[name], rounds)
@@ -44,7 +50,7 @@ def examine_all(rounds: int) -> Iterator[Outcome]:
     """Yield every outcome as it comes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers(), mp_context=context) as pool:
-        futures = [pool.submit(examine, name, rounds) for name in (SHARING, *CELLS)]
+        futures = [pool.submit(examine, name, rounds) for name in (EXPRESSIONS, SHARING, *CELLS)]
         for future in as_completed(futures):
             yield future.result()
 
@@ -53,7 +59,7 @@ def main() -> int:
     """Parse arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write no page")
-    parser.add_argument("--cells", nargs="+", choices=[SHARING, *CELLS], help="play these alone")
+    parser.add_argument("--cells", nargs="+", choices=[EXPRESSIONS, SHARING, *CELLS], help="play these alone")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--everything", action="store_true", help="try tests also on mutants that a cell has caught")
     options = parser.parse_args()

@@ -26,6 +26,7 @@ from curator_service.kit.problems import (
     Problem,
     RequestInvalid,
     Unavailable,
+    escape_pointer,
 )
 
 _CACHE_CONTROL = b"cache-control"
@@ -288,16 +289,12 @@ _TAGS = {"box", "ball", "unit", "unit_xy"}  # of unions: pydantic's places name 
 def _invalid(error: ValidationError) -> RequestInvalid:
     places = []
     for item in error.errors(include_url=False, include_input=False, include_context=False)[:20]:
-        pointer = "".join(f"/{_escape(part)}" for part in item["loc"] if part not in _TAGS)
+        pointer = "".join(f"/{escape_pointer(part)}" for part in item["loc"] if part not in _TAGS)
         # pydantic repeats a wrong tag at any length
         message = item["msg"].removeprefix("Value error, ")[:300]
         places.append({"pointer": pointer, "detail": message})
     first = places[0]
     return RequestInvalid(f"{first['pointer'] or 'the body'}: {first['detail']}", errors=places)
-
-
-def _escape(part: int | str) -> str:
-    return str(part)[:100].replace("~", "~0").replace("/", "~1")
 
 
 def json_response(content: Any, status: int = 200) -> Response:

@@ -8,19 +8,34 @@ from typing_extensions import TypeAliasType
 
 from curator_service.datasets.response_models import LevelsColumn, NumericColumn
 from curator_service.datasets.schemas import render_column
-from curator_service.kit.problems import RequestInvalid
+from curator_service.kit.problems import RequestInvalid, escape_pointer
 from curator_service.privacy.bases import Basis, Polynomial, Spline, check_basis
 from curator_service.privacy.design import Column, ColumnType, Curve, Feature, Interaction, columns_of
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError, derive_column, parse, read_number
 from curator_service.privacy.expressions.elementary import TINY
-from curator_service.privacy.expressions.parse import OPERATOR_NAMES
+from curator_service.privacy.expressions.parse import DEPTH_MAX, OPERATOR_NAMES
 from curator_service.privacy.selection import Selection
+
+_DEPTH_READ = 2 * DEPTH_MAX + 10
+"""What is deeper is refused when it is parsed."""
 
 
 def _check_shape(value: object) -> object:
     is_call = isinstance(value, dict) and len(value) == 1 and all(isinstance(one, list) for one in value.values())
     if not is_call and not isinstance(value, str):
         raise ValueError("a column's name, or an object of one member: an operator, and the list of its arguments")
+    return _as_doubles(value)
+
+
+def _as_doubles(value: Any, depth: int = 0) -> Any:
+    """Return JSON with whole numbers that its canonical text has no integers for (RFC 8785) as the floats they are."""
+    match value:
+        case dict() if depth < _DEPTH_READ:
+            return {name: _as_doubles(one, depth + 1) for name, one in value.items()}
+        case list() if depth < _DEPTH_READ:
+            return [_as_doubles(one, depth + 1) for one in value]
+        case int() if 2**53 <= abs(value) <= 10**100:
+            return float(value)
     return value
 
 
@@ -153,7 +168,7 @@ def at(pointer: str, read: Any) -> Any:
     try:
         return read()
     except ExpressionError as error:
-        raise RequestInvalid.at("/".join([pointer, *map(str, error.place)]), error.rule) from None
+        raise RequestInvalid.at("/".join([pointer, *map(escape_pointer, error.place)]), error.rule) from None
 
 
 def list_derived(columns: Sequence[Column]) -> tuple[DerivedColumn, ...]:

@@ -129,6 +129,12 @@ class RequestInvalid(Problem):
         return cls(detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
+def escape_pointer(part: int | str) -> str:
+    """Return a part of a JSON pointer, at most 100 characters of it, as text that UTF-8 can hold."""
+    text = str(part)[:100].encode(errors="backslashreplace").decode()
+    return text.replace("~", "~0").replace("/", "~1")
+
+
 class TooManyRequests(Problem):
     """As much is worked on as may be: refused before anything is charged, reserved, or tied to a key.
 

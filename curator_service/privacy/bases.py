@@ -5,18 +5,22 @@ every engine, and its largest values are found by looking at all of them.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from curator_service.kit.caches import SizedCache
 from curator_service.privacy.lattice import UNIT, StoredArray, center_and_scale
 
 DEGREE_MAX = 10
 KNOTS_MAX = 50
-BASES_MAX = 50
-"""Different bases of a request: a pass reads all their tables again and again, so all of them are kept."""
+FUNCTIONS_MAX, CACHED_BYTES_MAX = 128, 2**29
+"""Functions of a request's bases, whose tables have a mebibyte each, and bytes of the tables that are kept."""
+TABLE_S = 0.004
+"""What a function's table is made to take, of a spline of 50 knots; nothing of it depends on rows."""
+KNOT_DISTANCE = 2e-9
+"""Least distance of knots where the bounds are −1 and 1: nearer ones may be one float, which divides 0 by 0."""
 SPLINE_DEGREES = range(1, 6)
 _POINTS = np.arange(-UNIT, UNIT + 1, dtype=np.float64) / UNIT
 _Floats = npt.NDArray[np.float64]
@@ -48,9 +52,9 @@ class Polynomial:
         """Return what people read."""
         return f"polynomial({column}, {self.degree})"
 
-    def tabulate(self, lower: float, upper: float) -> StoredArray:
+    def tabulate(self, center: float, scale: float) -> StoredArray:
         """Return the functions over the lattice, by the recurrence (k + 1) P_{k+1} = (2k + 1) u P_k − k P_{k−1}."""
-        del lower, upper
+        del center, scale
         before, now = np.ones_like(_POINTS), _POINTS
         found = [now]
         for k in range(1, self.degree):
@@ -87,18 +91,21 @@ class Spline:
         """How many functions differ from 0 for a number."""
         return self.degree + 1
 
+    def scale_knots(self, center: float, scale: float) -> list[float]:
+        """Return the knots where the bounds are −1 and 1."""
+        return [(knot - center) / scale for knot in self.knots]
+
     def name_of(self, column: str) -> str:
         """Return what people read."""
         knots = ", ".join(repr(knot).removesuffix(".0") for knot in self.knots)
         return f"{'natural_spline' if self.natural else 'spline'}({column}, [{knots}], {self.degree})"
 
-    def tabulate(self, lower: float, upper: float) -> StoredArray:
+    def tabulate(self, center: float, scale: float) -> StoredArray:
         """Return the functions over the lattice, rounded down, by the recurrence of Cox and de Boor.
 
         Rounded down they stay together at most q: rounded to the nearest, they would be up to 2 above it.
         """
-        center, scale = center_and_scale(lower, upper)
-        inner = [(knot - center) / scale for knot in self.knots]
+        inner = self.scale_knots(center, scale)
         knots = np.array([-1.0] * (self.degree + 1) + inner + [1.0] * (self.degree + 1))
         found = _b_splines(knots, self.degree)
         if self.natural:
@@ -159,16 +166,34 @@ def _natural(found: list[_Floats], knots: _Floats) -> list[_Floats]:
     return found
 
 
-@lru_cache(maxsize=BASES_MAX + 14)
-def tabulate(basis: Basis, lower: float, upper: float) -> StoredArray:
+_TABLES: SizedCache[StoredArray] = SizedCache(CACHED_BYTES_MAX)
+
+
+def tabulate(basis: Basis, center: float, scale: float) -> StoredArray:
     """Return the functions of a basis over the lattice of a number.
+
+    Parameters
+    ----------
+    basis : Basis
+    center, scale : float
+        Those of the number, as its term has them.
 
     Returns
     -------
     ndarray of int32, shape (functions, 2q + 1)
-        Integers in ``[-q, q]``; read only.
+        Integers in ``[-q, q]``, whose sizes add up to at most q where they are one group; read only.
     """
-    table = basis.tabulate(lower, upper)
+    # Polynomials are the same for every number.
+    key = (basis, 0.0, 1.0) if isinstance(basis, Polynomial) else (basis, center, scale)
+    return _TABLES.get(key, lambda: _make_table(*key), lambda table: table.nbytes)
+
+
+def _make_table(basis: Basis, center: float, scale: float) -> StoredArray:
+    table = basis.tabulate(center, scale)
+    sizes = np.abs(table)
+    # Every sensitivity rests on it, whatever the recurrences do with the last digits of odd knots.
+    if (sizes if isinstance(basis, Polynomial) else sizes.sum(axis=0)).max() > UNIT or table.min() < -UNIT:
+        raise AssertionError("a basis exceeds its bound")
     table.flags.writeable = False
     return table
 
@@ -184,9 +209,11 @@ def check_basis(basis: Basis, lower: float, upper: float) -> None:
         if not 2 <= basis.degree <= DEGREE_MAX:
             raise ValueError(f"a polynomial has a degree of 2 to {DEGREE_MAX}")
         return
-    whole = (lower, *basis.knots, upper)
+    whole, scaling = (lower, *basis.knots, upper), center_and_scale(lower, upper)
     if not all(one < other for one, other in pairwise(whole)):
         raise ValueError(f"knots increase, and are between the bounds, {lower:g} and {upper:g}")
+    if any(other - one < KNOT_DISTANCE for one, other in pairwise([-1.0, *basis.scale_knots(*scaling), 1.0])):
+        raise ValueError("knots are a billionth of the range apart at least, from each other and from the bounds")
     if len(basis.knots) > KNOTS_MAX or basis.degree not in SPLINE_DEGREES:
         raise ValueError(f"a spline has at most {KNOTS_MAX} knots, and a degree of 1 to {SPLINE_DEGREES.stop - 1}")
     if basis.natural and (basis.degree != 3 or not basis.knots):

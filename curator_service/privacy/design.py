@@ -211,6 +211,13 @@ def feature_terms(feature: Feature, *, drop_first_level: bool) -> tuple[Term, ..
             return _column_terms(feature, drop_first_level=drop_first_level)
 
 
+def count_terms(feature: Feature, *, drop_first_level: bool) -> int:
+    """Return how many terms a feature has, without making them: an interaction may have more than memory holds."""
+    if isinstance(feature, Interaction):
+        return math.prod(map(len, _values_of_factors(feature, drop_first_level=drop_first_level)))
+    return len(feature_terms(feature, drop_first_level=drop_first_level))
+
+
 def _column_terms(column: Column, *, drop_first_level: bool) -> tuple[Term, ...]:
     categorical = column.type is ColumnType.CATEGORICAL
     one_hot = (TermKind.LEVEL, column.name)
@@ -259,12 +266,6 @@ def _curve_terms(curve: Curve, *, drop_first: bool) -> tuple[Term, ...]:
 
 def _products(interaction: Interaction, *, drop_first_level: bool) -> tuple[Term, ...]:
     """Return products of factors' values: sizes of a product of groups add up to at most 1, as those of each do."""
-    factors = [feature_terms(factor, drop_first_level=drop_first_level) for factor in interaction.factors]
-    # Whether a number or a boolean is missing has a term beside them; a category's missing level is one of its levels.
-    values = [
-        [term for term in terms if term.kind is not TermKind.MISSING or term.group[0] is TermKind.LEVEL]
-        for terms in factors
-    ]
     return tuple(
         Term(
             ":".join(factor.name for factor in chosen),
@@ -273,8 +274,17 @@ def _products(interaction: Interaction, *, drop_first_level: bool) -> tuple[Term
             support=math.prod(factor.support for factor in chosen),
             factors=chosen,
         )
-        for chosen in product(*values)
+        for chosen in product(*_values_of_factors(interaction, drop_first_level=drop_first_level))
     )
+
+
+def _values_of_factors(interaction: Interaction, *, drop_first_level: bool) -> list[list[Term]]:
+    factors = [feature_terms(factor, drop_first_level=drop_first_level) for factor in interaction.factors]
+    # Whether a number or a boolean is missing has a term beside them; a category's missing level is one of its levels.
+    return [
+        [term for term in terms if term.kind is not TermKind.MISSING or term.group[0] is TermKind.LEVEL]
+        for terms in factors
+    ]
 
 
 def target_term(column: Column) -> Term:
@@ -340,12 +350,6 @@ class Design:
         sizes = Counter(term.group for term in self.terms)
         supports = {term.group: term.support for term in self.terms}
         return tuple((size, min(size, supports[group])) for group, size in sizes.items())
-
-    @property
-    def basis_count(self) -> int:
-        """How many different tables of functions its terms are read from."""
-        terms = [factor for term in self.terms for factor in (term, *term.factors)]
-        return len({(term.basis, term.center, term.scale) for term in terms if term.basis is not None})
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -445,8 +449,7 @@ def _code(
             stored = values[term.column or ""]
             to_request_lattice(stored, out, work, missing=term.column not in omitting)
             if term.basis is not None and term.place is not None:
-                lower, upper = term.center - term.scale, term.center + term.scale
-                out[:] = tabulate(term.basis, lower, upper)[term.place].take(out.astype(np.int64) + UNIT)
+                out[:] = tabulate(term.basis, term.center, term.scale)[term.place].take(out.astype(np.int64) + UNIT)
                 out *= stored != MISSING
         case TermKind.PRODUCT:
             _code(term.factors[0], values, omitting, out, work)

@@ -234,7 +234,7 @@ def test_a_charge_for_half_of_its_sensitivity_is_found(
             right["price"] = {"epsilon": 0.2}
         assert world.api().post(RELEASES, json=right, key="right").status_code == 201
         assert world.discrepancies() == []
-        monkeypatch.setattr(sensitivity, name, lambda *arguments: true(*arguments) / 2)
+        monkeypatch.setattr(sensitivity, name, lambda *arguments, **more: true(*arguments, **more) / 2)
         forget_plans()
         assert world.api().post(RELEASES, json=right, key="wrong").status_code == 201
         assert world.discrepancies() != []  # the other one is wrong by what is taken for true now

@@ -1,7 +1,7 @@
 """The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -32,8 +32,8 @@ from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import Bound
-from curator_service.privacy.bases import BASES_MAX
-from curator_service.privacy.design import Column, ColumnType, Design, Feature, make_design
+from curator_service.privacy.bases import FUNCTIONS_MAX, TABLE_S
+from curator_service.privacy.design import Column, ColumnType, Design, Feature, Term, count_terms, make_design
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.parts import Part
@@ -41,9 +41,26 @@ from curator_service.privacy.row_maps import BallRows, RowMap, make_row_map
 from curator_service.privacy.sums import INT64_CAPACITY_MAX
 
 TERMS_MAX = 1000
+NAMES_MAX = 500_000
+"""Characters of the names of all terms: an answer states them with every term, and a basis or a cut in each of them."""
+SHORT_NAME_BYTES = 200
+"""What names of a term may take that are not counted for an answer's space."""
 PASS_WORK_MAX = 1_000_000_000_000
 """Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
 LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
+
+
+def _count_functions(terms: Iterable[Term]) -> int:
+    """Return how many functions the bases of terms have, each basis of a number once."""
+    fields = [term for one in terms for term in (one.factors or (one,))]
+    return sum(basis.size for basis, _ in {(t.basis, t.column) for t in fields} if basis is not None)
+
+
+def _name_bytes(term: Term) -> int:
+    own = 2 * len(term.name.encode()) + len((term.column or "").encode())  # a basis states its knots once more
+    if term.basis is not None or term.factors:
+        own += SHORT_NAME_BYTES
+    return own + sum(map(_name_bytes, term.factors))
 
 
 class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
@@ -136,15 +153,21 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         """Return Σ z zᵀ of terms and targets."""
         return GramKernel(plan.design, plan.row_map, plan.selection)
 
+    def text_bytes(self, plan: GramPlan) -> int:
+        """Return what long names of terms take: those of what is computed."""
+        terms = (*plan.design.terms, *plan.design.targets)
+        return sum(max(0, _name_bytes(term) - SHORT_NAME_BYTES) for term in terms)
+
     def exact(self, plan: GramPlan, sums: IntArray) -> IntArray:
         """Cut the Gram into what leaves, and compute λ_min where it is asked."""
         return flatten(sums, len(plan.design.terms), plan.outputs, plan.lambda_min_tolerance)
 
     def exact_s(self, plan: GramPlan) -> float:
-        """Return a time for λ_min: how many factorisations it takes depends on rows."""
+        """Return a time for the tables of bases, and for λ_min: how many factorisations it takes depends on rows."""
+        tables_s = TABLE_S * _count_functions(plan.design.terms)
         if not any(part.statistic == Statistic.LAMBDA_MIN for part in plan.parts):
-            return 0.0
-        return LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
+            return tables_s
+        return tables_s + LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
 
     def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
         """Return standard deviations by statistic; XᵀX has one on its diagonal and one off it."""
@@ -179,13 +202,19 @@ def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Feature, ...]
         if target.type is ColumnType.CATEGORICAL:
             raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
     features, targets = order_features(features, declared), order_features(targets, declared)
-    design = make_design(features, targets, intercept=request.intercept)
-    if len(design.terms) > TERMS_MAX:
+    counts = [count_terms(feature, drop_first_level=request.intercept) for feature in features]
+    if (terms := request.intercept + sum(counts)) > TERMS_MAX:  # before they are made
         raise RequestInvalid.at(
-            "/features", f"the features make {len(design.terms)} terms; at most {TERMS_MAX} are released together"
+            "/features", f"the features make {terms} terms; at most {TERMS_MAX} are released together"
         )
-    if design.basis_count > BASES_MAX:
-        raise RequestInvalid.at("/features", f"a request has at most {BASES_MAX} different polynomials and splines")
+    names = sum(len(feature.name) * count for feature, count in zip(features, counts, strict=True))
+    if names > NAMES_MAX:
+        rule = f"the names of terms take {names} characters; at most {NAMES_MAX} are written together"
+        raise RequestInvalid.at("/features", f"{rule}. Ask for shorter expressions, or for fewer cut points or levels")
+    design = make_design(features, targets, intercept=request.intercept)
+    if (functions := _count_functions(design.terms)) > FUNCTIONS_MAX:
+        rule = f"the bases have {functions} functions; at most {FUNCTIONS_MAX} are computed together"
+        raise RequestInvalid.at("/features", f"{rule}. Ask for fewer knots, or for a lower degree")
     return features, targets, design
 
 

@@ -123,7 +123,9 @@ class _SensitivityInputs:
             case Statistic.XTX:
                 bound = sensitivity.xtx_norm_l1(self.norm_squared, self.design.supports, self.adjacency)
             case Statistic.XTY:
-                bound = sensitivity.xty_l1(self.norm_squared, self.design.supports, self.adjacency)
+                bound = sensitivity.xty_l1(
+                    self.norm_squared, self.design.supports, self.adjacency, lengthens=self.row_map.lengthens
+                )
             case Statistic.YTY:
                 bound = sensitivity.yty()
             case Statistic.LAMBDA_MIN:

@@ -92,14 +92,16 @@ def xtx_norm_l1(norm_squared: int, supports: Supports, adjacency: Adjacency) -> 
     return min(2 * added, Fraction(root_up(Fraction(norm_squared**2 * (2 * diagonal + others)))))
 
 
-def xty_l1(norm_squared: int, supports: Supports, adjacency: Adjacency) -> Fraction:
+def xty_l1(norm_squared: int, supports: Supports, adjacency: Adjacency, *, lengthens: bool = False) -> Fraction:
     """Bound Xᵀy in L1 for one target bounded by q: Σ|x_i| q ≤ √S R q, and at most G q²; twice that when replaced.
 
-    S terms of a row differ from 0 at most, and sizes of each of the G groups add up to q at most.
+    S terms of a row differ from 0 at most, and sizes of each of the G groups add up to q at most. Where the row map
+    lengthens rows, s terms of a group, of norm q at most, add up to √s q instead: B-splines divided by their norm do.
     """
     places = sum(support for _, support in supports)
     by_norm = Fraction(root_up(Fraction(places * norm_squared * UNIT**2)))
-    added = min(by_norm, Fraction(len(supports) * UNIT**2))
+    by_groups = sum(root_up(Fraction(UNIT**4 * (support if lengthens else 1))) for _, support in supports)
+    added = min(by_norm, Fraction(by_groups))
     return added * 2 if adjacency is _REPLACE else added
 
 

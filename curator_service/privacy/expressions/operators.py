@@ -75,7 +75,12 @@ def _bounds_of_sum(bounds: Sequence[Interval], _parameters: Parameters) -> Inter
 
 
 def _bounds_of_product(bounds: Sequence[Interval], _parameters: Parameters) -> Interval:
-    return reduce(lambda one, other: _corners([one, other], lambda a, b: a * b), bounds)
+    product_of = bounds[0]
+    for other in bounds[1:]:
+        product_of = _corners([product_of, other], lambda a, b: a * b)
+        if max(-product_of[0], product_of[1]) > LARGEST:  # at once: infinity times 0 has no bounds
+            break
+    return product_of
 
 
 def _bounds_of_quotient(bounds: Sequence[Interval], _parameters: Parameters) -> Interval:
@@ -89,7 +94,7 @@ def _bounds_of_quotient(bounds: Sequence[Interval], _parameters: Parameters) -> 
 
 def _bounds_of_power(bounds: Sequence[Interval], parameters: Parameters) -> Interval:
     (lower, upper), exponent = bounds[0], int(parameters[0])
-    ends = math.prod([lower] * exponent), math.prod([upper] * exponent)  # as values are multiplied
+    ends = math.prod([lower] * exponent), math.prod([upper] * exponent)  # infinite where ** would raise an error
     return (0.0 if exponent % 2 == 0 and lower <= 0 <= upper else min(ends)), max(ends)
 
 

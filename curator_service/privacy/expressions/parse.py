@@ -15,7 +15,7 @@ from curator_service.privacy.expressions.elementary import TINY
 from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.evaluate import bounds_of, levels_of
 from curator_service.privacy.expressions.operators import LARGEST, OPERATORS, POWER_MAX
-from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type, count, sort_key
+from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type, count, sort_key, to_json
 
 NODES_MAX, DEPTH_MAX = 200, 30
 LISTED_MAX = 1000
@@ -40,6 +40,12 @@ def parse(value: object, columns: Mapping[str, Column]) -> Expression:
     tree = _Parser(columns).read(value, ())
     if count(tree) > NODES_MAX:
         raise ExpressionError(f"an expression has at most {NODES_MAX} columns, numbers and operators")
+    # Answers state the canonical form, and what they state is read again: it must pass, and be the same.
+    try:
+        again = _Parser(columns).read(to_json(tree), ())
+    except ExpressionError as error:
+        raise ExpressionError(f"written in its canonical form it is beyond a limit: {error.rule}") from None
+    assert again == tree, "a canonical expression is its own canonical form"
     return tree
 
 
@@ -58,6 +64,10 @@ class _Parser:
             column = self._columns[value]
             if place and column.type is ColumnType.NUMERIC and column.upper / 2 - column.lower / 2 < TINY:
                 raise ExpressionError(f"the bounds of {value!r} are too near to each other to compute with it", place)
+            if place and max(-column.lower, column.upper) > LARGEST:
+                raise ExpressionError(
+                    f"{value!r} may be above {LARGEST:g} in size, which nothing is computed of", place
+                )
             return Leaf(column)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _number(value, place)
@@ -245,6 +255,8 @@ def _add(arguments: Sequence[Expression]) -> Expression:
         weight, rest = _take_factor(part)
         weights.setdefault(rest, []).append(weight)
     terms = [_scaled(math.fsum(found), rest) for rest, found in weights.items() if math.fsum(found)]
+    if any(_parts("add", term) != (term,) for term in terms):  # what is left of 2 (a + b) - (a + b) is a sum
+        return _add([*terms, *map(_number, constants)])
     constant = math.fsum(constants)
     if constant or not terms:
         terms.append(_number(constant))
@@ -261,9 +273,11 @@ def _multiply(arguments: Sequence[Expression]) -> Expression:
             continue
         base, exponent = _take_exponent(part)
         exponents[base] = exponents.get(base, 0) + exponent
+    if 0 in constants:
+        return _number(0.0)
     constant = math.prod(sorted(constants))
     if not constant:
-        return _number(0.0)
+        raise ExpressionError(f"the product of its numbers is below {TINY:g} in size, and not 0")
     factors = [_power(base, exponent) for base, exponent in exponents.items()]
     if constant != 1 or not factors:
         factors.append(_number(constant))

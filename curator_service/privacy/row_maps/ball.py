@@ -39,6 +39,7 @@ class Ball:
     radius: int
 
     weighs_terms: ClassVar[bool] = True
+    lengthens: ClassVar[bool] = False
 
     @classmethod
     def of_norm(cls, norm: float) -> "Ball":

@@ -16,9 +16,12 @@ class RowMap(Protocol):
     ----------
     weighs_terms : bool
         Whether the weight of a row follows from its terms: then requests with other terms weigh rows otherwise.
+    lengthens : bool
+        Whether it may make entries of a row larger: then the sizes of a group no longer add up to q at most.
     """
 
     weighs_terms: ClassVar[bool]
+    lengthens: ClassVar[bool]
 
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units."""

@@ -23,6 +23,7 @@ class Box:
     """No map: each entry is bounded by q, the row by the number of terms."""
 
     weighs_terms: ClassVar[bool] = False
+    lengthens: ClassVar[bool] = False
 
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units."""

@@ -37,6 +37,7 @@ class Unit:
     """
 
     weighs_terms: ClassVar[bool] = True
+    lengthens: ClassVar[bool] = True
 
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units: q², and q² more for a constant."""
@@ -78,6 +79,7 @@ class UnitXY:
     """
 
     weighs_terms: ClassVar[bool] = True
+    lengthens: ClassVar[bool] = True
 
     def norm_squared(self, design: Design) -> int:
         """Bound ‖row‖² over the terms, in squared lattice units: q², and q² more for a constant."""

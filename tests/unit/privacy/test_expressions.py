@@ -330,7 +330,7 @@ def test_exponentials_are_right_to_three_units_in_the_last_place(x: float) -> No
 def test_polynomials_are_legendre_s_and_within_one() -> None:
     from scipy.special import eval_legendre
 
-    table = tabulate(Polynomial(10), 50.0, 100.0)
+    table = tabulate(Polynomial(10), 75.0, 25.0)
     points = np.arange(-UNIT, UNIT + 1) / UNIT
     for k, values in enumerate(table, 1):
         assert np.abs(values - UNIT * eval_legendre(k, points)).max() < 0.51
@@ -342,7 +342,7 @@ def test_polynomials_are_legendre_s_and_within_one() -> None:
 def test_splines_are_b_splines_and_together_at_most_one(knots: tuple[float, ...], degree: int) -> None:
     from scipy.interpolate import BSpline
 
-    table = tabulate(Spline(knots, degree), 50.0, 100.0)
+    table = tabulate(Spline(knots, degree), 75.0, 25.0)
     sums = table.sum(axis=0)
     assert (table.min(), sums.max()) >= (0, UNIT - 2 * len(table))
     assert sums.max() <= UNIT
@@ -356,7 +356,7 @@ def test_splines_are_b_splines_and_together_at_most_one(knots: tuple[float, ...]
 
 def test_splines_are_rounded_down() -> None:
     """To the nearest, some would add up to more than 1."""
-    table, points = tabulate(Spline((60.0, 70.0, 85.0)), 50.0, 100.0), range(0, 2 * UNIT, 1000)
+    table, points = tabulate(Spline((60.0, 70.0, 85.0)), 75.0, 25.0), range(0, 2 * UNIT, 1000)
     term = Column("age", ColumnType.NUMERIC, MissingRule.COMPLETE, 50.0, 100.0)
     for place, values in enumerate(table):
         exact = [slowly.draw(Spline((60.0, 70.0, 85.0)), place, term, Fraction(i - UNIT, UNIT)) for i in points]
@@ -366,7 +366,7 @@ def test_splines_are_rounded_down() -> None:
 
 @pytest.mark.parametrize("knots", [(75.0,), (60.0, 75.0), (55.0, 60.0, 75.0, 95.0)])
 def test_natural_splines_are_not_negative_and_straight_at_both_bounds(knots: tuple[float, ...]) -> None:
-    table = tabulate(Spline(knots, natural=True), 50.0, 100.0)
+    table = tabulate(Spline(knots, natural=True), 75.0, 25.0)
     assert len(table) == len(knots) + 2
     sums = table.sum(axis=0)
     assert table.min() == 0
