@@ -129,7 +129,17 @@ PAIR: list[Any] = [{"interaction": [{"polynomial": ["kappa", 2]}, {"polynomial":
         ({"features": ["age"], "where": "age"}, "/where", "a condition"),
         ({"features": ["age"], "weight": "age"}, "/weight", "between 0 and 1"),
         ({"features": ["age", {"add": ["age", 0]}]}, "/features/1", "named twice"),
-        ({"features": [{"spline": ["age", [50 + k], 1]} for k in range(1, 50)] + PAIR}, "/features", "at most 50"),
+        (
+            {
+                "features": [
+                    {"spline": ["age", list(range(51, 100)), 1]},
+                    {"spline": ["weight", list(range(41, 91)), 5]},
+                    {"spline": ["height", list(range(141, 191)), 5]},
+                ]
+            },
+            "/features",
+            "at most 128",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_place(world: World, asked: dict[str, Any], pointer: str, rule: str) -> None:
