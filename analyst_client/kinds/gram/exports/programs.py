@@ -185,7 +185,7 @@ def write_spss(data: Data) -> str:
             "REGRESSION /MATRIX=IN(*)",
             f"  /VARIABLES=\n{words(data.names)}",
             f"  /DEPENDENT={data.target}",
-            f"  /METHOD=ENTER\n{words(data.terms)}.",
+            "  /METHOD=ENTER.",  # all the others; PSPP takes no list of them
             "",
         ]
     )
