@@ -166,20 +166,18 @@ def write_sas(data: Data) -> str:
 
 
 def write_spss(data: Data) -> str:
-    """Write matrix data, one record a line, and a regression that reads them."""
-    count, sd = data.moments.whole_rows, np.sqrt(np.diag(data.moments.covariances))
-    correlations = data.moments.covariances / np.outer(sd, sd)
+    """Write matrix data, whose records may go on in further lines, and a regression that reads them."""
+    moments, sd = data.moments, np.sqrt(np.diag(data.moments.covariances))
+    correlations = moments.covariances / np.outer(sd, sd)
     np.fill_diagonal(correlations, 1.0)
-    triangle = [f"CORR {line(row[: i + 1])}" for i, row in enumerate(correlations)]
+    vectors = {"N": [moments.whole_rows] * len(sd), "MEAN": moments.means, "STDDEV": sd}
+    triangle = [("CORR", row[: i + 1]) for i, row in enumerate(correlations)]
     return "\n".join(
         [
             f"MATRIX DATA VARIABLES=ROWTYPE_\n{words(data.names)}",
             "  /FORMAT=LOWER DIAGONAL.",
             "BEGIN DATA",
-            f"N {line([count] * len(data.names))}",
-            f"MEAN {line(data.moments.means)}",
-            f"STDDEV {line(sd)}",
-            *triangle,
+            *(f"{name} {flow(values).lstrip()}" for name, values in [*vectors.items(), *triangle]),
             "END DATA.",
             "",
             "REGRESSION /MATRIX=IN(*)",
@@ -231,13 +229,8 @@ def write_lavaan(data: Data) -> str:
     )
 
 
-def line(values: Sequence[float] | FloatArray) -> str:
-    """Write numbers in one line, to the last bit."""
-    return " ".join(map(repr, np.asarray(values).tolist()))
-
-
 def flow(values: Sequence[float] | FloatArray, end: str = "", by: str = " ") -> str:
-    """Write numbers in short lines, all but the last with an end."""
+    """Write numbers in short lines, to the last bit, all but the last line with an end."""
     return words(list(map(repr, np.asarray(values).tolist())), end, by)
 
 
