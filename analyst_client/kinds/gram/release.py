@@ -337,7 +337,7 @@ class Release(NoisyStatistics, PublishedAnswer):
         chosen = find_package(os.fspath(path), package)
         moments = raw_moments(self, self.row_map, nearest=nearest)
         origin = list_origin(self, self, self.caveats)
-        replace_file(Path(path), write_program(chosen, moments, origin).encode("ascii"))
+        replace_file(Path(path), write_program(chosen, moments, origin, noisy=not self.is_public).encode("ascii"))
 
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":

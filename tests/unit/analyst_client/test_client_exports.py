@@ -306,6 +306,11 @@ def test_the_head_says_what_it_is_and_what_to_beware_of(release: Release, packag
     assert "PROJECTED" not in head
 
 
+def test_the_head_of_public_rows_speaks_of_no_noise(hostile: Release, tmp_path: Path) -> None:
+    assert "without privacy noise" in write(hostile, "lavaan", tmp_path)
+    assert "BEWARE" not in write(hostile, "lavaan", tmp_path)
+
+
 def test_the_head_states_condition_weight_and_caveats(tmp_path: Path) -> None:
     body = release_body()
     body["request"] |= {"where": {"greater": ["age", 60.0]}, "weight": "age"}
@@ -322,6 +327,13 @@ def need(command: str) -> None:
     """Skip where a command is not installed."""
     if shutil.which(command) is None:
         pytest.skip(f"An export is NOT tested: {command} is not installed")
+
+
+def need_lavaan() -> None:
+    need("Rscript")
+    found = subprocess.run(["Rscript", "--vanilla", "-e", "library(lavaan)"], capture_output=True, check=False)
+    if found.returncode != 0:
+        pytest.skip("An export is NOT tested: the package lavaan of R is not installed")
 
 
 def pspp(program: str, folder: Path) -> list[str]:
@@ -396,16 +408,58 @@ def test_r_reads_the_moments(which: str, request: pytest.FixtureRequest, tmp_pat
 
 
 def test_lavaan_fits_what_this_client_fits(release: Release, tmp_path: Path) -> None:
-    need("Rscript")
-    found = subprocess.run(["Rscript", "--vanilla", "-e", "library(lavaan)"], capture_output=True, check=False)
-    if found.returncode != 0:
-        pytest.skip("An export is NOT tested: the package lavaan of R is not installed")
+    need_lavaan()
     script = write(release, "lavaan", tmp_path).replace("summary(fit)\n", "")
     printed = """
         estimates <- subset(parameterEstimates(fit), lhs == "kappa")
         cat(sprintf("%.12g", c(estimates$est[estimates$op == "~1"], estimates$est[estimates$op == "~"])))
         """
     np.testing.assert_allclose(rscript(script + printed, tmp_path), least_squares(release), rtol=1e-4)
+
+
+WORDS = (
+    *("start", "equal", "efa", "efa_2", "group", "level", "block", "n", "mean", "corr", "stddev", "rowtype", "varname"),
+    *(
+        "enter",
+        "dependent",
+        "method",
+        "matrix",
+        "model",
+        "run",
+        "data",
+        "e",
+        "c",
+        "t",
+        "exp",
+        "log",
+        "cons",
+        "with",
+        "if",
+    ),
+    *("for", "function", "intercept", "all", "by", "to", "using", "str3", "true", "collect"),
+)
+
+
+@pytest.fixture(scope="module")
+def wordy() -> Release:
+    """Return a release whose terms have names that are words of a package."""
+    rng = np.random.default_rng(6)
+    X = np.column_stack([np.ones(200), rng.normal(size=(200, len(WORDS)))])
+    y = X @ rng.normal(size=X.shape[1]) + rng.normal(size=200)
+    return Release.from_arrays(X.T @ X, X.T @ y, y @ y, features=list(WORDS))
+
+
+def test_pspp_takes_words_of_packages_as_names(wordy: Release, tmp_path: Path) -> None:
+    printed = pspp(in_matrix_language(write(wordy, "spss", tmp_path)), tmp_path)
+    np.testing.assert_allclose(
+        [float(line) for line in printed[-len(WORDS) - 1 :]], least_squares(wordy), rtol=0, atol=1.5e-8
+    )
+
+
+def test_lavaan_takes_words_of_packages_as_names(wordy: Release, tmp_path: Path) -> None:
+    need_lavaan()
+    script = write(wordy, "lavaan", tmp_path).replace("summary(fit)\n", 'cat(sprintf("%.12g", coef(fit)))\n')
+    np.testing.assert_allclose(rscript(script, tmp_path)[: len(WORDS)], least_squares(wordy)[1:], rtol=1e-3)
 
 
 # --- What is refused -------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def find_package(path: str, package: str | None) -> Package:
     raise ValueError(f"package must be one of {listed}, or the file must end so")
 
 
-def write_program(package: Package, moments: RawMoments, origin: Iterable[str]) -> str:
+def write_program(package: Package, moments: RawMoments, origin: Iterable[str], *, noisy: bool = True) -> str:
     """Write the program of a package.
 
     Parameters
@@ -84,6 +84,8 @@ def write_program(package: Package, moments: RawMoments, origin: Iterable[str]) 
     moments : RawMoments
     origin : iterable of str
         Where the moments come from: paragraphs for the head of the file.
+    noisy : bool
+        Whether they may hold privacy noise.
 
     Returns
     -------
@@ -93,19 +95,21 @@ def write_program(package: Package, moments: RawMoments, origin: Iterable[str]) 
     writer = WRITERS[package]
     names = safe_names([variable.name for variable in moments.variables])
     before, after = writer.comment
-    stated = [*origin, *warnings_of(writer.title, moments), *describe(names, moments.variables)]
+    stated = [*origin, *warnings_of(writer.title, moments, noisy=noisy), *describe(names, moments.variables)]
     head = [f"{before}{line}{after}" for text in stated for line in comment_lines(text)]
     return "\n".join([*head, "", writer.program(Data(names, moments))])
 
 
-def warnings_of(title: str, moments: RawMoments) -> list[str]:
+def warnings_of(title: str, moments: RawMoments, *, noisy: bool) -> list[str]:
     """Return what a reader of the package's results must know."""
     found = [
         f"BEWARE: standard errors, tests, intervals and measures of fit of {title} ignore the privacy noise in these "
         "moments. Standard errors are too small and intervals too short. Intervals that hold the noise come from "
-        "analyst_client: OLS().fit(release).summary()",
-        f"N is the released noisy number of rows, {moments.rows!r}, rounded. Covariances are centred sums over N - 1, "
-        "in raw units",
+        "analyst_client: OLS().fit(release).summary()"
+        if noisy
+        else "These are the moments of rows that the analyst owns, without privacy noise",
+        f"N is the released number of rows, {moments.rows!r}, rounded. Covariances are centred sums over N - 1, in raw "
+        "units",
     ]
     if moments.smallest is not None:
         found.append(
@@ -211,14 +215,15 @@ def write_lavaan(data: Data) -> str:
         f"  {name} = {mean!r}" for name, mean in zip(data.names, data.moments.means.tolist(), strict=True)
     )
     rows = ",\n".join(flow(row, ",", by=", ").rstrip() for row in data.moments.covariances)
-    terms = words(data.terms, by=" + ", end=" +")
+    # In one line: where a formula goes on in another, lavaan 0.6-14 takes some names for the begin of a new one.
+    model = f"{data.target} ~ {' + '.join(data.terms)}"
     return "\n".join(
         [
             f"sample.nobs <- {data.moments.whole_rows}",
             f"sample.mean <- c(\n{means}\n)",
             f"sample.cov <- matrix(c(\n{rows}\n), nrow = {len(data.names)}, byrow = TRUE,",
             "  dimnames = list(names(sample.mean), names(sample.mean)))",
-            f'model <- "\n  {data.target} ~\n{terms}\n"',
+            f'model <- "{model}"',
             "",
             "library(lavaan)",
             "fit <- sem(model, sample.cov = sample.cov, sample.mean = sample.mean, sample.nobs = sample.nobs,",
