@@ -1,7 +1,9 @@
 """A release: one published answer, with everything needed to fit regressions on it and to check where it comes from."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -11,12 +13,16 @@ from analyst_client.display.terminal import plain
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.arguments import check_list, check_target
+from analyst_client.kinds.gram.exports.moments import raw_moments
+from analyst_client.kinds.gram.exports.origin import list_origin
+from analyst_client.kinds.gram.exports.programs import Package, find_package, write_program
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
 from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
 from analyst_client.kinds.gram.saving import unwrap, wrap
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
 from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.ledger.files import replace_file
 from analyst_client.schema.amounts import write_cost
 from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import list_request, write_expression
@@ -283,6 +289,55 @@ class Release(NoisyStatistics, PublishedAnswer):
         return replace(
             whole, text=wrap(whole.text, features, targets), selected_from=whole, **select_statistics(whole, part)
         )
+
+    def export(
+        self, path: "str | os.PathLike[str]", package: "Package | None" = None, *, nearest: bool = False
+    ) -> None:
+        r"""Write the moments as a program of another statistics package, whole or not at all. It costs nothing.
+
+        The package's standard errors and tests ignore the privacy noise; its coefficients are those of `OLS`. The head
+        of the file says so, and what the release is, and maps the terms to names that the package takes.
+
+        Parameters
+        ----------
+        path : path-like
+            Replaced if it exists.
+        package : str, optional
+            ``"sas"``: a data set of the type SSCP and PROC REG. ``"spss"``: MATRIX DATA and REGRESSION. ``"stata"``:
+            summary statistics data and sem. ``"lavaan"``: an R script with sem. Default by the end of the path:
+            ``.sas``, ``.sps``, ``.do`` or ``.R``.
+        nearest : bool
+            Whether to take the nearest covariance matrix where the noisy moments are none. The file says so.
+
+        Raises
+        ------
+        OSError
+            When the file cannot be written.
+        ValueError
+            When the package is not known, or the release has no moments of one target: no constant, no yᵀy, several
+            targets, rows divided by their norm, too few rows, or noise that outweighs the data.
+
+        Notes
+        -----
+        Moments are in raw units. A product is what a fit's coefficient is of: of raw values where the model has its
+        parts, such as age beside ``sex[M]:age``. Functions of a basis are of scaled values, as in a fit.
+
+        Examples
+        --------
+        >>> import tempfile, pathlib
+        >>> release = Release.from_arrays([[9.0, 1.0], [1.0, 5.0]], [3.0, 2.0], 4.0, features=["Age at entry"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "local.do"
+        ...     release.export(file)
+        ...     print(file.read_text().partition("sem ")[2])
+        (y <- ///
+            age_at_entry)
+        <BLANKLINE>
+        """
+        chosen = find_package(os.fspath(path), package)
+        moments = raw_moments(self, self.row_map, nearest=nearest)
+        origin = list_origin(self, self, self.caveats)
+        replace_file(Path(path), write_program(chosen, moments, origin, noisy=not self.is_public).encode("ascii"))
 
     @classmethod
     def from_text(cls, text: str, answer: str | None = None) -> "Release":
