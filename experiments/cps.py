@@ -292,6 +292,11 @@ class Cell:
         errors = [rmse(X, workers.log_earnings, one.values) / plain.rmse for one in private]
         return cls(model, epsilon, Agreement.of(private, plain.inferred, plain.std_errors), np.array(errors), plain)
 
+    def drawn(self) -> tuple[tuple[str, ...], Floats, Floats]:
+        """Return names of slopes, median relative lengths, and how often the conclusion is the one without privacy."""
+        of = self.agreement
+        return self.model.names[1:], np.median(of.length[:, 1:], axis=0), of.conclusion[:, 1:].mean(axis=0)
+
     def line(self) -> str:
         """Return a line about the model."""
         bounded = np.isfinite(self.agreement.length).all(axis=1)
@@ -401,7 +406,7 @@ def run(client: CuratorClient, workers: Workers, releases: int, many: int, figur
         print(cell.line())
     print()
     print("\n".join(goals([cell for (_, each), cell in cells.items() if each == 1.0])), flush=True)
-    draw(figure, {key: (cell.model.names, cell.agreement) for key, cell in cells.items()})
+    draw(figure, {key: cell.drawn() for key, cell in cells.items()})
     print("\n| model, ε = 1 | rows and shares | largest shift, OLS s.e. | of | relative length | overlap | ", end="")
     print("sign and significance | coverage |\n| --- | --- | ---: | --- | ---: | ---: | ---: | ---: |")
     for model in (LINEAR, CUBIC):

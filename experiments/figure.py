@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from experiments.metrics import Agreement
+from experiments.metrics import Floats
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -17,14 +17,14 @@ LONGEST = 30.0
 """What is longer, or has no end, stands at the edge."""
 
 
-def draw(path: Path, cells: Mapping[tuple[str, float], tuple[Sequence[str], Agreement]]) -> None:
+def draw(path: Path, cells: Mapping[tuple[str, float], tuple[Sequence[str], Floats, Floats]]) -> None:
     """Draw, of each model and coefficient and for every ε, the median relative length and the share of agreement.
 
     Parameters
     ----------
     path : Path
-    cells : mapping of (str, float) to (sequence of str, Agreement)
-        By model and ε: the names of the coefficients, and how releases agree. The constant is left out.
+    cells : mapping of (str, float) to (sequence of str, ndarray of shape (P,), ndarray of shape (P,))
+        By model and ε: names of coefficients, median relative lengths, and shares of releases.
     """
     models = list(dict.fromkeys(model for model, _ in cells))
     prices = sorted({epsilon for _, epsilon in cells})
@@ -32,23 +32,24 @@ def draw(path: Path, cells: Mapping[tuple[str, float], tuple[Sequence[str], Agre
     places: list[float] = []
     heads: list[tuple[str, float]] = []
     top = 0.0
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 7.2), sharey=True, layout="constrained")
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(10.0, 7.2), sharey=True, layout="constrained", gridspec_kw={"wspace": 0.06}
+    )
     for model in models:
-        names = cells[model, prices[0]][0][1:]
+        names = cells[model, prices[0]][0]
         heads.append((model, top))
         rows = top + 1.0 + np.arange(len(names))
         labels += names
         places += rows.tolist()
         for series, epsilon in enumerate(prices):
-            of = cells[model, epsilon][1]
-            lengths = np.median(of.length[:, 1:], axis=0)
-            agreed = of.conclusion[:, 1:].mean(axis=0)
+            _, lengths, agreed = cells[model, epsilon]
             shown = rows + 0.26 * (series - (len(prices) - 1) / 2)
             style = {"color": ON_LIGHT[series], "linestyle": "none", "markersize": 6.5}
             inside = lengths < LONGEST
             label = f"ε = {epsilon:g}" if model == models[0] else None
             left.plot(lengths[inside], shown[inside], marker=MARKERS[series], label=label, **style)
-            left.plot(np.full(int(np.sum(~inside)), LONGEST), shown[~inside], marker=">", clip_on=False, **style)
+            for place in shown[~inside]:
+                left.plot(LONGEST, place, marker=">", clip_on=False, **style)
             right.plot(agreed, shown, marker=MARKERS[series], clip_on=False, **style)
         top += len(names) + 1.6
     for place in places:
