@@ -12,7 +12,7 @@ WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races soak audit docs notebooks lock bench clean
+.PHONY: help demo check test test-spark lint types coverage races soak audit docs notebooks lock bench experiments clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -81,6 +81,9 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
 	$(BIN)/python -m bench.run $(if $(DATA),--data $(DATA))
+
+experiments: $(VENV)/.installed ## a published verdict, measured again: DATA=DIR holds its rows; draws docs/images/verdict.png
+	$(BIN)/python -m experiments.cps --data $(DATA)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(SPARK) .mypy_cache .pytest_cache .ruff_cache .coverage build

@@ -147,13 +147,15 @@ def serve(
 
 def _wait_until_ready(server: Server) -> None:
     for _ in range(900):
+        connection = server.connect()
         try:
-            connection = server.connect()
             connection.request("GET", "/readyz")
             if connection.getresponse().status == 200:
                 return
         except OSError:
             time.sleep(0.1)
+        finally:
+            connection.close()
     raise RuntimeError("the server did not start")
 
 

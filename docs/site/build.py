@@ -29,6 +29,7 @@ PLACES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     **{f"examples/{name}/README.md": f"examples/{name}.md" for name in ("flchain", "curl", "r")},
+    "experiments/README.md": "experiments.md",
 }
 """Where a page outside of docs/ stands in the site."""
 

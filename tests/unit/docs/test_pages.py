@@ -34,6 +34,7 @@ PAGES = sorted(
         *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("examples/*/README.md"),
+        ROOT / "experiments" / "README.md",
     ]
 )
 NAMES = [path.relative_to(ROOT).as_posix() for path in PAGES]
@@ -292,7 +293,7 @@ class TestShell:
 @cache
 def named_paths() -> list[tuple[str, str]]:
     pattern = re.compile(
-        r"(?:tests|bench|audit|examples|deploy|migrations|locks|docs|analyst_client|curator_service)/[\w./-]+"
+        r"(?:tests|bench|experiments|audit|examples|deploy|migrations|locks|docs|analyst_client|curator_service)/[\w./-]+"
     )
     return sorted({(name, code) for name, code in inline_code() if pattern.fullmatch(code)})
 
