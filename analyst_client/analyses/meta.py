@@ -42,7 +42,7 @@ def meta_analysis(
     target : str, optional
         A target, or a feature; needed where there are several targets.
     features : sequence of str or Expression, optional
-        What explains. Default all but the target.
+        Features that explain. Default all but the target.
     alpha : float
         1 less the coverage, in (0, 1).
 

@@ -139,6 +139,7 @@ def estimate_forest(table: EstimateTable, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     table : EstimateTable
+        Of one coefficient, or of several that compare.
     ax : Axes, optional
         Default those of a new figure.
 

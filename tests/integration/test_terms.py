@@ -114,9 +114,6 @@ def test_other_rows_and_other_weights_are_other_requests(world: World) -> None:
     assert world.discrepancies() == []
 
 
-PAIR: list[Any] = [{"interaction": [{"polynomial": ["kappa", 2]}, {"polynomial": ["lambda", 3]}]}]
-
-
 @pytest.mark.parametrize(
     ("asked", "pointer", "rule"),
     [
