@@ -209,7 +209,8 @@ def test_signatures_show_every_option_with_its_default(name: str) -> None:
         assert shown[option.name].kind is inspect.Parameter.KEYWORD_ONLY
     assert not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in shown.values())
     bound = {"quote": set(), "submit_release": {"idempotency_key"}}
-    own = {"idempotency_key", "respond_async", "wait_s"} if name == "release" else bound[name]
+    buying = {"idempotency_key", "respond_async", "wait_s", "half_width", "guess", "max_epsilon"}
+    own = buying if name == "release" else bound[name]
     assert set(shown) == {"self", "dataset"} | {option.name for option in fields(ReleaseRequest)} | own
 
 
