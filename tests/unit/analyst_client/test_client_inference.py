@@ -468,8 +468,8 @@ def test_equations_are_pickled_whole() -> None:
 def test_intervals_hold_where_noise_outweighs_one_direction_alone() -> None:
     """Raw powers of a column within its bounds: one direction of which rows say next to nothing, and three of much.
 
-    300 releases: a coverage of 0.95 is seen below 0.912 with a probability of 1 in 1,000. With the mean of the noise over
-    all directions it was 0.87.
+    300 releases: a coverage of 0.95 is seen below 0.912 with a probability of 1 in 1,000. With the mean of the noise
+    over all directions it was 0.87.
     """
     generator = np.random.default_rng(11)
     years = np.clip(generator.normal(20.0, 11.0, 20_000), 0.0, 55.0) / 27.5
