@@ -125,7 +125,8 @@ def random_effects(equations: Equations, contrasts: FloatArray, alpha: float) ->
     estimates, variances = [], []
     for site in hospitals.sites:
         alone = Equations((site,), np.ones(1), equations.columns, equations.terms, equations.target)
-        if alone.region.strength <= critical_value(alpha, alone.scale.dof, np.zeros(1))[0]:
+        strength = min(alone.region_along(contrast[np.newaxis]).strength for contrast in contrasts)
+        if strength <= critical_value(alpha, alone.scale.dof, np.zeros(1))[0]:
             continue
         estimates.append(contrasts @ alone.solution)
         variances.append(np.sum((contrasts @ alone.region.covariance()) * contrasts, axis=1))

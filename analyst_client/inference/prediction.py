@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from analyst_client.inference.equations import SCALE_POINTS
 from analyst_client.inference.quantiles import student_quantile, student_tails, variance_points
-from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.results import TargetResults, check_alpha, project_each
 from analyst_client.inference.score import critical_value
 
 FloatArray = NDArray[np.float64]
@@ -15,7 +15,11 @@ def mean_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> tu
     """Return centers and half lengths of intervals for the mean at scaled rows, each of shape (n,), scaled units."""
     equations = results.equations.hospitals or results.equations  # a prediction is a sum of coefficients
     kurtosis, spreads = equations.excess_kurtosis(rows), equations.spreads(rows)
-    return equations.region.intervals(rows, critical_value(check_alpha(alpha), results.dof, kurtosis, spreads))
+    critical = critical_value(check_alpha(alpha), results.dof, kurtosis, spreads)
+    low, high = np.array([one.hull for one in project_each(equations, rows, critical)]).reshape(-1, 2).T
+    bounded = np.isfinite(low)
+    center = np.where(bounded, np.where(bounded, low, 0.0) + np.where(bounded, high - low, 0.0) / 2.0, np.nan)
+    return center, (high - low) / 2.0
 
 
 def value_intervals(results: TargetResults, rows: FloatArray, alpha: float) -> tuple[FloatArray, FloatArray]:

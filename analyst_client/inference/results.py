@@ -18,7 +18,14 @@ from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
 from analyst_client.inference.posterior import PosteriorDraws, sample_posterior
 from analyst_client.inference.quantiles import student_quantile
-from analyst_client.inference.score import ConfidenceSet, StatedBounds, critical_value, joint_critical_value, p_value
+from analyst_client.inference.score import (
+    ConfidenceSet,
+    ScoreRegion,
+    StatedBounds,
+    critical_value,
+    joint_critical_value,
+    p_value,
+)
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.inference.units import raw_units
 
@@ -218,7 +225,7 @@ class TargetResults:
         critical = critical_value(check_alpha(alpha), self.dof, kurtosis, equations.spreads(contrasts))
         return [
             ConfidenceSet(found.kind, found.lower + float(shift), found.upper + float(shift))
-            for found, shift in zip(equations.region.project(contrasts, critical), offsets, strict=True)
+            for found, shift in zip(project_each(equations, contrasts, critical), offsets, strict=True)
         ]
 
     def bounded_intervals(self, bound: Bound, alpha: float = 0.05) -> FloatArray:
@@ -344,7 +351,7 @@ class TargetResults:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
         q, dof = len(contrasts), self.dof
         equations = self.equations.of_contrasts(contrasts)
-        statistic = equations.region.statistic(contrasts, values)
+        statistic = equations.region_along(contrasts).statistic(contrasts, values)
         kurtosis = (
             float(equations.excess_kurtosis(contrasts)[0]) if q == 1 else equations.joint_excess_kurtosis(contrasts)
         )
@@ -441,6 +448,11 @@ class TargetResults:
         factors: FloatArray = spread * np.diag(np.linalg.inv(xtx))[first:]
         return factors
 
+    def _weakest(self, xtx: FloatArray) -> ScoreRegion:
+        """Return the region of the parameter whose interval would be unbounded first."""
+        regions = (self.equations.region_of(xtx, contrast[np.newaxis]) for contrast in self.contrasts)
+        return min(regions, key=lambda region: region.strength)
+
     def identification(self, alpha: float = 0.05) -> Identification:
         r"""Say how far the data outweigh the noise.
 
@@ -452,17 +464,27 @@ class TargetResults:
         spread of each term, that is λ if terms are uncorrelated. λ/√v grows with the cost's µ and with the rows.
         """
         equations = self.equations
-        region, d = equations.region, len(self.names)
+        region, d = self._weakest(equations.xtx), len(self.names)
         spreads = equations.spreads(self.contrasts)
         critical = float(np.max(critical_value(check_alpha(alpha), self.dof, self.excess_kurtosis, spreads)))
         direction = region.weakest_direction()
         apart = np.diag(np.diag(equations.xtx))
         if equations.has_constant:
             apart[0], apart[:, 0] = equations.xtx[0], equations.xtx[:, 0]
-        shown = equations.region_of(apart).strength if np.linalg.eigvalsh(apart)[0] > 0.0 else 0.0
+        shown = self._weakest(apart).strength if np.linalg.eigvalsh(apart)[0] > 0.0 else 0.0
         needed = math.sqrt(critical) + 2.0 * math.sqrt(d)
         factor = needed / math.sqrt(shown) if shown > 0.0 else math.inf
         return Identification(region.strength, critical, direction / np.linalg.norm(direction), factor)
+
+
+def project_each(equations: Equations, contrasts: FloatArray, critical: FloatArray) -> list[ConfidenceSet]:
+    """Return the confidence set of each contrast, with the noise in what tells of it."""
+    return [
+        equations.region_along(contrast[np.newaxis]).project(contrast[np.newaxis], k)[0]
+        if contrast.any()
+        else ConfidenceSet("interval", 0.0, 0.0)
+        for contrast, k in zip(contrasts, critical[:, np.newaxis], strict=True)
+    ]
 
 
 def check_alpha(alpha: float) -> float:

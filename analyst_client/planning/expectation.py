@@ -152,10 +152,8 @@ class Expectation:
         count = int(min(max(WORK_MAX / d**3, 16), DRAWS))
         drawn, _ = law.draw(np.random.default_rng(0), count)
         noisy = equations.xtx + drawn
-        precision = np.linalg.inv(equations.covariance)
-        form, _ = law.quadratic_form(precision / d)
-        root = np.linalg.inv(np.linalg.cholesky(form))
-        strength = np.linalg.eigvalsh(root @ (noisy @ precision @ noisy) @ root.T)[:, 0]
+        weakest = min(results.contrasts, key=lambda c: equations.region_along(c[np.newaxis]).strength)
+        strength = np.array([equations.region_of(one, weakest[np.newaxis]).strength for one in noisy])
         definite = np.linalg.eigvalsh(noisy)[:, 0] > 0.0
         return float(np.mean(definite & (strength > identification.critical)))
 
