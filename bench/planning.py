@@ -42,6 +42,8 @@ def quote_of(release: Release, epsilon: float, mechanism: str) -> Quote:
         release.noise,
         cost,
         features=release.features,
+        inner_columns=release.inner_columns,
+        expressions=release.expressions,
         terms=release.terms,
         targets=release.targets,
         affordable=True,
