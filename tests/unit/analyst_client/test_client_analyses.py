@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from client_examples import noised, release_of_rows
+from matplotlib.figure import Figure
 from scipy import stats
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -619,7 +620,7 @@ def test_a_meta_analysis_is_that_of_statsmodels(tmp_path: Path) -> None:
     assert mean.value == pytest.approx(reference.mean_effect_re, rel=1e-6)
     assert (mean.conf_low, mean.conf_high) == pytest.approx((low, high), rel=1e-6)
     assert "p < 0.001" in table.notes[1]
-    ax = estimate_forest(table)
+    ax = estimate_forest(table, Figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()][:2] == ["hospital 0", "hospital 1"]
     ax.figure.savefig(tmp_path / "forest.png")  # type: ignore[union-attr]
 
@@ -635,7 +636,7 @@ def test_a_meta_analysis_shows_a_hospital_whose_noise_hides_everything() -> None
     table = meta_analysis(releases, "x")
     assert math.isinf(table["hidden"].conf_high)
     assert table["common coefficient"].conf_high - table["common coefficient"].conf_low < 0.2
-    assert estimate_forest(table) is not None
+    assert len(estimate_forest(table, Figure().subplots()).get_yticklabels()) == 5
     with pytest.raises(ValueError, match="no parameter 'z'"):
         meta_analysis(releases, "z")
     with pytest.raises(ValueError, match="two releases at least"):
