@@ -150,7 +150,7 @@ class _Reader:
     def _factor(self, factor: Any) -> tuple[Expression, tuple[int, int]]:
         start, stop = self._place(factor)
         text = self._formula[start:stop]
-        if text[:1] == "`":
+        if text[:1] in {"`", "."}:  # a name as it is; every other column, by its name
             if factor.expr not in self._columns:
                 raise FormulaError(f"the dataset has no column {factor.expr!r}", self._formula, start, stop)
             return col(factor.expr), (start, stop)
@@ -165,8 +165,8 @@ class _Reader:
     def _place(self, factor: Any) -> tuple[int, int]:
         token = factor.token
         if token is None or token.source_start is None or token.source_end is None:
-            start = max(self._formula.find(factor.expr), 0)  # what stands for several columns
-            return start, start + len(factor.expr)
+            start = self._formula.rindex(".")  # which stands for every other column
+            return start, start + 1
         return token.source_start, token.source_end + 1
 
 
@@ -250,7 +250,8 @@ def _load() -> Any:
 
 def _syntax(error: Exception, formula: str) -> FormulaError:
     """Return what the parser says, with the place that it marks."""
-    rule, *_, marked = [*str(error).splitlines(), ""] if "\n" not in str(error) else str(error).splitlines()
+    lines = str(error).splitlines() or [""]
+    rule, marked = lines[0], lines[-1]
     found = re.search(r"⧛\x1b\[[0-9;]*m(.*?)\x1b\[0m⧚", marked)
     place = (found.start(), found.start() + len(found[1])) if found else (0, len(formula))
     return FormulaError(f"this is no formula: {rule.rstrip('.') or type(error).__name__}", formula, *place)

@@ -95,7 +95,7 @@ def mask_keywords(text: str) -> str:
     "ʘambda > 3 and sex == 'F'"
     """
     words = "|".join(_MASKED.values())
-    return re.sub(rf"(?<![\w'\"])({words})(?![\w'\"])", lambda found: "ʘ" + found[1][1:], text)
+    return re.sub(rf"(?<![\w'\"`])({words})(?![\w'\"`])", lambda found: "ʘ" + found[1][1:], text)
 
 
 def _abs(x: Any) -> Expression:

@@ -177,3 +177,20 @@ def test_a_model_gathers_conditions() -> None:
 def test_a_derived_column_is_equal_by_what_is_declared() -> None:
     one, other = (DerivedColumn("log(x)", "numeric", lower=0.0, upper=1.0, expression=log("x")) for _ in range(2))
     assert one == other
+
+
+@pytest.mark.parametrize(
+    ("formula", "features"),
+    [
+        ("kappa ~ .", "(age, lambda, sex, mean.radius)"),
+        ("kappa ~ . - age", "(lambda, sex, mean.radius)"),
+        ("kappa ~ `lambda` + log(lambda + 1)", "(lambda, log(lambda + 1.0))"),
+        ("kappa ~ mean.radius * sex", "(mean.radius, sex, mean.radius:sex)"),
+        ("kappa ~ {age + 1} + Q('lambda')", "(age + 1.0, lambda)"),
+        ("~ (age + sex)**2", "(age, sex, age:sex)"),
+    ],
+)
+def test_formulas_name_columns_of_any_name(formula: str, features: str) -> None:
+    columns = [Column.numeric(name, 0, 10) for name in ("age", "lambda", "mean.radius", "kappa")]
+    columns.insert(2, Column.categorical("sex", ["F", "M"]))
+    assert repr(Model(formula).read(columns).features) == features
