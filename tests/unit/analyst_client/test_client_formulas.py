@@ -187,7 +187,7 @@ def test_a_derived_column_is_equal_by_what_is_declared() -> None:
         ("kappa ~ `lambda` + log(lambda + 1)", "(lambda, log(lambda + 1.0))"),
         ("kappa ~ mean.radius * sex", "(mean.radius, sex, mean.radius:sex)"),
         ("kappa ~ {age + 1} + Q('lambda')", "(age + 1.0, lambda)"),
-        ("~ (age + sex)**2", "(age, sex, age:sex)"),
+        ("~ (age + sex)**2", "(age, age:sex, sex)"),
     ],
 )
 def test_formulas_name_columns_of_any_name(formula: str, features: str) -> None:
