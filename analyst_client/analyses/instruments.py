@@ -11,10 +11,9 @@ from analyst_client.analyses.inversion import likely_variances
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.equations import told_by
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.results import check_alpha
-from analyst_client.inference.score import ScoreRegion, critical_value, p_value
+from analyst_client.inference.score import ScoreRegion, ScoreView, critical_value, p_value
 from analyst_client.inference.summary import number, p_text
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.release import Release
@@ -102,17 +101,14 @@ def two_stage_least_squares(
         raise ValueError("there are fewer terms of instruments than endogenous ones")
     equations = InstrumentEquations.of(moments, y, X, Z)
     L, offsets = raw_units([moments.variables[j] for j in X], moments.variables[y], release.row_map)
-    regions, spreads = [equations.region(row[np.newaxis]) for row in L], equations.spreads(L)
+    shadows, spreads = [equations.region(row[np.newaxis]).shadow(row) for row in L], equations.spreads(L)
     kurtosis = equations.excess_kurtosis(L)
     critical = critical_value(check_alpha(alpha), equations.dof, kurtosis, spreads)
-    sets = [
-        region.project(row[np.newaxis], critical[k : k + 1])[0]
-        for k, (region, row) in enumerate(zip(regions, L, strict=True))
-    ]
+    sets = [shadow.project(k) for shadow, k in zip(shadows, critical.tolist(), strict=True)]
     errors = np.sqrt(np.sum((L @ equations.covariance) * L, axis=1))
     found = []
     for k, (row, one, error, shift) in enumerate(zip(L, sets, errors, offsets.tolist(), strict=True)):
-        statistic = regions[k].statistic(row[np.newaxis], np.array([-shift]))
+        statistic = shadows[k].statistic(-shift)
         spread = None if spreads is None else spreads[k]
         pvalue = p_value(statistic, equations.dof, float(kurtosis[k]), 1, spread)
         low, high = one.hull
@@ -231,14 +227,10 @@ class InstrumentEquations:
 
     def region(self, contrasts: FloatArray) -> ScoreRegion:
         """Return the region of the values of some linear functions of the coefficients, of shape (q, D)."""
-        W = self.score_covariance
-        if not float(np.max(np.diag(W))) > 0.0:
-            raise EstimationError("the fit leaves no residual and has no noise: there is nothing to be uncertain about")
-        W = W + np.diag(np.diag(W) * 1e-14)
-        weights = self.P.T @ told_by(self.A, W, contrasts) @ self.P
-        form = self._quadratic_form(weights)
+        view = ScoreView(self.A, self.score_covariance)
+        form = self._quadratic_form(self.P.T @ view.weights_of(contrasts) @ self.P)
         N = form[np.ix_(self.X, self.X)]
-        return ScoreRegion(self.A, self.theta, W, N, N @ self.theta - form[self.X, self.y])
+        return ScoreRegion(view, self.theta, N, N @ self.theta - form[self.X, self.y])
 
     def _quadratic_form(self, weights: FloatArray) -> FloatArray:
         r"""Return Q with :math:`\mathrm{tr}(w\,\mathrm{Cov}(Eb)_Z) = b^\top Qb`, of shape (P, P)."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS, NoiseLaw
 from analyst_client.inference.quantiles import variance_points
-from analyst_client.inference.score import ScoreRegion
+from analyst_client.inference.score import ScoreRegion, ScoreView
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
@@ -289,18 +289,16 @@ class Equations:
 
     def region_of(self, xtx: FloatArray, contrasts: FloatArray | None = None) -> ScoreRegion:
         """Return the region that another matrix would give with the same noise."""
-        W = self._definite_covariance
-        forms = [site.noise_form(told_by(xtx, W, contrasts)) for site in self.sites]
+        view = self._view if xtx is self.xtx else ScoreView(xtx, self.covariance)
+        weights = view.weights_of(contrasts)
+        forms = [site.noise_form(weights) for site in self.sites]
         N = weighted_sum(self.weights**2, [form[0] for form in forms])
         linear = weighted_sum(self.weights**2, [form[1] for form in forms])
-        return ScoreRegion(xtx, self.solution, W, (N + N.T) / 2.0, linear + N @ self.solution)
+        return ScoreRegion(view, self.solution, (N + N.T) / 2.0, linear + N @ self.solution)
 
     @cached_property
-    def _definite_covariance(self) -> FloatArray:
-        W = self.covariance
-        if not float(np.max(np.diag(W))) > 0.0:
-            raise EstimationError("the fit leaves no residual and has no noise: there is nothing to be uncertain about")
-        return W + np.diag(np.diag(W) * 1e-14)
+    def _view(self) -> ScoreView:
+        return ScoreView(self.xtx, self.covariance)
 
     def excess_kurtosis(self, contrasts: FloatArray) -> FloatArray:
         r"""Return the excess kurtosis of each :math:`c^\top A^{-1}g` at the solution, of shape (P,)."""
@@ -401,31 +399,6 @@ def residual_scale(equations: Equations, theta: FloatArray) -> ResidualScale:
     scale[hospitals] = max(estimate, 0.0) if sd == 0.0 else np.mean(variance_points(estimate, sd, SCALE_POINTS))
     effective = float(shares @ counts) ** 2 / max(float(shares**2 @ counts), 1e-300)
     return ResidualScale(scale, unbiased, noise_sd, effective - len(theta))
-
-
-def told_by(xtx: FloatArray, W: FloatArray, contrasts: FloatArray | None = None) -> FloatArray:
-    r"""Return Z with :math:`\omega(\theta) = \mathrm{tr}(Z\Omega(\theta))`: the noise in what tells of contrasts.
-
-    Parameters
-    ----------
-    xtx, W : ndarray of shape (D, D)
-        A, and the covariance of the score at the solution.
-    contrasts : ndarray of shape (q, D), optional
-        C. Default all coefficients.
-
-    Notes
-    -----
-    :math:`C\theta` is told by :math:`U^\top g` with :math:`U = A^{-\top}C^\top`, so
-    :math:`Z = U(U^\top WU)^{-1}U^\top/q`: for one contrast ω is exact in its direction, for all D it is
-    :math:`W^{-1}/D`, the mean over directions. That mean would hide the noise along a direction of which the rows say
-    little, beside others in which sampling error is the larger.
-    """
-    if contrasts is None:
-        precision: FloatArray = np.linalg.inv(W) / len(W)
-        return precision
-    U = np.linalg.solve(xtx.T, contrasts.T)
-    found: FloatArray = U @ np.linalg.solve(U.T @ W @ U, U.T) / len(contrasts)
-    return (found + found.T) / 2.0
 
 
 def weighted_sum(weights: FloatArray, arrays: list[FloatArray]) -> FloatArray:

@@ -20,7 +20,7 @@ from analyst_client.inference.posterior import PosteriorDraws, sample_posterior
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import (
     ConfidenceSet,
-    ScoreRegion,
+    Shadow,
     StatedBounds,
     critical_value,
     joint_critical_value,
@@ -200,18 +200,20 @@ class TargetResults:
 
     def confidence_sets(self, alpha: float = 0.05) -> list[ConfidenceSet]:
         """Return the P score-test confidence sets, in raw units; a set may be unbounded."""
-        return self.contrast_sets(self.contrasts, self.offsets, alpha, self.excess_kurtosis)
+        if self.equations.hospitals is not None:
+            return self.contrast_sets(self.contrasts, self.offsets, alpha)
+        kurtosis, spreads = self.excess_kurtosis, self.equations.spreads(self.contrasts)
+        critical = critical_value(check_alpha(alpha), self.dof, kurtosis, spreads)
+        return _shifted(map(Shadow.project, self._shadows, critical.tolist()), self.offsets)
 
-    def contrast_sets(
-        self, contrasts: FloatArray, offsets: FloatArray, alpha: float, excess_kurtosis: FloatArray | None = None
-    ) -> list[ConfidenceSet]:
+    def contrast_sets(self, contrasts: FloatArray, offsets: FloatArray, alpha: float) -> list[ConfidenceSet]:
         """Return the confidence sets of other linear functions of the scaled coefficients."""
         if self.equations.hospitals is not None:  # one by one, as each has the equations that it may have
             return [
                 self._sets(self.equations.of_contrasts(contrast[np.newaxis]), contrast[np.newaxis], [shift], alpha)[0]
                 for contrast, shift in zip(contrasts, offsets, strict=True)
             ]
-        return self._sets(self.equations, contrasts, offsets, alpha, excess_kurtosis)
+        return self._sets(self.equations, contrasts, offsets, alpha)
 
     def _sets(
         self,
@@ -219,14 +221,19 @@ class TargetResults:
         contrasts: FloatArray,
         offsets: Iterable[float],
         alpha: float,
-        excess_kurtosis: FloatArray | None = None,
     ) -> list[ConfidenceSet]:
-        kurtosis = equations.excess_kurtosis(contrasts) if excess_kurtosis is None else excess_kurtosis
+        kurtosis = equations.excess_kurtosis(contrasts)
         critical = critical_value(check_alpha(alpha), self.dof, kurtosis, equations.spreads(contrasts))
-        return [
-            ConfidenceSet(found.kind, found.lower + float(shift), found.upper + float(shift))
-            for found, shift in zip(project_each(equations, contrasts, critical), offsets, strict=True)
-        ]
+        return _shifted(project_each(equations, contrasts, critical), offsets)
+
+    @cached_property
+    def _shadows(self) -> tuple[Shadow, ...]:
+        """What tells of each parameter, of the equations from which it is inferred."""
+        found = []
+        for contrast in self.contrasts:
+            one = contrast[np.newaxis]
+            found.append(self.equations.of_contrasts(one).region_along(one).shadow(contrast))
+        return tuple(found)
 
     def bounded_intervals(self, bound: Bound, alpha: float = 0.05) -> FloatArray:
         r"""Return the P confidence intervals given that coefficients obey a stated bound, of shape (P, 2), raw units.
@@ -342,16 +349,19 @@ class TargetResults:
         """P-values of each parameter being 0, from the statistic that `confidence_sets` invert, of shape (P,)."""
         return np.array(
             [
-                self.test(contrast[np.newaxis], np.array([-offset])).pvalue
-                for contrast, offset in zip(self.contrasts, self.offsets, strict=True)
+                self._judge(contrast[np.newaxis], shadow.statistic(-offset)).pvalue
+                for contrast, shadow, offset in zip(self.contrasts, self._shadows, self.offsets.tolist(), strict=True)
             ]
         )
 
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
+        equations = self.equations.of_contrasts(contrasts)
+        return self._judge(contrasts, equations.region_along(contrasts).statistic(contrasts, values))
+
+    def _judge(self, contrasts: FloatArray, statistic: float) -> TestResult:
         q, dof = len(contrasts), self.dof
         equations = self.equations.of_contrasts(contrasts)
-        statistic = equations.region_along(contrasts).statistic(contrasts, values)
         kurtosis = (
             float(equations.excess_kurtosis(contrasts)[0]) if q == 1 else equations.joint_excess_kurtosis(contrasts)
         )
@@ -448,11 +458,6 @@ class TargetResults:
         factors: FloatArray = spread * np.diag(np.linalg.inv(xtx))[first:]
         return factors
 
-    def _weakest(self, xtx: FloatArray) -> ScoreRegion:
-        """Return the region of the parameter whose interval would be unbounded first."""
-        regions = (self.equations.region_of(xtx, contrast[np.newaxis]) for contrast in self.contrasts)
-        return min(regions, key=lambda region: region.strength)
-
     def identification(self, alpha: float = 0.05) -> Identification:
         r"""Say how far the data outweigh the noise.
 
@@ -464,26 +469,35 @@ class TargetResults:
         spread of each term, that is λ if terms are uncorrelated. λ/√v grows with the cost's µ and with the rows.
         """
         equations = self.equations
-        region, d = self._weakest(equations.xtx), len(self.names)
+        strengths, d = [shadow.strength for shadow in self._shadows], len(self.names)
+        weakest = self.contrasts[int(np.argmin(strengths))][np.newaxis]
         spreads = equations.spreads(self.contrasts)
         critical = float(np.max(critical_value(check_alpha(alpha), self.dof, self.excess_kurtosis, spreads)))
-        direction = region.weakest_direction()
+        direction = equations.of_contrasts(weakest).region_along(weakest).weakest_direction()
         apart = np.diag(np.diag(equations.xtx))
         if equations.has_constant:
             apart[0], apart[:, 0] = equations.xtx[0], equations.xtx[:, 0]
-        shown = self._weakest(apart).strength if np.linalg.eigvalsh(apart)[0] > 0.0 else 0.0
+        least = np.eye(d)[[int(np.argmin(np.diag(apart)))]]
+        shown = equations.region_of(apart, least).strength if np.linalg.eigvalsh(apart)[0] > 0.0 else 0.0
         needed = math.sqrt(critical) + 2.0 * math.sqrt(d)
         factor = needed / math.sqrt(shown) if shown > 0.0 else math.inf
-        return Identification(region.strength, critical, direction / np.linalg.norm(direction), factor)
+        return Identification(min(strengths), critical, direction / np.linalg.norm(direction), factor)
+
+
+def _shifted(sets: Iterable[ConfidenceSet], offsets: Iterable[float]) -> list[ConfidenceSet]:
+    return [
+        ConfidenceSet(found.kind, found.lower + float(shift), found.upper + float(shift))
+        for found, shift in zip(sets, offsets, strict=True)
+    ]
 
 
 def project_each(equations: Equations, contrasts: FloatArray, critical: FloatArray) -> list[ConfidenceSet]:
     """Return the confidence set of each contrast, with the noise in what tells of it."""
     return [
-        equations.region_along(contrast[np.newaxis]).project(contrast[np.newaxis], k)[0]
+        equations.region_along(contrast[np.newaxis]).shadow(contrast).project(k)
         if contrast.any()
         else ConfidenceSet("interval", 0.0, 0.0)
-        for contrast, k in zip(contrasts, critical[:, np.newaxis], strict=True)
+        for contrast, k in zip(contrasts, critical.tolist(), strict=True)
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.errors import EstimationError
 from analyst_client.inference.quantiles import f_tail, student_quantile, student_tails
 
 FloatArray = NDArray[np.float64]
@@ -81,17 +82,65 @@ class StatedBounds:
     groups: NDArray[np.int64]
 
 
-class ScoreRegion:
-    r"""All θ whose score :math:`g(\theta) = b - A\theta` is no larger than its noise explains.
+class ScoreView:
+    r"""The score's coefficients A and its covariance W at the solution, and which part of it tells of what.
 
     Parameters
     ----------
     A : ndarray of shape (D, D)
         Noisy, invertible.
+    W : ndarray of shape (D, D)
+        Positive semidefinite.
+
+    Raises
+    ------
+    EstimationError
+        When W is 0.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (D, D)
+        :math:`A^{-1}L` with :math:`W = LL^\top`.
+    """
+
+    def __init__(self, A: FloatArray, W: FloatArray) -> None:
+        if not float(np.max(np.diag(W))) > 0.0:
+            raise EstimationError("the fit leaves no residual and has no noise: there is nothing to be uncertain about")
+        self._root = np.linalg.cholesky(W + np.diag(np.diag(W) * 1e-14))
+        self.basis = np.linalg.solve(A, self._root)
+
+    def weights_of(self, contrasts: FloatArray | None = None) -> FloatArray:
+        r"""Return Z with :math:`\omega(\theta) = \mathrm{tr}(Z\Omega(\theta))`: the noise in what tells of contrasts.
+
+        Parameters
+        ----------
+        contrasts : ndarray of shape (q, D), optional
+            C, of full row rank. Default all coefficients.
+
+        Notes
+        -----
+        :math:`C\theta` is told by :math:`U^\top g` with :math:`U = A^{-\top}C^\top`, so
+        :math:`Z = U(U^\top WU)^{-1}U^\top/q`: for one contrast ω is exact in its direction, for all D it is
+        :math:`W^{-1}/D`, the mean over directions. That mean would hide the noise along a direction of which the rows
+        say little, beside others in which sampling error is the larger. With :math:`a = B^\top C^\top` of the basis B,
+        :math:`L^\top U = a`.
+        """
+        a = np.eye(len(self._root)) if contrasts is None else (contrasts @ self.basis).T
+        Q = np.linalg.qr(a)[0]  # an orthonormal base of what a spans
+        U = np.linalg.solve(self._root.T, Q)
+        weights: FloatArray = U @ U.T / U.shape[1]
+        return weights
+
+
+class ScoreRegion:
+    r"""All θ whose score :math:`g(\theta) = b - A\theta` is no larger than its noise explains.
+
+    Parameters
+    ----------
+    view : ScoreView
+        A and W.
     theta : ndarray of shape (D,)
         The solution of :math:`A\theta = b`.
-    W : ndarray of shape (D, D)
-        Covariance of the score at `theta`, positive definite.
     N : ndarray of shape (D, D)
     slope : ndarray of shape (D,)
         The size of the score's noise at :math:`\theta + \delta`, relative to that at `theta`:
@@ -105,7 +154,8 @@ class ScoreRegion:
     Notes
     -----
     The covariance of the score is a quadratic function of θ. It is taken as :math:`\omega(\theta)W`, with
-    :math:`\omega(\theta) = \mathrm{tr}(W^{-1}\Omega(\theta))/D`. Then the region at the critical value k
+    :math:`\omega(\theta) = \mathrm{tr}(Z\Omega(\theta))` of the part of the score that is asked about (`ScoreView`).
+    Then the region at the critical value k
 
     .. math:: \{\theta : g(\theta)^\top W^{-1} g(\theta) \le k\,\omega(\theta)\}
 
@@ -121,14 +171,17 @@ class ScoreRegion:
        and Lagrange multiplier tests in linear instrumental variables regression", Econometrica 80, 2012.
     """
 
-    def __init__(self, A: FloatArray, theta: FloatArray, W: FloatArray, N: FloatArray, slope: FloatArray) -> None:
-        self.theta = theta
-        basis = np.linalg.solve(A, np.linalg.cholesky(W))
+    def __init__(self, view: "ScoreView", theta: FloatArray, N: FloatArray, slope: FloatArray) -> None:
+        self.theta, basis = theta, view.basis
         self._mu, rotation = np.linalg.eigh(basis.T @ N @ basis)
         self._mu = np.maximum(self._mu, 0.0)
         self._basis = basis @ rotation
         self._slope = self._basis.T @ slope
         self.strength = float(1.0 / self._mu[-1]) if self._mu[-1] > 0.0 else np.inf
+
+    def shadow(self, contrast: FloatArray) -> "Shadow":
+        """Return what the region says of one linear function of θ, without the region."""
+        return Shadow(float(contrast @ self.theta), contrast @ self._basis, self._mu, self._slope)
 
     def weakest_direction(self) -> FloatArray:
         """Return the direction in θ, of shape (D,), in which the region first becomes unbounded."""
@@ -149,18 +202,7 @@ class ScoreRegion:
         critical : ndarray of shape (P,)
             Critical value of each one's statistic.
         """
-        center, radius, width, negative = self._quadratics(contrasts, critical)
-        return [
-            _one_set(float(center[i]), float(radius[i]), float(width[i]), int(negative[i]))
-            for i in range(len(contrasts))
-        ]
-
-    def intervals(self, contrasts: FloatArray, critical: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return centers and half lengths of the P sets, of shape (P,); NaN and infinity where one is unbounded."""
-        center, radius, width, negative = self._quadratics(contrasts, critical)
-        bounded = negative == 0
-        half = np.sqrt(np.where(bounded, np.maximum(radius * width, 0.0), np.inf))
-        return np.where(bounded, center, np.nan), half
+        return [self.shadow(c).project(k) for c, k in zip(contrasts, critical.tolist(), strict=True)]
 
     def outer_intervals(self, contrasts: FloatArray, critical: float, bounds: "StatedBounds") -> FloatArray | None:
         r"""Return intervals that hold :math:`c^\top\theta` of every θ in the region that obeys stated bounds.
@@ -249,18 +291,6 @@ class ScoreRegion:
         reach = np.where(definite, np.sum(center * a, axis=1) + np.sqrt(radius * width), np.inf)
         return reach, np.sqrt((far @ u.T + t) ** 2 @ member)
 
-    def _quadratics(
-        self, contrasts: FloatArray, critical: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.int64]]:
-        """Return what bounds each set: (t − center)² ≤ radius · width, and how often the region's form is negative."""
-        a, k = contrasts @ self._basis, critical[:, np.newaxis]
-        stretch = 1.0 - k * self._mu
-        with np.errstate(divide="ignore", invalid="ignore"):
-            center = contrasts @ self.theta + np.sum(a * k * self._slope / stretch, axis=1)
-            radius = critical + np.sum((k * self._slope) ** 2 / stretch, axis=1)
-            width = np.sum(a**2 / stretch, axis=1)
-        return center, radius, width, np.sum(stretch <= 0.0, axis=1)
-
     def statistic(self, contrasts: FloatArray, values: FloatArray) -> float:
         r"""Return the score statistic of the hypothesis :math:`C\theta = r`, minimised over all that it leaves open.
 
@@ -275,21 +305,62 @@ class ScoreRegion:
         The minimum of a ratio of two quadratics is a smallest generalised eigenvalue. For q = 1 the statistic is at
         most k exactly where `project` keeps the value at the critical value k.
         """
-        a = contrasts @ self._basis
-        whole, triangle = np.linalg.qr(a.T, mode="complete")
-        q = len(contrasts)
-        particular = whole[:, :q] @ np.linalg.solve(triangle[:q].T, values - contrasts @ self.theta)
-        distance = float(np.linalg.norm(particular))
-        if distance == 0.0:
-            return 0.0
-        free = whole[:, q:]
-        noise = np.empty((free.shape[1] + 1, free.shape[1] + 1))
-        noise[:-1, :-1] = free.T @ (self._mu[:, np.newaxis] * free)
-        noise[:-1, -1] = noise[-1, :-1] = free.T @ (self._mu * particular + self._slope) / distance
-        at_particular = 1.0 + 2.0 * self._slope @ particular + self._mu @ particular**2
-        noise[-1, -1] = at_particular / distance**2
-        largest = float(np.linalg.eigvalsh(noise)[-1])
-        return 1.0 / largest if largest > 0.0 else np.inf
+        return _least_statistic(contrasts @ self._basis, values - contrasts @ self.theta, self._mu, self._slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Shadow:
+    r"""What a `ScoreRegion` says of one linear function t of θ: as much as fits into O(D) numbers.
+
+    Attributes
+    ----------
+    center : float
+        t at the solution.
+    a : ndarray of shape (D,)
+        t − center in the region's coordinates η.
+    mu, slope : ndarray of shape (D,)
+        The region's.
+    """
+
+    center: float
+    a: FloatArray
+    mu: FloatArray
+    slope: FloatArray
+
+    @property
+    def strength(self) -> float:
+        """Largest critical value at which the set of t is bounded."""
+        return float(1.0 / self.mu[-1]) if self.mu[-1] > 0.0 else np.inf
+
+    def project(self, critical: float) -> ConfidenceSet:
+        r"""Return the confidence set: (t − c)² ≤ radius · width, where the other coefficients leave it one."""
+        stretch = 1.0 - critical * self.mu
+        with np.errstate(divide="ignore", invalid="ignore"):
+            center = self.center + float(np.sum(self.a * critical * self.slope / stretch))
+            radius = critical + float(np.sum((critical * self.slope) ** 2 / stretch))
+            width = float(np.sum(self.a**2 / stretch))
+        return _one_set(center, radius, width, int(np.sum(stretch <= 0.0)))
+
+    def statistic(self, value: float) -> float:
+        """Return the statistic of a value of t, at most k exactly where `project` keeps it at the critical value k."""
+        return _least_statistic(self.a[np.newaxis], np.array([value - self.center]), self.mu, self.slope)
+
+
+def _least_statistic(a: FloatArray, distance_to: FloatArray, mu: FloatArray, slope: FloatArray) -> float:
+    """Return the least statistic over η with a η = r, for a of shape (q, D)."""
+    whole, triangle = np.linalg.qr(a.T, mode="complete")
+    q = len(a)
+    particular = whole[:, :q] @ np.linalg.solve(triangle[:q].T, distance_to)
+    distance = float(np.linalg.norm(particular))
+    if distance == 0.0:
+        return 0.0
+    free = whole[:, q:]
+    noise = np.empty((free.shape[1] + 1, free.shape[1] + 1))
+    noise[:-1, :-1] = free.T @ (mu[:, np.newaxis] * free)
+    noise[:-1, -1] = noise[-1, :-1] = free.T @ (mu * particular + slope) / distance
+    noise[-1, -1] = (1.0 + 2.0 * slope @ particular + mu @ particular**2) / distance**2
+    largest = float(np.linalg.eigvalsh(noise)[-1])
+    return 1.0 / largest if largest > 0.0 else np.inf
 
 
 def _one_set(center: float, radius: float, width: float, negative: int) -> ConfidenceSet:

@@ -118,7 +118,7 @@ def test_p_values_are_uniform_where_the_hypothesis_holds() -> None:
     found = []
     for seed in range(REPEATS):
         (equations,) = pool(draw_release(seed, 500, gaussian(10.0)))
-        statistic = equations.region.statistic(np.eye(4)[1:2], BETA[1:2])
+        statistic = equations.region_along(np.eye(4)[1:2]).statistic(np.eye(4)[1:2], BETA[1:2])
         found.append([statistic > critical_value(alpha, equations.scale.dof, np.zeros(1))[0] for alpha in (0.05, 0.5)])
     rejected = np.mean(found, axis=0)
     assert rejected[0] <= 1.0 - LOW

@@ -8,7 +8,7 @@ import pytest
 from client_examples import noised, release_of_rows
 
 from analyst_client import AdaSSP, BayesianRegression, Column, EstimationError, EstimationWarning, Noise, Release
-from analyst_client.inference.score import ConfidenceSet, ScoreRegion, StatedBounds
+from analyst_client.inference.score import ConfidenceSet, ScoreRegion, ScoreView, StatedBounds
 
 NOISE = Noise(70.0, 50.0, 40.0, 40.0, distribution="discrete_gaussian")
 BETA = np.array([0.1, 0.3, -0.3, 0.3])
@@ -36,7 +36,7 @@ def region(seed: int, d: int) -> tuple[ScoreRegion, Any]:
         found: np.ndarray = np.sum((off @ A) ** 2, axis=1) / 0.3 - critical * noise
         return found
 
-    return ScoreRegion(A, theta, W, N, N @ theta), value
+    return ScoreRegion(ScoreView(A, W), theta, N, N @ theta), value
 
 
 class TestOuterIntervals:
@@ -64,12 +64,12 @@ class TestOuterIntervals:
         assert np.all(near >= 0.75 * np.ptp(ends, axis=1))
 
     def test_are_none_where_region_and_bounds_do_not_meet(self) -> None:
-        sure = ScoreRegion(np.eye(3) * 9.0, np.zeros(3), np.eye(3), np.zeros((3, 3)), np.zeros(3))
+        sure = ScoreRegion(ScoreView(np.eye(3) * 9.0, np.eye(3)), np.zeros(3), np.zeros((3, 3)), np.zeros(3))
         far = StatedBounds(np.eye(3)[2:] / 0.01, np.array([-5000.0]), np.zeros(1, dtype=np.int64))
         assert sure.outer_intervals(np.eye(3), 10.0, far) is None
 
     def test_are_infinite_where_nothing_bounds_a_direction(self) -> None:
-        weak = ScoreRegion(np.diag([9.0, 0.1, 9.0]), np.zeros(3), np.eye(3), 0.1 * np.eye(3), np.zeros(3))
+        weak = ScoreRegion(ScoreView(np.diag([9.0, 0.1, 9.0]), np.eye(3)), np.zeros(3), 0.1 * np.eye(3), np.zeros(3))
         intervals = weak.outer_intervals(
             np.eye(3), 10.0, StatedBounds(np.eye(3)[2:], np.zeros(1), np.zeros(1, dtype=np.int64))
         )

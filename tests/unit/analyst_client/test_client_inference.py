@@ -25,7 +25,7 @@ from analyst_client import (
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
-from analyst_client.inference.score import ScoreRegion, critical_value, p_value
+from analyst_client.inference.score import ScoreRegion, ScoreView, critical_value, p_value
 
 RNG = np.random.default_rng(31)
 U = RNG.uniform(-1.0, 1.0, (200, 3))
@@ -195,10 +195,12 @@ def test_p_values_and_intervals_are_two_sides_of_one_test() -> None:
     (equations,) = pool(noisy(noise=Noise(60.0, 40.0, 30.0, 20.0)))
     contrasts = np.eye(4)
     critical = critical_value(0.05, equations.scale.dof, np.zeros(4))
-    for contrast, found in zip(contrasts, equations.region.project(contrasts, critical), strict=True):
+    for contrast, k in zip(contrasts, critical[:, None], strict=True):
+        region = equations.region_along(contrast[None])
+        (found,) = region.project(contrast[None], k)
         assert found.is_bounded
         for end in (found.lower, found.upper):
-            statistic = equations.region.statistic(contrast[None], np.array([end]))
+            statistic = region.statistic(contrast[None], np.array([end]))
             assert statistic == pytest.approx(critical[0], rel=1e-8)
             assert p_value(statistic, equations.scale.dof) == pytest.approx(0.05, rel=1e-8)
 
@@ -210,12 +212,13 @@ def test_the_closed_form_is_the_minimum_over_all_other_coefficients() -> None:
     (equations,) = pool(noisy(noise=Noise(60.0, 40.0, 30.0, 20.0)))
     theta, W = equations.solution, equations.covariance
     precision = np.linalg.inv(W)
+    u = np.linalg.inv(equations.xtx)[1]  # uᵀg tells of the second coefficient
 
     def ratio(other: np.ndarray, value: float) -> float:
         point = np.array([other[0], value, other[1], other[2]])
         g = equations.xty - equations.xtx @ point
         noise = equations.noise_covariance(point) + equations.sampling_covariance(equations.scale.variances)
-        return float(g @ precision @ g / (np.trace(precision @ noise) / 4.0))
+        return float(g @ precision @ g / (u @ noise @ u / (u @ W @ u)))
 
     for value in (theta[1] + 0.1, theta[1] - 0.3, 0.0):
         found = minimize(
@@ -225,7 +228,7 @@ def test_the_closed_form_is_the_minimum_over_all_other_coefficients() -> None:
             method="Nelder-Mead",
             options={"xatol": 1e-10, "fatol": 1e-12, "maxiter": 10000},
         )
-        statistic = equations.region.statistic(np.eye(4)[1:2], np.array([value]))
+        statistic = equations.region_along(np.eye(4)[1:2]).statistic(np.eye(4)[1:2], np.array([value]))
         assert statistic == pytest.approx(found.fun, rel=1e-6)
 
 
@@ -343,7 +346,7 @@ def test_the_factor_that_is_named_does_bound_the_intervals() -> None:
 def test_rays_are_a_set_with_a_gap() -> None:
     """One direction of a noisy matrix is weak: the set of its coefficient is all but a gap."""
     theta = np.array([0.1, 5.0])
-    region = ScoreRegion(np.diag([100.0, 2.0]), theta, np.eye(2), np.diag([0.0, 4.0]), np.zeros(2))
+    region = ScoreRegion(ScoreView(np.diag([100.0, 2.0]), np.eye(2)), theta, np.diag([0.0, 4.0]), np.zeros(2))
     strong, weak = region.project(np.eye(2), np.array([3.84, 3.84]))
     assert weak.kind in {"rays", "line"}
     assert not weak.is_bounded
