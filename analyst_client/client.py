@@ -267,8 +267,8 @@ class CuratorClient:
             Name of the dataset.
         features : sequence of str or Expression, str, Model, or a request
             Columns that explain, or what `analyst_client.terms` computes of them. Or a formula, such as
-            ``"log(kappa) ~ poly(age, 3) * sex"``, which needs the extra ``formula``. Or a request of any kind, such as
-            `CountsRequest`, which has its options within: it answers with a release of that kind.
+            ``"log(kappa + 1) ~ poly(age, 3) * sex"``, which needs the extra ``formula``. Or a request of any kind,
+            such as `CountsRequest`, which has its options within: it answers with a release of that kind.
         target, targets : str, Expression or a sequence of these, optional
             Columns to explain, one or several.
         where : str or Expression, optional

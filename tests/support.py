@@ -24,6 +24,7 @@ from fastapi import FastAPI
 from patience import scaled
 from sqlalchemy import make_url
 
+from analyst_client import CuratorClient
 from curator_service.app import create_app
 from curator_service.container import Curator, make_curator
 from curator_service.identity.policy import Role
@@ -378,6 +379,18 @@ def open_world(
         yield world
     finally:
         world.close()
+
+
+def client_of(world: World) -> CuratorClient:
+    """Return the first analyst's client of this curator."""
+    api = world.api()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent = dict(request.headers) | {"host": "curator.test"}
+        got = api.request(request.method, str(request.url), token=None, headers=sent, content=request.content)
+        return httpx.Response(got.status_code, headers=got.headers, content=got.content)
+
+    return CuratorClient("http://127.0.0.1", world.tokens["ada"], memory=None, transport=httpx.MockTransport(answer))
 
 
 def problem(answer: httpx.Response, slug: str, status: int) -> dict[str, Any]:

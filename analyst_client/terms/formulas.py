@@ -24,7 +24,7 @@ class Model:
     Parameters
     ----------
     formula : str
-        Such as ``"log(kappa) ~ poly(age, 3) * sex + bs(creatinine, df=4)"``: ``+ : * ** - .`` and ``0`` as usual;
+        Such as ``"log(kappa + 1) ~ poly(age, 3) * sex + bs(creatinine, df=4)"``: ``+ : * ** - .`` and ``0`` as usual;
         ``log exp sqrt abs min max cut C poly bs ns I``, comparisons and arithmetic of Python within functions.
     condition, weight : Expression or None
         As `where` and `weighted` set them.

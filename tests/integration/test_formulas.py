@@ -7,12 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
-from support import World, ZeroNoise, make_rows, open_world
+from support import ZeroNoise, client_of, make_rows, open_world
 
 from analyst_client import (
     OLS,
@@ -46,17 +45,6 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorClient]:
     rows = make_rows(400, seed=3)
     with open_world(tmp_path_factory.mktemp("formulas"), noise=ZeroNoise(), rows=rows) as world:
         yield client_of(world)
-
-
-def client_of(world: World) -> CuratorClient:
-    api = world.api()
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        sent = dict(request.headers) | {"host": "curator.test"}
-        got = api.request(request.method, str(request.url), token=None, headers=sent, content=request.content)
-        return httpx.Response(got.status_code, headers=got.headers, content=got.content)
-
-    return CuratorClient("http://127.0.0.1", world.tokens["ada"], memory=None, transport=httpx.MockTransport(answer))
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,12 @@
-"""Plans from real quotes: the examples' quote is the curator's, and what is bought is what was planned."""
+"""What the documentation shows of the demo's cohort is what its curator answers, and what is bought was planned."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support import World, open_population, open_world
+from support import World, client_of, open_population, open_world
 
 from analyst_client import OLS, Assumptions, Quote, Release, dummy_twin, epsilon_for, expected_accuracy, rehearse
 from analyst_client.kinds.gram.examples import QUOTE
@@ -14,7 +15,8 @@ from analyst_client.schema.wire import Fields
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.samplers import SystemNoise
 
-DEMO = Path(__file__).parents[2] / "examples" / "flchain"
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "examples" / "flchain"
 
 
 def quote(world: World, dataset: str, **request: Any) -> Quote:
@@ -38,6 +40,24 @@ def test_the_quote_of_the_examples_is_the_curator_s(flchain: World) -> None:
         flchain, "flchain", features=QUOTE.request["features"], targets=["kappa"], price=QUOTE.request["price"]
     )
     assert found == QUOTE
+
+
+def test_formulas_of_the_documentation_are_accepted(flchain: World) -> None:
+    pages = [ROOT / "README.md", ROOT / "docs" / "formulas.md", ROOT / "CHANGELOG.md"]
+    pages += (ROOT / "analyst_client" / name for name in ("client.py", "terms/formulas.py"))
+    text = "\n".join(page.read_text() for page in pages)
+    formulas = set(re.findall(r"[\"`]([^\"`\n]*kappa[^\"`\n]* ~ [^\"`\n]+)[\"`]", text)) - {"kappa ~ age + log(creatinin)"}
+    assert len(formulas) >= 2
+    client = client_of(flchain)
+    for formula in formulas:
+        assert client.quote("flchain", formula, epsilon=1.0, delta=1e-6).terms, formula
+
+
+def test_a_half_width_of_the_documentation_has_a_price(flchain: World) -> None:
+    page = (ROOT / "docs" / "planning.md").read_text()
+    (example,) = re.findall(r"^client\.release\((.*?)\)\n```", page, re.DOTALL | re.MULTILINE)
+    bought = eval(f"buy({example})", {"buy": client_of(flchain).release})
+    assert 1 < bought.cost.epsilon < 2.5
 
 
 def test_a_planned_price_buys_the_planned_accuracy(flchain: World) -> None:
