@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from audit.neighbours import Cell
+from audit.neighbours import Cell, Coded, Row
 
 EPSILON = 2 * math.atanh(math.erf(1 / math.sqrt(8)))
 """The ε of a pure mechanism whose µ is 1: e^ε/(1 + e^ε) = Φ(1/2)."""
@@ -148,6 +148,78 @@ def _laplace_cells() -> list[Cell]:
     ]
 
 
+def _rare(row: Row) -> float:
+    """Return 1 for the rare level of g, which the condition of these cells selects."""
+    return float(row["g"] == "r")
+
+
+def _hats(u: float) -> list[float]:
+    """Return the three hats over −1, 0 and 1: splines of degree 1 with a knot at 0."""
+    return [max(0.0, -u), 1 - abs(u), max(0.0, u)]
+
+
+def _computed_cells() -> list[Cell]:
+    """Return requests that compute, select and weigh; what that means is stated here once more."""
+    in_ball = math.sqrt(0.44 / 2)  # (1, a, b) has the norm 1.2
+    rare: dict[str, Any] = {"where": {"in": ["g", ["r"]]}}
+    groups = {"g": ("p", "q", "r")}
+    weight: dict[str, Any] = {"weight": {"maximum": ["w", 0]}}
+    hats: dict[str, Any] = {"intercept": False, "features": [{"spline": ["a", [0], 1]}]}
+    curve: dict[str, Any] = {"features": [{"polynomial": ["a", 3]}]}
+    product: dict[str, Any] = {"features": [{"log": [{"add": ["a", 2]}]}, {"interaction": ["a", "b"]}]}
+    corner: dict[str, Any] = {"intercept": False, "shares": {"xtx": 0.4, "xty": 0.3, "yty": 0.3}}
+
+    def plain(row: Row) -> Coded:
+        return _rare(row), [1.0, _number(row, "a"), _number(row, "b")], [_number(row, "y")]
+
+    def alone(row: Row) -> Coded:
+        return _rare(row), [_number(row, "a")], [_number(row, "y")]
+
+    def weighed(row: Row) -> Coded:
+        return max(_number(row, "w"), 0.0), [1.0, _number(row, "a")], [_number(row, "y")]
+
+    def spline(row: Row) -> Coded:
+        return 1.0, _hats(_number(row, "a")), [_number(row, "y")]
+
+    def legendre(row: Row) -> Coded:
+        u = _number(row, "a")
+        return 1.0, [1.0, u, (3 * u * u - 1) / 2, (5 * u**3 - 3 * u) / 2], [_number(row, "y")]
+
+    def computed(row: Row) -> Coded:
+        a, b = _number(row, "a"), _number(row, "b")
+        return 1.0, [1.0, 2 * math.log(a + 2) / math.log(3) - 1, a * b], [_number(row, "y")]
+
+    return [
+        Cell("a rare condition, box", ADD, _ask("ab", BOX) | rare, _row(a=1.0, b=-1.0, y=1.0, g="r"), code=plain,
+             categories=groups),
+        Cell("a rare condition, ball", ADD, _ask("ab", _ball(1.2)) | rare, _row(a=in_ball, b=in_ball, y=1.0, g="r"),
+             code=plain, categories=groups),
+        # As where a row is omitted: who leaves the selection is replaced by nobody.
+        Cell("a rare condition", REPLACE, _ask("a", BOX) | rare | corner, _row(a=1.0, y=1.0, g="r"),
+             _row(a=1.0, y=1.0, g="q"), code=alone, categories=groups),
+        Cell("a rare condition, counts", ADD, _count([{"column": "a", "bins": 4}]) | rare, _row(a=0.9, g="r"),
+             code=lambda row: (_rare(row), [], []), categories=groups),
+        Cell("a rare condition, laplace", ADD, _pure(BOX, "xtx") | rare, _row(a=1.0, y=1.0, g="r"), code=alone,
+             categories=groups),
+        Cell("a weight beyond its bounds", ADD, _ask("a", BOX) | weight, _row(a=1.0, y=1.0, w=1.9), code=weighed),
+        Cell("a weight, counts", ADD, _count([{"column": "a", "bins": 4}]) | weight, _row(a=0.9, w=1.0),
+             code=lambda row: (max(_number(row, "w"), 0.0), [], [])),
+        # All hats of a row cost what one level of a category does.
+        Cell("hats", ADD, _ask("a", BOX) | hats, _row(a=1.0, y=1.0), code=spline),
+        Cell("hats", REPLACE, _ask("a", BOX, targets="") | hats, _row(a=1.0), _row(a=-1.0),
+             code=lambda row: (1.0, _hats(_number(row, "a")), [])),
+        Cell("hats, laplace, unit", ADD, _pure(UNIT, "xty") | hats, _row(a=0.5, y=1.0), code=spline),
+        Cell("polynomials", ADD, _ask("a", BOX) | curve, _row(a=1.0, y=-1.0), code=legendre),
+        Cell("a logarithm and a product", ADD, _ask("ab", BOX) | product, _row(a=1.0, b=-1.0, y=1.0), code=computed),
+    ]  # fmt: skip
+
+
+def _number(row: Row, column: str) -> float:
+    value = row[column]
+    assert not isinstance(value, str)
+    return 0.0 if value is None else min(1.0, max(-1.0, value))
+
+
 def _count(*tables: Any, **more: Any) -> dict[str, Any]:
     """Return a fresh request of tables, in their canonical order."""
     asked = [{"axes": axes} for axes in tables]
@@ -179,4 +251,5 @@ def _counts_cells() -> list[Cell]:
     ]
 
 
-CELLS = {f"{cell.name}, {cell.adjacency}": cell for cell in (*_gaussian_cells(), *_laplace_cells(), *_counts_cells())}
+_ALL = (*_gaussian_cells(), *_laplace_cells(), *_counts_cells(), *_computed_cells())
+CELLS = {f"{cell.name}, {cell.adjacency}": cell for cell in _ALL}

@@ -12,7 +12,7 @@ moves by A + B/4 + C, C being the cost of yᵀy. `sensitivity.joint_cost` charge
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ import numpy as np
 from audit.evidence import Floats
 
 Row = Mapping[str, float | str | None]
+Coded = tuple[float, list[float], list[float]]
+"""What a row counts, its terms, the constant included, and its targets, before the row map."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Cell:
         Levels of each categorical column. Every other column is numeric from −1 to 1.
     sharp : bool
         Whether the pair must reach 95 % of what is charged.
+    code : callable or None
+        Where a request computes: what its expressions mean, in the attacker's words. Of a row to its `Coded`.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Cell:
     rows_per_person: int | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sharp: bool = True
+    code: Callable[[Row], Coded] | None = None
 
     @property
     def filler(self) -> Row:
@@ -131,12 +136,23 @@ def _counts(cell: Cell, table: Mapping[str, Any], rows: list[Row]) -> Floats:
             else:
                 place.append(min(size - 1, int((_clipped(value) + 1) / 2 * size)))
         if None not in place:
-            counts[tuple(place)] += 1
+            counts[tuple(place)] += 1.0 if cell.code is None else cell.code(row)[0]
     return counts
 
 
 def _mapped(cell: Cell, row: Row) -> tuple[Floats, Floats]:
     request, first = cell.request, int(cell.request.get("intercept", True))
+    if cell.code is None:
+        x, y = _plain(cell, row, first)
+        return _shrunk(request["rows"], first, x, y)
+    weight, terms, targets = cell.code(row)
+    x, y = _shrunk(request["rows"], first, np.array(terms), np.array(targets))
+    return x * math.sqrt(weight), y * math.sqrt(weight)
+
+
+def _plain(cell: Cell, row: Row, first: int) -> tuple[Floats, Floats]:
+    """Return terms and targets of a request that names columns alone."""
+    request = cell.request
     used = [*request["features"], *request.get("targets", [])]
     counts = not any(row[name] is None for name in used)
     terms = [1.0] * first
@@ -145,8 +161,11 @@ def _mapped(cell: Cell, row: Row) -> tuple[Floats, Floats]:
             terms += [float(row[name] == level) for level in cell.categories[name][first:]]
         else:
             terms.append(_clipped(row[name]))
-    x, y = np.array(terms) * counts, np.array([_clipped(row[name]) for name in request.get("targets", [])]) * counts
-    rows = request["rows"]
+    y = np.array([_clipped(row[name]) for name in request.get("targets", [])])
+    return np.array(terms) * counts, y * counts
+
+
+def _shrunk(rows: Mapping[str, Any], first: int, x: Floats, y: Floats) -> tuple[Floats, Floats]:
     match rows["map"]:
         case "ball":
             weight = min(1.0, rows["norm"] / max(_norm(x), 1e-300))

@@ -214,12 +214,18 @@ def _canonical(operator: str, arguments: Sequence[Expression]) -> Expression:
             return _add(arguments)
         case "multiply":
             return _multiply(arguments)
+        case "divide":
+            return _divide(arguments)
         case "not":
             return _not(arguments[0])
     if OPERATORS[operator].commutes:
         found = [part for argument in arguments for part in _parts(operator, argument)]
         if operator != "equal":
-            found = list(dict.fromkeys(found))
+            numbers = [part for part in found if isinstance(part, Literal)]
+            found = list(dict.fromkeys(part for part in found if not isinstance(part, Literal)))
+            if numbers:  # of a minimum or a maximum
+                choose = min if operator == "minimum" else max
+                found.append(choose(numbers, key=lambda number: number.value))
         arguments = sorted(found, key=sort_key)
         if len(arguments) == 1:
             return arguments[0]
@@ -313,18 +319,34 @@ def _power(base: Expression, exponent: int) -> Expression:
     base, inner = _take_exponent(base)
     if base.type is Type.TRUTH or exponent * inner == 1:
         return base
+    if isinstance(base, Call) and base.operator == "multiply":
+        return _multiply([base] * exponent)
     if exponent * inner > POWER_MAX:
         raise ExpressionError(f"powers are at most {POWER_MAX}: take a polynomial of it, or a logarithm first")
     return _fold(Call("power", (base,), (float(exponent * inner),)))
 
 
 def _not(tree: Expression) -> Expression:
+    """Negate, as far inside as it goes: what is missing stays missing on either side."""
     match tree:
         case Call("not", (inner,)):
             return inner
         case Call("less" | "less_equal" as operator, (one, other)):
             return Call({"less": "less_equal", "less_equal": "less"}[operator], (other, one), (), Type.TRUTH)
+        case Call("and" | "or" as operator, arguments):
+            return _canonical({"and": "or", "or": "and"}[operator], [_not(argument) for argument in arguments])
+        case Call("in", (category,), levels) if len(levels) < len(levels_of(category)):
+            rest = tuple(level for level in levels_of(category) if level not in levels)
+            return Call("in", (category,), rest, Type.TRUTH)
     return Call("not", (tree,), (), Type.TRUTH)
+
+
+def _divide(arguments: Sequence[Expression]) -> Expression:
+    """Divide; a number whose reciprocal is a float is that factor."""
+    divided, divisor = arguments
+    if isinstance(divisor, Literal) and abs(math.frexp(divisor.value)[0]) == 0.5:
+        return _multiply([divided, _number(1 / divisor.value)])
+    return _fold(Call("divide", (divided, divisor)))
 
 
 def _subtract(arguments: Sequence[Expression]) -> Expression:

@@ -1,6 +1,8 @@
 """Expressions: one tree for what is equal, bounds that hold for every row, and the same integers in every batch."""
 
+import json
 import math
+import random
 from collections.abc import Mapping
 from fractions import Fraction
 from itertools import permutations, product
@@ -130,12 +132,72 @@ SAME: list[tuple[object, object]] = [
     ({"cut": ["age", [60, 70]]}, {"cut": ["age", [50, 60, 70, 100]]}),
     ({"reference": ["sex", "F"]}, "sex"),
     ({"add": [{"multiply": [2, 3]}, "age"]}, {"add": [6, "age"]}),
+    ({"divide": ["age", 4]}, {"multiply": [0.25, "age"]}),
+    ({"not": [{"and": ["frail", {"less": ["age", 60]}]}]}, {"or": [{"not": ["frail"]}, {"less_equal": [60, "age"]}]}),
+    ({"not": [{"in": ["sex", ["F"]]}]}, {"in": ["sex", ["M", "X"]]}),
 ]
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_equal_expressions_are_one_tree(one: object, other: object) -> None:
     assert parse(one, DECLARED) == parse(other, DECLARED)
+
+
+def is_number(value: Any) -> bool:
+    return not any(f'"{name}"' in json.dumps(value) for name in DECLARED)
+
+
+def rewrite(value: Any, rng: random.Random) -> Any:
+    """Return an expression that is written otherwise, by laws of arithmetic and logic, and means the same."""
+    if not isinstance(value, dict):
+        return value
+    ((operator, arguments),) = value.items()
+    arguments = [argument if isinstance(argument, list) else rewrite(argument, rng) for argument in arguments]
+    first, rest = arguments[0], arguments[1:]
+    plain = {operator: arguments}
+    match operator:
+        case "add" | "multiply" | "minimum" | "maximum" | "and" | "or":
+            shuffled = rng.sample(arguments, len(arguments))
+            ways = [{operator: shuffled}]
+            if len(rest) > 1 and sum(is_number(part) for part in arguments) < 2:  # sums of numbers round
+                ways.append({operator: [shuffled[0], {operator: shuffled[1:]}]})
+            if operator in {"and", "or"}:
+                dual = {"and": "or", "or": "and"}[operator]
+                ways.append({"not": [{dual: [{"not": [argument]} for argument in shuffled]}]})
+        case "subtract":
+            ways = [{"add": [{"negate": rest}, first]}]
+        case "divide" if rest == [2]:
+            ways = [{"multiply": [0.5, first]}]
+        case "negate":
+            ways = [{"multiply": [first, -1]}]
+        case "power":
+            ways = [{"multiply": [first] * rest[0]}] if rest[0] > 1 else [first]
+        case "less" | "less_equal" | "greater" | "greater_equal":
+            swapped = {"less": "greater", "greater": "less", "less_equal": "greater_equal"}
+            turned = {"less": "greater_equal", "greater": "less_equal", "less_equal": "greater"}
+            ways = [
+                {swapped.get(operator, "less_equal"): arguments[::-1]},
+                {"not": [{turned.get(operator, "less"): arguments}]},
+            ]
+        case "equal" | "not_equal":
+            other = {"equal": "not_equal", "not_equal": "equal"}[operator]
+            ways = [{operator: arguments[::-1]}, {"not": [{other: arguments}]}]
+        case "in" if first == "sex":
+            ways = [{"in": ["sex", rest[0][::-1]]}]
+            left = [level for level in DECLARED["sex"].levels if level not in rest[0]]
+            ways += [{"not": [{"in": ["sex", left]}]}] if left else []
+        case "not":
+            ways = [{"not": [{"not": [plain]}]}]
+        case _:
+            ways = []
+    return rng.choice([plain, *ways])
+
+
+@given(EXPRESSIONS, st.randoms(use_true_random=False))
+@settings(max_examples=1000)
+def test_what_is_written_otherwise_is_one_tree(value: object, rng: random.Random) -> None:
+    column = derive(value)
+    assert derive(rewrite(value, rng)) == column
 
 
 @given(EXPRESSIONS, EXPRESSIONS)
