@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,7 +88,8 @@ def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
             if moments.missing(variable.column) is not None:
                 form = moments.observed(moments.unit(0), variable.column)
                 found.append(_count(moments, form, (name, "", "n"), alpha))
-            found += [*_means(moments, j, [moments.all_rows], alpha), *_deviations(moments, j, alpha)]
+            sums = _sums_within(moments, j, [moments.all_rows])
+            found += [*_means(moments, j, sums, alpha), _deviation(moments, j, sums, alpha)]
     advice = counts_advice(release, _tables(moments), "Shares of levels alone")
     notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
     return EstimateTable(f"Columns of {release.dataset}", HEADS, tuple(found), notes, alpha)
@@ -146,7 +148,7 @@ def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTabl
                 found += _shares(moments, name, level, j, group, (group.level,), alpha)
         else:
             for kept in ([everyone], groups):
-                means = _means(moments, j, kept, alpha)
+                means = _means(moments, j, _sums_within(moments, j, kept), alpha)
                 found += [_relabel(one, (*one.label, group.level)) for one, group in zip(means, kept, strict=True)]
     advice = counts_advice(release, _tables(moments) - 1, f"Shares of levels by {by} alone")
     notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
@@ -211,13 +213,48 @@ def _shares(
     return [Estimate((name, level, "share", *tail), found.value, found.std_error, *found.interval.hull)]
 
 
-def _means(moments: Moments, j: int, groups: Sequence[Group], alpha: float) -> list[Estimate]:
-    """Return the mean of a number in each group, with one variance within all of them."""
-    variable = moments.variables[j]
-    lost = variable.column if j < len(moments.release.terms) else None
+class _Sums(NamedTuple):
+    """Sums of a number in groups of rows, and its variance within all of them.
+
+    Attributes
+    ----------
+    above, below : list of ndarray of shape (P, P)
+        The forms of the sum in each group and of the number of its rows that have a value.
+    variance, noise_sd, dof : float
+        Of the number within groups, the deviation of its noise, and its degrees of freedom.
+    """
+
+    above: list[FloatArray]
+    below: list[FloatArray]
+    variance: float
+    noise_sd: float
+    dof: float
+
+
+def _sums_within(moments: Moments, j: int, groups: Sequence[Group]) -> _Sums:
+    """Return the sums of a number in each group, and its variance within all of them."""
+    lost = moments.variables[j].column if j < len(moments.release.terms) else None
     above = [moments.total(group.indicator, j) for group in groups]
     below = [moments.observed(group.indicator, lost) for group in groups]
-    variance, sd, dof = _pooled_variance(moments, j, above, below)
+    square = np.zeros_like(above[0])
+    square[j, j] = 1.0
+    total, rows = moments.value(square), 0.0
+    for a, b in zip(above, below, strict=True):
+        size = moments.value(b)
+        rows += size
+        if size <= 0.0:
+            continue
+        mean = moments.value(a) / size
+        total += (noise_of_ratio(moments, a, b).at(mean) - moments.value(a) * mean * size) / size
+        square = square - 2.0 * mean * a + mean**2 * b
+    dof = max(rows - len(above), 1.0)
+    return _Sums(above, below, total / dof, math.sqrt(moments.covariance(square, square)) / dof, dof)
+
+
+def _means(moments: Moments, j: int, sums: _Sums, alpha: float) -> list[Estimate]:
+    """Return the mean of a number in each group, with one variance within all of them."""
+    variable = moments.variables[j]
+    above, below, variance, sd, dof = sums
     points = likely_variances(variance, sd)
     assumed = max(variance, 0.0) if points is None else float(np.mean(points))
     found = []
@@ -240,44 +277,23 @@ def _means(moments: Moments, j: int, groups: Sequence[Group], alpha: float) -> l
     return found
 
 
-def _pooled_variance(
-    moments: Moments, j: int, above: Sequence[FloatArray], below: Sequence[FloatArray]
-) -> tuple[float, float, float]:
-    """Return the variance of a number within groups, the deviation of its noise, and its degrees of freedom."""
-    square = np.zeros_like(above[0])
-    square[j, j] = 1.0
-    total, rows = moments.value(square), 0.0
-    for a, b in zip(above, below, strict=True):
-        size = moments.value(b)
-        rows += size
-        if size <= 0.0:
-            continue
-        mean = moments.value(a) / size
-        total += (noise_of_ratio(moments, a, b).at(mean) - moments.value(a) * mean * size) / size
-        square = square - 2.0 * mean * a + mean**2 * b
-    dof = max(rows - len(above), 1.0)
-    return total / dof, math.sqrt(moments.covariance(square, square)) / dof, dof
-
-
-def _deviations(moments: Moments, j: int, alpha: float) -> list[Estimate]:
+def _deviation(moments: Moments, j: int, sums: _Sums, alpha: float) -> Estimate:
     """Return the standard deviation of a number: normal values, and the noise of their squares."""
     from scipy import special  # noqa: PLC0415 -- see `inference.quantiles`
 
     variable: Term = moments.variables[j]
-    lost = variable.column if j < len(moments.release.terms) else None
-    above, below = moments.total(moments.unit(0), j), moments.observed(moments.unit(0), lost)
-    variance, sd, dof = _pooled_variance(moments, j, [above], [below])
-    points = variance - sd * noise_points(0.0) if sd > 0.0 else np.array([variance])
+    variance, sd, dof = sums.variance, sums.noise_sd, sums.dof
+    points = np.maximum(variance - sd * noise_points(0.0) if sd > 0.0 else np.array([variance]), 0.0)
 
     def tail(sigma: float) -> float:
-        return float(np.mean(special.chdtr(dof, np.maximum(points, 0.0) * dof / max(sigma, 1e-150) ** 2)))
+        return float(np.mean(special.chdtr(dof, points * dof / max(sigma, 1e-150) ** 2)))
 
     value = math.sqrt(max(variance, 0.0))
-    largest = math.sqrt(max(float(np.max(points)), 0.0)) * 100.0 * (1.0 + dof**-0.5)
+    largest = math.sqrt(float(np.max(points))) * 100.0 * (1.0 + dof**-0.5)
     error = math.hypot(variance * math.sqrt(2.0 / dof), sd) / (2.0 * value) if value > 0.0 else math.inf
     step = 1.1 * normal_quantile(alpha) * error if value > 0.0 else 0.0
     low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), alpha, step)
-    return [Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))]
+    return Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))
 
 
 def _tables(moments: Moments) -> int:

@@ -193,23 +193,24 @@ def invert_tail(
     step : float
         How far from `at` the values are sought first, where that is known.
     """
-    from scipy import optimize  # noqa: PLC0415 -- see `inference.quantiles`
+    from scipy import optimize, special  # noqa: PLC0415 -- see `inference.quantiles`
 
-    tail = cache(tail)
-
-    middle = tail(at)
+    @cache
+    def score(value: float) -> float:  # nearly straight, as a tail is not, so that few steps find where it ends
+        return float(special.ndtri(min(max(tail(value), 1e-300), 1.0 - 1e-16)))
 
     def search(end: float, wanted: float) -> float:
-        sign = 1.0 if middle > wanted else -1.0
+        sign = 1.0 if score(at) > wanted else -1.0
         near, far, width = at, at, step or 0.02 * abs(at) or abs(end - at)
         while far != end:  # the end is mostly near: go there in growing steps
             near, far = far, min(far + width, end) if end > at else max(far - width, end)
             width *= 4.0
-            if sign * (tail(far) - wanted) <= 0.0:
-                return float(optimize.brentq(lambda value: tail(value) - wanted, near, far, xtol=1e-13, rtol=1e-11))
+            if sign * (score(far) - wanted) <= 0.0:
+                return float(optimize.brentq(lambda value: score(value) - wanted, near, far, xtol=1e-13, rtol=1e-11))
         return end  # all that is possible is kept on this side
 
-    return search(low, 1.0 - alpha / 2.0), search(high, alpha / 2.0)
+    quantile = -float(special.ndtri(alpha / 2.0))
+    return search(low, quantile), search(high, -quantile)
 
 
 def normal_quantile(alpha: float) -> float:

@@ -184,8 +184,8 @@ class Moments:
         """Return the form of Σz of a variable over the rows of a group."""
         beside = indicator.copy()
         beside[0] = 0.0
-        total: FloatArray = make_form(beside, self.unit(j)) + indicator[0] * self.count(j)
-        return total
+        total: FloatArray = indicator[0] * self.count(j)
+        return total + make_form(beside, self.unit(j)) if beside.any() else total
 
     def missing(self, column: str | None) -> int | None:
         """Return the position of the indicator of a column's missing values, if it has one."""

@@ -483,7 +483,7 @@ def cornish_fisher_root(moved: FloatArray, excess_kurtosis: FloatArray) -> Float
     >>> cornish_fisher_root(np.array([2.166]), np.array([3.0])).round(2).tolist()
     [1.96]
     """
-    z = np.broadcast_to(moved, np.broadcast_shapes(np.shape(moved), np.shape(excess_kurtosis))).astype(np.float64)
+    z: FloatArray = moved + 0.0 * excess_kurtosis  # of the shape of both
     if not np.any(excess_kurtosis):
         return z
     for _ in range(50):

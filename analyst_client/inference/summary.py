@@ -30,7 +30,8 @@ CLIPPED_SHARE = 0.01
 DISAGREEMENT = 0.01
 PRIVACY_SHARE = 0.8
 RHAT_MAX, ESS_MIN = 1.01, 400.0
-WEAK_RATIO = 3.0
+WEAK_RATIO = 4.0
+"""Identification below which bounded intervals may be so by chance; see docs/inference.md."""
 SMALL_SHARE = 0.7
 """Of the squared norm of the longest row: what is shrunk no further moves coefficients by little on real sets."""
 NOISE_DOMINATES = 0.8
@@ -306,11 +307,16 @@ def bias_warnings(equations: Equations) -> list[str]:
 
 
 def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:
-    """Return what to say where the noise hides how terms vary: intervals are unbounded, or far from symmetric."""
+    """Return what to say where the noise hides how terms vary: intervals are unbounded, or bounded by chance."""
     strength = results.identification(alpha)
     if strength.is_bounded:
-        weak = strength.ratio < WEAK_RATIO
-        return ["weak identification: intervals are wide and lopsided, and estimates far from sure."] if weak else []
+        if strength.ratio >= WEAK_RATIO:
+            return []
+        return [
+            f"XᵀX is barely told from noise (identification {number(strength.ratio)}): intervals are lopsided, and "
+            "where a plan expects few releases to have bounded ones, these cover less than they say. Take "
+            "orthogonal terms (poly), fewer of them, or a higher price."
+        ]
     weakest = [
         name
         for name, weight in zip(results.names, strength.direction, strict=True)

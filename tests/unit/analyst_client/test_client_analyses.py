@@ -42,6 +42,7 @@ from analyst_client import (
     ttest_ind,
     two_stage_least_squares,
 )
+from analyst_client.analyses.inversion import invert_tail
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.plots import estimate_forest
 
@@ -641,3 +642,15 @@ def test_a_meta_analysis_shows_a_hospital_whose_noise_hides_everything() -> None
         meta_analysis(releases, "z")
     with pytest.raises(ValueError, match="two releases at least"):
         meta_analysis({"north": releases["north"]}, "x")
+
+
+def test_the_ends_of_a_tail_are_exact_and_found_in_few_steps() -> None:
+    asked: list[float] = []
+
+    def tail(sigma: float) -> float:
+        asked.append(sigma)
+        return float(stats.chi2.cdf(300.0 / sigma**2, 300))
+
+    ends = np.sqrt(300.0 / stats.chi2.ppf([0.975, 0.025], 300))
+    assert invert_tail(tail, 1.0, 0.0, 100.0, 0.05, 0.09) == pytest.approx(tuple(ends), rel=1e-10)
+    assert len(asked) <= 13

@@ -26,6 +26,7 @@ from analyst_client.inference.equations import Equations
 from analyst_client.inference.noise import NoiseLaw
 from analyst_client.inference.pooling import pool
 from analyst_client.inference.score import ScoreRegion, ScoreView, critical_value, p_value
+from analyst_client.inference.summary import WEAK_RATIO, number
 
 RNG = np.random.default_rng(31)
 U = RNG.uniform(-1.0, 1.0, (200, 3))
@@ -327,6 +328,21 @@ class TestWeakData:
     def test_empirical_bayes_shrinks_to_the_mean(self) -> None:
         fit = EmpiricalBayes().fit(self.release)
         assert np.all(np.abs(fit.scaled_coef_[1:]) < 0.3)
+
+
+def test_bounded_intervals_that_noise_may_have_bounded_are_told_apart() -> None:
+    """Between an identification of 1 and the threshold a summary says so, and from there on it does not."""
+    found: dict[float, bool] = {}
+    for size in (40.0, 76.0, 138.0, 160.0):
+        fit = AdaSSP().fit(noisy(noise=Noise(1.4 * size, size, 0.8 * size, size)))
+        strength = fit.identification()
+        if strength.is_bounded:
+            text = " ".join(fit.summary().notes)
+            found[strength.ratio] = "barely told from noise" in text
+            assert (f"(identification {number(strength.ratio)})" in text) == found[strength.ratio]
+    assert any(3.0 < ratio < WEAK_RATIO for ratio in found)
+    assert any(ratio > 10.0 for ratio in found)
+    assert all(said == (ratio < WEAK_RATIO) for ratio, said in found.items())
 
 
 def test_the_factor_that_is_named_does_bound_the_intervals() -> None:
