@@ -166,7 +166,7 @@ def _computed_cells() -> list[Cell]:
     weight: dict[str, Any] = {"weight": {"maximum": ["w", 0]}}
     hats: dict[str, Any] = {"intercept": False, "features": [{"spline": ["a", [0], 1]}]}
     curve: dict[str, Any] = {"features": [{"polynomial": ["a", 3]}]}
-    product: dict[str, Any] = {"features": [{"log": [{"add": ["a", 2]}]}, {"interaction": ["a", "b"]}]}
+    product: dict[str, Any] = {"features": [{"interaction": ["a", "b"]}, {"log": [{"add": ["a", 2]}]}]}
     corner: dict[str, Any] = {"intercept": False, "shares": {"xtx": 0.4, "xty": 0.3, "yty": 0.3}}
 
     def plain(row: Row) -> Coded:
@@ -187,7 +187,7 @@ def _computed_cells() -> list[Cell]:
 
     def computed(row: Row) -> Coded:
         a, b = _number(row, "a"), _number(row, "b")
-        return 1.0, [1.0, 2 * math.log(a + 2) / math.log(3) - 1, a * b], [_number(row, "y")]
+        return 1.0, [1.0, a * b, 2 * math.log(a + 2) / math.log(3) - 1], [_number(row, "y")]
 
     return [
         Cell("a rare condition, box", ADD, _ask("ab", BOX) | rare, _row(a=1.0, b=-1.0, y=1.0, g="r"), code=plain,
