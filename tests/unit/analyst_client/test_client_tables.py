@@ -13,6 +13,7 @@ from statsmodels.stats.contingency_tables import Table
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from analyst_client import Axis, Column, ContingencyTable, CountsRequest, EstimationError, Factor, Release
+from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import bilinear, fieller, normal_square, score_statistic
 from analyst_client.kinds.gram.quote import Noise
 
@@ -143,8 +144,9 @@ def test_the_statistic_of_a_constraint_is_a_minimum() -> None:
     from scipy import optimize
 
     c, noise = np.array([5.0, 20.0, 9.0, 14.0]), np.diag([4.0, 9.0, 1.0, 2.0])
+    drawn = CellNoise(np.sqrt(noise), np.zeros(4))
     Q = bilinear(np.eye(4)[0], np.eye(4)[3]) - bilinear(np.eye(4)[1], np.eye(4)[2])
-    found = float(score_statistic(c, noise, Q, np.zeros(4)))
+    found = float(score_statistic(c, drawn, Q, np.zeros(4)))
 
     def distance(free: Any) -> float:
         m = np.array([free[0] * free[1] / free[2], *free])
