@@ -171,7 +171,8 @@ def score_statistic(values: FloatArray, noise: CellNoise, Q: FloatArray, sampled
         means[left] = np.where(np.isnan(climbed)[:, None], means[left], m)
     if noise.excess_kurtosis.any():
         V = covariance + np.eye(k) * (sampled * np.maximum(means, 0.0) + least)[:, None, :]
-        kurtosis = noise.kurtosis_along(_solve(V, c - means), statistic)
+        u = _solve(V, c - means)
+        kurtosis = noise.kurtosis_along(u, np.sum(u * (c - means), axis=-1))
         statistic = cornish_fisher_root(np.sqrt(statistic), kurtosis) ** 2
     return statistic.reshape(shape)
 
@@ -224,6 +225,7 @@ def _climb(
         return noise + np.eye(k) * (sampled * np.maximum(m, 0.0) + least)[:, None, :]
 
     m, known = _between(c, Q)
+    going = known.copy()
     V = variance(m)
     score, length = _solve(V, c - m), np.ones((len(c), 1))
     for _ in range(CLIMBS):
@@ -232,7 +234,8 @@ def _climb(
         size = np.maximum(np.sum(u * across, axis=-1, keepdims=True), 1e-300)
         d = c - m - across * np.sum(u * (c - m), axis=-1, keepdims=True) / size
         statistic = np.sum((c - m) * score, axis=-1)
-        if np.all((np.sum(d * _solve(V, d), axis=-1) <= 1e-18 * statistic) | ~known):
+        going &= np.sum(d * _solve(V, d), axis=-1) > np.maximum(1e-16 * statistic, 1e-15)
+        if not going.any():
             break
         # A variance falls to a tenth at most: one of 0 would hold its cell there.
         spread = sampled * m + own
@@ -247,9 +250,9 @@ def _climb(
         score_new = _solve(V_new, c - new)
         before, after = (np.sum(one * (new - m), axis=-1, keepdims=True) for one in (score, score_new))
         kept = (before + after)[:, 0] >= -1e-12 * statistic
-        kept &= (inner >= 0.0) & np.all(~falling | (new + own >= spread / 100.0), axis=-1)
+        kept &= going & (inner >= 0.0) & np.all(~falling | (new + own >= spread / 100.0), axis=-1)
         turn = before / np.where(before > after, before - after, np.inf)
-        longer = np.minimum(length * np.where(before > after, np.clip(turn, 0.25, 2.0), 2.0), 1.0)
+        longer = length * np.where(before > after, np.clip(turn, 0.25, 2.0), 2.0)
         length = np.where(kept[:, None], longer, length / 4.0)
         m, score = (np.where(kept[:, None], one, other) for one, other in ((new, m), (score_new, score)))
         V = np.where(kept[:, None, None], V_new, V)

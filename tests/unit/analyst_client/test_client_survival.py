@@ -221,3 +221,24 @@ def test_results_show_themselves() -> None:
     assert "<table>" in kaplan_meier(table, "years", "dead", "arm")._repr_html_()
     assert "AUC" in repr(roc_curve(table, "years", "dead"))
     assert normal_square(0.9) < normal_square(0.95)
+
+
+def test_laplace_noise_makes_sets_and_p_values_larger() -> None:
+    cells = table_of().values * [[[1.0]], [[2.0]]]
+    cells[1, :, 1] /= 4.0
+    gaussian, laplace = (
+        ContingencyTable(cells + 0.0, 36.0, [Factor("arm", ("a", "b")), TIME, EVENT], excess_kurtosis=k)
+        for k in (0.0, 3.0)
+    )
+    assert (
+        log_rank_test(laplace, "years", "dead", "arm").pvalue > log_rank_test(gaussian, "years", "dead", "arm").pvalue
+    )
+    for one, other in [
+        (kaplan_meier(table, "years", "dead", "arm") for table in (gaussian, laplace)),
+        (event_rates(table, "years", "dead", "arm").rates[0] for table in (gaussian, laplace)),
+        (event_rates(table, "years", "dead", "arm").ratios[0] for table in (gaussian, laplace)),
+        (roc_curve(table, "years", "dead").auc for table in (gaussian, laplace)),
+    ]:
+        wide, wider = (np.asarray(each.high) - np.asarray(each.low) for each in (one, other))
+        assert np.all(wider >= wide)
+        assert np.max(wider / wide) > 1.001
