@@ -198,12 +198,14 @@ def _nearest(c: FloatArray, V: FloatArray, Q: FloatArray) -> tuple[FloatArray, F
 
 
 def _form(Q: FloatArray, m: FloatArray) -> FloatArray:
-    return np.einsum("ni,nij,nj->n", m, Q, m)
+    """Return each m'Qm."""
+    found: FloatArray = np.einsum("ni,nij,nj->n", m, Q, m)
+    return found
 
 
 def _solve(V: FloatArray, right: FloatArray) -> FloatArray:
-    found: FloatArray = np.linalg.solve(V, right[..., None])[..., 0]
-    return found
+    """Return V⁻¹ times each of some numbers."""
+    return np.asarray(np.linalg.solve(V, right[..., None])[..., 0], dtype=np.float64)
 
 
 def _climb(
@@ -308,10 +310,14 @@ def ratio_set(
 
     Parameters
     ----------
-    values, noise, sampled
+    values : ndarray of shape (K,)
+        As of `score_statistic`.
+    noise : CellNoise
         As of `score_statistic`.
     above, below : ndarray of shape (K, K)
         A and B.
+    sampled : ndarray of shape (K,)
+        As of `score_statistic`.
     critical : float
         Statistic from which it is rejected.
 

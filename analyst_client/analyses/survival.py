@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_client.analyses.cell_noise import CellNoise
+from analyst_client.analyses.cell_noise import CellNoise, FloatArray
 from analyst_client.analyses.quadrics import (
-    FloatArray,
     bilinear,
     chi2_tail,
     critical_square,

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analyst_client.analyses.cell_noise import CellNoise
+from analyst_client.analyses.cell_noise import CellNoise, FloatArray
 from analyst_client.analyses.gram_cells import read_cells
 from analyst_client.analyses.quadrics import (
-    FloatArray,
     bilinear,
     chi2_tail,
     critical_square,
