@@ -210,22 +210,21 @@ def test_tables_of_few_rows_have_the_textbooks_score_statistic(kind: str) -> Non
     assert found == pytest.approx(np.array(expected), rel=1e-6, abs=1e-8)
 
 
-def test_the_statistic_of_cells_that_mirror_each_other_is_on_the_constraint() -> None:
-    # Two points are equally near there, and what is between them is not on the constraint.
-    from scipy import optimize
-
-    c, Q = np.array([5.0, 1.0, 1.0, 4.0]), bilinear(X1, Y0) - bilinear(Y1, X0)
-    noise = CellNoise(np.eye(4), np.zeros(4))
-
-    def distance(free: Any, c: Any) -> float:
-        return float(np.sum((c - np.array([free[0] * free[1] / free[2], *free])) ** 2))
-
-    for cells in (c, np.array([5.0, 1.0, 1.0, 5.0])):
-        tried = [
-            optimize.minimize(distance, at, (cells,), "Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-13}).fun
-            for at in ([0.5, 0.5, 4.0], [3.0, 3.0, 4.0], [4.0, 0.5, 0.5], [0.5, 4.0, 4.0], [0.3, 0.3, 0.3])
-        ]
-        assert float(score_statistic(cells, noise, Q, np.zeros(4))) == pytest.approx(min(tried), rel=1e-7)
+@pytest.mark.parametrize(
+    ("cells", "ratio"), [((1, 0, 0, 1), 0.271), ((8, 2, 1, 8), 0.651), ((2, 1, 1, 2), 0.017308464543318983)]
+)
+def test_the_statistic_of_cells_that_mirror_each_other_is_on_the_constraint(cells: Any, ratio: float) -> None:
+    # Two points are equally near in a metric that mirrors them, and what is between them is not on the constraint.
+    c = np.array(cells, dtype=float)
+    expected = pearson_at_the_restricted_maximum(
+        c.reshape(2, 2),
+        lambda p: ratio * p / (1.0 - p + ratio * p),
+        lambda p, q: q * (1.0 - q) / (p * (1.0 - p)),
+        (0, 1),
+    )
+    Q = bilinear(X1, Y0) - ratio * bilinear(Y1, X0)
+    found = score_statistic(c, CellNoise(np.zeros((4, 4)), np.zeros(4)), Q, np.ones(4))
+    assert float(found) == pytest.approx(expected, rel=1e-6)
 
 
 def test_laplace_noise_moves_the_statistic_by_the_kurtosis_of_what_it_tests() -> None:
