@@ -53,7 +53,7 @@ def test_ratios_that_the_noise_hides_are_covered(draws: Draws, sd: float) -> Non
 
 
 def test_ratios_of_few_events_in_laplace_noise_are_covered() -> None:
-    # The noise of two cells decides; by its variance alone 0.066 are missed, beyond three standard errors of 0.05.
+    # The noise of two cells decides; by its variance alone 0.058 are missed, beyond three standard errors of 0.05.
     found = misses_of_effects(Draws(8_000, seed=1), 2_000, 40.0, "laplace", (0.02, 0.03))
     assert max(found.values()) < 0.05 + 3.0 * math.sqrt(0.05 * 0.95 / 8_000)
 
