@@ -15,16 +15,20 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analyst_client import ContingencyTable
-from analyst_client.analyses.quadrics import bilinear, normal_square, score_statistic
+from analyst_client.analyses.cell_noise import CellNoise
+from analyst_client.analyses.quadrics import bilinear, chi2_tail, normal_square, score_statistic
 from analyst_client.analyses.roc import area_of
 from analyst_client.analyses.survival import log_rank_of, rate_quadratic, rate_sums, survival_of
 from analyst_client.analyses.tables import X0, X1, Y0, Y1
 from analyst_client.errors import EstimationError
+from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS
 
 FloatArray = NDArray[np.float64]
-Z2 = normal_square(0.95)
+LEVEL = 0.95
+Z2 = normal_square(LEVEL)
 SDS = (0.0, 4.0, 15.0, 40.0)
 LAWS = ("gaussian", "laplace")
+KURTOSIS = {"gaussian": 0.0, "laplace": LAPLACE_EXCESS_KURTOSIS}
 
 
 class Draws:
@@ -47,6 +51,11 @@ class Draws:
         return (exact + draw(0.0, scale, exact.shape)).reshape(self.repeats, *p.shape)
 
 
+def noise_of(size: int, sd: float, law: str) -> CellNoise:
+    """Return the noise of independent cells."""
+    return CellNoise(sd * np.eye(size), np.full(size, KURTOSIS[law]))
+
+
 def share(rejected: Sequence[bool] | NDArray[np.bool_]) -> float:
     """Return the share of repeats that are rejected, or missed."""
     return float(np.mean(rejected))
@@ -57,7 +66,7 @@ def rejections(tables: FloatArray, sd: float, law: str, test: Callable[[Continge
 
     def p_of(cells: FloatArray) -> float:
         try:
-            return test(ContingencyTable(cells, sd**2, excess_kurtosis=3.0 * (law == "laplace")))
+            return test(ContingencyTable(cells, sd**2, excess_kurtosis=KURTOSIS[law]))
         except EstimationError:
             return 1.0
 
@@ -96,7 +105,7 @@ def misses_of_effects(draws: Draws, rows: int, sd: float, law: str, risks: tuple
         "risk ratio": bilinear(X1, X0 + Y0) - high / low * bilinear(X0, X1 + Y1),
         "risk difference": apart - (high - low) * bilinear(X1 + Y1, X0 + Y0),
     }
-    noise = sd**2 * np.eye(4)
+    noise = noise_of(4, sd, law)
     return {name: share(score_statistic(cells, noise, Q, np.ones(4)) > Z2) for name, Q in constraints.items()}
 
 
@@ -105,7 +114,7 @@ def misses_of_proportions(draws: Draws, rows: int, sd: float, law: str, p: Seque
     true = np.array(p)
     missed = []
     for cells in draws.cells(rows, true, sd, law):
-        found = ContingencyTable(cells, sd**2).proportions()
+        found = ContingencyTable(cells, sd**2, excess_kurtosis=KURTOSIS[law]).proportions(level=LEVEL)
         missed.append((found.low > true) | (true > found.high))
     return {"all cells": share(np.array(missed)), "rarest cell": share(np.array(missed)[:, int(np.argmin(true))])}
 
@@ -128,16 +137,17 @@ def misses_of_survival(draws: Draws, rows: int, sd: float, law: str, T: int = 10
     one = lifetimes(HAZARDS)
     cells = draws.cells(rows, np.stack([0.4 * one, 0.6 * one]), sd, law)
     first = cells[:, 0]
-    survival, low, high, *_ = survival_of(first, sd**2 * np.eye(2 * T).reshape(T, 2, T, 2), Z2)
+    survival, low, high, *_ = survival_of(first, noise_of(2 * T, sd, law), LEVEL)
     true = np.cumprod(1.0 - HAZARDS)
     missed = (low > true) | (true > high)
-    statistic, _ = log_rank_of(cells, sd**2 * np.eye(4 * T))
+    found, kurtosis, _ = log_rank_of(cells, noise_of(4 * T, sd, law))
+    p = [chi2_tail(*each) for each in np.nan_to_num(np.stack([found, np.ones_like(found), kurtosis], axis=1))]
     return {
         "survival, early": share(missed[:, 1]),
         "survival, middle": share(missed[:, 5]),
         "survival, last": share(missed[:, -1]),
         "hidden at the last": share(np.isnan(survival[:, -1])),
-        "log-rank": share(np.nan_to_num(statistic) > Z2),
+        "log-rank": share(np.array(p) < 1.0 - LEVEL),
     }
 
 
@@ -148,12 +158,12 @@ def misses_of_rates(draws: Draws, rows: int, sd: float, law: str, rate: float, T
     one = np.stack([there / T, rate * there * (1.0 - fine / T)], axis=1).reshape(T, 1_000, 2).sum(axis=1)
     one /= one.sum()
     cells = draws.cells(rows, np.stack([0.4 * one, 0.6 * one]), sd, law)
-    noise = sd**2 * np.eye(4 * T).reshape(2, T, 2, 2, T, 2)
-    sums, V = rate_sums(cells, noise, np.arange(T + 1.0))
-    square, linear, constant = rate_quadratic(sums[:, 0], V[0, :, 0], Z2)
+    M = rate_sums(2, np.arange(T + 1.0))
+    sums, noise = cells.reshape(-1, 4 * T) @ M.T, noise_of(4 * T, sd, law).of(M)
+    square, linear, constant = rate_quadratic(sums[:, :2], noise.of(np.eye(4)[:2]), LEVEL)
     d0, t0, d1, t1 = np.eye(4)
     Q = bilinear(d1, t0) - bilinear(d0, t1)
-    ratio = score_statistic(sums.reshape(-1, 4), V.reshape(4, 4), Q, d0 + d1) > Z2
+    ratio = score_statistic(sums, noise, Q, d0 + d1) > Z2
     return {"rate": share(square * rate**2 + linear * rate + constant > 0.0), "rate ratio": share(ratio)}
 
 
@@ -163,7 +173,7 @@ def misses_of_area(draws: Draws, rows: int, sd: float, law: str, shift: float, B
     y, x = (np.diff(stats.norm.cdf(edges, at)) for at in (0.0, shift))
     true = float(x @ (np.cumsum(y) - y / 2.0))
     cells = draws.cells(rows, np.stack([0.8 * y, 0.2 * x], axis=1), sd, law)
-    _, square, linear, constant = area_of(cells, sd**2 * np.eye(2 * B), Z2)
+    _, square, linear, constant = area_of(cells, noise_of(2 * B, sd, law), LEVEL)
     return {f"AUC {true:.2f}": share(square * true**2 + linear * true + constant > 0.0)}
 
 

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from analyst_client.analyses.quadrics import FloatArray
+from analyst_client.analyses.cell_noise import FloatArray
 from analyst_client.analyses.table_results import Factor
 from analyst_client.errors import EstimationError
 from analyst_client.kinds.counts.axes import MISSING

@@ -11,11 +11,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from analyst_client.analyses.cell_noise import CellNoise, FloatArray
+from analyst_client.inference.score import cornish_fisher_root, critical_value, p_value
+
 Pieces: TypeAlias = tuple[tuple[float, float], ...]
-STEPS = ((10, 0.3), (30, 1.0), (60, 0.5), (120, 0.25), (400, 0.1))
+LARGE = 1e9
+"""Degrees of freedom of a variance that is known."""
+STEPS = ((10, 0.3), (30, 1.0), (60, 0.5), (120, 0.25))
+CLIMBS = 400
 BISECTIONS = 52
 TINY = 1e-14
+ON_IT = 1e-6
 RIGHT = math.pi / 2.0
 LOG_RATIOS = np.linspace(-14.0, 14.0, 141)
 
@@ -33,15 +39,47 @@ def normal_square(level: float) -> float:
     >>> round(normal_square(0.95), 4)
     3.8415
     """
+    return float(critical_square(level, np.zeros(1))[0])
+
+
+def critical_square(level: float, excess_kurtosis: FloatArray) -> FloatArray:
+    """Return `normal_square` of numbers that noise gives longer tails: `analyst_client.inference.score.critical_value`.
+
+    Parameters
+    ----------
+    level : float
+        In (0, 1).
+    excess_kurtosis : ndarray
+
+    Returns
+    -------
+    ndarray
+        In the shape of the kurtosis.
+
+    Raises
+    ------
+    ValueError
+        When `level` is not in (0, 1).
+
+    Examples
+    --------
+    >>> critical_square(0.95, np.array([0.0, 3.0])).round(3).tolist()
+    [3.841, 4.692]
+    """
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must be in (0, 1), not {level!r}")
-    from scipy import special  # noqa: PLC0415 -- the import of the client stays quick
-
-    return float(special.ndtri((1.0 + level) / 2.0) ** 2)
+    return critical_value(1.0 - level, math.inf, excess_kurtosis)
 
 
-def chi2_tail(statistic: float, dof: float) -> float:
+def chi2_tail(statistic: float, dof: int, excess_kurtosis: float = 0.0) -> float:
     """Return the probability that χ² exceeds a value.
+
+    Parameters
+    ----------
+    statistic : float
+    dof : int
+    excess_kurtosis : float
+        Of the sum of squares, as of `analyst_client.inference.score.p_value`, which then tells the probability.
 
     Examples
     --------
@@ -50,17 +88,19 @@ def chi2_tail(statistic: float, dof: float) -> float:
     """
     from scipy import special  # noqa: PLC0415 -- the import of the client stays quick
 
+    if excess_kurtosis:
+        return p_value(statistic, LARGE, excess_kurtosis, dof)
     return float(special.chdtrc(dof, statistic))
 
 
-def score_statistic(values: FloatArray, noise: FloatArray, Q: FloatArray, sampled: FloatArray) -> FloatArray:
+def score_statistic(values: FloatArray, noise: CellNoise, Q: FloatArray, sampled: FloatArray) -> FloatArray:
     r"""Return the statistic of the constraint :math:`m^\top Qm=0` on the means of noisy numbers: χ² with 1 degree.
 
     Parameters
     ----------
     values : ndarray of shape (..., K)
-    noise : ndarray of shape (K, K)
-        Covariance of the noise.
+    noise : CellNoise
+        Of the K numbers.
     Q : ndarray of shape (..., K, K)
         Symmetric, with eigenvalues of both signs.
     sampled : ndarray of shape (K,)
@@ -79,8 +119,12 @@ def score_statistic(values: FloatArray, noise: FloatArray, Q: FloatArray, sample
 
     For a given V the m is the nearest point of the constraint, by :math:`m=(V^{-1}+\lambda Q)^{-1}V^{-1}\hat c` with
     the one λ at which :math:`V^{-1}+\lambda Q` is positive definite; V then follows m, until both stay. Far from the
-    constraint, next to empty cells, they may not: the statistic is then the last one. Of 2,475 random tables without
-    noise, of 0 to 20 rows a cell, that is so of 6%, and 1 of them is on the wrong side of 3.84.
+    constraint, next to empty cells, they may not, since there the m that is sought is nearest among its neighbours
+    alone: then it is climbed to along the constraint, by Fisher scoring from positive means.
+
+    With :math:`u=V^{-1}(\hat c-m)` the statistic is :math:`[u^\top(\hat c-m)]^2/u^\top Vu`, the square of a number of
+    variance 1. To it the M draws of the noise give the excess kurtosis :math:`\kappa=\sum_j\kappa_j(u^\top d_j)^4/
+    (u^\top Vu)^2`, so its root is taken as :math:`z+\kappa(z^3-3z)/24`, and :math:`z^2` is returned [3]_.
 
     Means may be negative: next to the noise an empty cell is not told from one below 0, and leaving that out would
     only reject more.
@@ -89,6 +133,8 @@ def score_statistic(values: FloatArray, noise: FloatArray, Q: FloatArray, sample
     ----------
     .. [1] J. Cornfield, "A statistical problem arising from retrospective studies", Proc. 3rd Berkeley Symp. 4, 1956.
     .. [2] O. Miettinen, M. Nurminen, "Comparative analysis of two rates", Statistics in Medicine 4, 1985.
+    .. [3] E. Cornish, R. Fisher, "Moments and cumulants in the specification of distributions", Revue de l'Institut
+       International de Statistique 5, 1938.
     """
     shape = np.broadcast_shapes(values.shape[:-1], Q.shape[:-2])
     k = values.shape[-1]
@@ -100,10 +146,11 @@ def score_statistic(values: FloatArray, noise: FloatArray, Q: FloatArray, sample
     spread = np.where(
         sampled > 0.0, (positive + positive.sum(axis=-1, keepdims=True) / max(sampled.sum(), 1.0)) / 2.0, 0.0
     )
-    statistic = np.zeros(len(c))
+    covariance = noise.covariance
+    statistic, means = np.zeros(len(c)), c.copy()
     going = np.arange(len(c))
     for round_ in range(STEPS[-1][0]):
-        V = noise + np.eye(k) * (sampled * spread[going] + least[going])[:, None, :]
+        V = covariance + np.eye(k) * (sampled * spread[going] + least[going])[:, None, :]
         found, m = _nearest(c[going], V, constraints[going])
         fitted = np.where(sampled > 0.0, np.maximum(m, 0.0), 0.0)
         moved = np.max(np.abs(fitted - spread[going]) / (fitted + spread[going] + 1e-8), axis=-1)
@@ -111,10 +158,22 @@ def score_statistic(values: FloatArray, noise: FloatArray, Q: FloatArray, sample
         step = next((part for last, part in STEPS if round_ < last))
         spread[going] += step * (np.maximum(fitted, spread[going] / 2.0) - spread[going])
         settled = (moved < 1e-11) | (np.abs(found - statistic[going]) <= 1e-13 * found) & (moved < 1e-7)
-        statistic[going] = found
+        statistic[going], means[going] = found, m
         going = going[~settled]
         if not len(going):
             break
+    # Where two points are equally near, as those of cells that mirror each other, what settled is between them.
+    left = np.abs(_form(constraints, means)) > ON_IT * _form(np.abs(constraints), np.abs(means))
+    left[going] = True
+    if left.any():
+        climbed, m = _climb(c[left], covariance, constraints[left], sampled, least[left])
+        statistic[left] = np.where(np.isnan(climbed), statistic[left], climbed)
+        means[left] = np.where(np.isnan(climbed)[:, None], means[left], m)
+    if noise.excess_kurtosis.any():
+        V = covariance + np.eye(k) * (sampled * np.maximum(means, 0.0) + least)[:, None, :]
+        u = _solve(V, c - means)
+        kurtosis = noise.kurtosis_along(u, np.sum(u * (c - means), axis=-1))
+        statistic = cornish_fisher_root(np.sqrt(statistic), kurtosis) ** 2
     return statistic.reshape(shape)
 
 
@@ -136,6 +195,86 @@ def _nearest(c: FloatArray, V: FloatArray, Q: FloatArray) -> tuple[FloatArray, F
     shrunk = z / (1.0 + step * e)
     m = (root @ (U @ shrunk[..., None]))[..., 0]
     return np.sum((z - shrunk) ** 2, axis=-1), m
+
+
+def _form(Q: FloatArray, m: FloatArray) -> FloatArray:
+    """Return each m'Qm."""
+    found: FloatArray = np.einsum("ni,nij,nj->n", m, Q, m)
+    return found
+
+
+def _solve(V: FloatArray, right: FloatArray) -> FloatArray:
+    """Return V⁻¹ times each of some numbers."""
+    return np.asarray(np.linalg.solve(V, right[..., None])[..., 0], dtype=np.float64)
+
+
+def _climb(
+    c: FloatArray, noise: FloatArray, Q: FloatArray, sampled: FloatArray, least: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return the statistic, and the m of m'Qm = 0 at which the score of c is across it; nan where no m was found.
+
+    Notes
+    -----
+    The score :math:`s(m)=V(m)^{-1}(c-m)` is the slope of a log-likelihood, of Poisson's law where there is no noise.
+    A step :math:`d` along :math:`u^\top d=0` with :math:`u=Qm` is Fisher's, :math:`c-m-Vu\,u^\top(c-m)/u^\top Vu`; its
+    length is where the slope along it is expected to be 0, and it is kept where the likelihood rises by the
+    trapezium's rule. Then m is brought back to the constraint along Vu.
+    """
+    k = c.shape[1]
+    own = np.diagonal(noise)
+
+    def variance(m: FloatArray) -> FloatArray:
+        return noise + np.eye(k) * (sampled * np.maximum(m, 0.0) + least)[:, None, :]
+
+    m, known = _between(c, Q)
+    going = known.copy()
+    V = variance(m)
+    score, length = _solve(V, c - m), np.ones((len(c), 1))
+    for _ in range(CLIMBS):
+        u = np.einsum("nij,nj->ni", Q, m)
+        across = np.einsum("nij,nj->ni", V, u)
+        size = np.maximum(np.sum(u * across, axis=-1, keepdims=True), 1e-300)
+        d = c - m - across * np.sum(u * (c - m), axis=-1, keepdims=True) / size
+        statistic = np.sum((c - m) * score, axis=-1)
+        going &= np.sum(d * _solve(V, d), axis=-1) > np.maximum(1e-16 * statistic, 1e-15)
+        if not going.any():
+            break
+        # A variance falls to a tenth at most: one of 0 would hold its cell there.
+        spread = sampled * m + own
+        falling = (sampled > 0.0) & (m > 0.0)
+        new = m + length * d
+        new = np.where(falling, np.maximum(new, spread / 10.0 - own), new)
+        first, second = 2.0 * np.einsum("ni,nij,nj->n", new, Q, across), _form(Q, across)
+        inner = first**2 - 4.0 * second * _form(Q, new)
+        far = -(first + np.copysign(np.sqrt(np.maximum(inner, 0.0)), first)) / 2.0
+        new = new + (_form(Q, new) / np.where(far == 0.0, np.inf, far))[:, None] * across
+        V_new = variance(new)
+        score_new = _solve(V_new, c - new)
+        before, after = (np.sum(one * (new - m), axis=-1, keepdims=True) for one in (score, score_new))
+        kept = (before + after)[:, 0] >= -1e-12 * statistic
+        kept &= going & (inner >= 0.0) & np.all(~falling | (new + own >= spread / 100.0), axis=-1)
+        turn = before / np.where(before > after, before - after, np.inf)
+        longer = length * np.where(before > after, np.clip(turn, 0.25, 2.0), 2.0)
+        length = np.where(kept[:, None], longer, length / 4.0)
+        m, score = (np.where(kept[:, None], one, other) for one, other in ((new, m), (score_new, score)))
+        V = np.where(kept[:, None, None], V_new, V)
+    return np.where(known, np.sum((c - m) * score, axis=-1), np.nan), m
+
+
+def _between(c: FloatArray, Q: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return positive means with m'Qm = 0, and where there are such: on the way to two cells of the other sign."""
+    k = c.shape[1]
+    pairs = np.array([np.eye(k)[i] + np.eye(k)[j] for i in range(k) for j in range(i)])
+    inside = np.maximum(c, 0.5)
+    at = _form(Q, inside)
+    signed = np.einsum("pi,nij,pj->np", pairs, Q, pairs) * np.sign(at)[:, None]
+    to = inside.sum(axis=-1, keepdims=True) * pairs[np.argmin(signed, axis=-1)] - inside
+    low, high = np.zeros((len(c), 1)), np.ones((len(c), 1))
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        same = (_form(Q, inside + middle * to) * at > 0.0)[:, None]
+        low, high = np.where(same, middle, low), np.where(same, high, middle)
+    return inside + low * to, np.min(signed, axis=-1) < 0.0
 
 
 def bilinear(first: FloatArray, second: FloatArray) -> FloatArray:
@@ -165,16 +304,20 @@ def invert(statistic: Callable[[FloatArray], FloatArray], critical: float, grid:
 
 
 def ratio_set(
-    values: FloatArray, noise: FloatArray, above: FloatArray, below: FloatArray, sampled: FloatArray, critical: float
+    values: FloatArray, noise: CellNoise, above: FloatArray, below: FloatArray, sampled: FloatArray, critical: float
 ) -> Pieces:
     r"""Return the θ from 0 to ∞ for which :math:`m^\top(A-\theta B)m=0` is not rejected, as pieces.
 
     Parameters
     ----------
-    values, noise, sampled : ndarray
+    values : ndarray of shape (K,)
+        As of `score_statistic`.
+    noise : CellNoise
         As of `score_statistic`.
     above, below : ndarray of shape (K, K)
         A and B.
+    sampled : ndarray of shape (K,)
+        As of `score_statistic`.
     critical : float
         Statistic from which it is rejected.
 

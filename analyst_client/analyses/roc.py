@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_client.analyses.quadrics import FloatArray, fieller, normal_square
+from analyst_client.analyses.cell_noise import CellNoise, FloatArray
+from analyst_client.analyses.quadrics import critical_square, fieller
 from analyst_client.analyses.table_results import Effect
 from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.display.displayable import Displayable
@@ -84,16 +85,16 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     :math:`h^2\le z^2\,\nabla h^\top(\mathrm{diag}(\hat c_+)+\Sigma)\nabla h` for :math:`h=\hat x^\top(K-\theta
     11^\top)\hat y`, as Fieller's. Without noise the variance at the estimate is that of E. DeLong, D. DeLong,
     D. Clarke-Pearson ("Comparing the areas under two or more correlated receiver operating characteristic curves",
-    Biometrics 44, 1988) with n in place of n − 1.
+    Biometrics 44, 1988) with n in place of n − 1. z is moved by the kurtosis that the noise gives h at the estimate
+    (`analyst_client.analyses.quadrics.critical_square`).
     """
-    z2 = normal_square(level)
     kept = counts.margin(score, outcome)
     if len(kept.factors[1].levels) != 2:
         raise EstimationError(f"{outcome!r} needs two levels, of which the last is the outcome")
     y, x = kept.values.T
     if not (x.sum() > 0.0 and y.sum() > 0.0):
         raise EstimationError("the noise hides the rows with the outcome or those without")
-    area, square, linear, constant = (float(part) for part in area_of(kept.values, kept.covariance, z2))
+    area, square, linear, constant = (float(part) for part in area_of(kept.values, kept.noise, level))
     pieces = fieller(square, linear, constant, 0.0, 1.0)
     above = [np.concatenate([[0.0], np.cumsum(part[::-1]) / part.sum()]) for part in (y, x)]
     curve = [frozen(np.clip(part, 0.0, 1.0)) for part in above]
@@ -102,21 +103,27 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     return RocCurve(kept.factors[0].levels, curve[0], curve[1], auc)
 
 
-def area_of(cells: FloatArray, noise: FloatArray, z2: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def area_of(cells: FloatArray, noise: CellNoise, level: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the area under the curve, and the coefficients of the quadratic that is not above 0 in its set.
 
     Parameters
     ----------
     cells : ndarray of shape (..., B, 2)
         Without the outcome and with it; whatever stands before are repeats.
-    noise : ndarray of shape (2B, 2B)
-    z2 : float
-        Square of the normal deviate.
+    noise : CellNoise
+        Of the 2B cells.
+    level : float
+        Coverage of the set.
 
     Returns
     -------
     tuple of ndarray
         Of shape (...) each.
+
+    Raises
+    ------
+    ValueError
+        When `level` is not in (0, 1).
     """
     B = cells.shape[-2]
     y, x = cells[..., 0], cells[..., 1]
@@ -125,10 +132,13 @@ def area_of(cells: FloatArray, noise: FloatArray, z2: float) -> tuple[FloatArray
     by_x = np.stack([y @ K.T, -np.broadcast_to(y.sum(axis=-1, keepdims=True), y.shape)])
     by_y = np.stack([x @ K, -np.broadcast_to(x.sum(axis=-1, keepdims=True), x.shape)])
     gradient = np.stack([by_y, by_x], axis=-1).reshape(2, *cells.shape[:-2], 2 * B)
-    spread = gradient * np.maximum(cells, 0.0).reshape(*cells.shape[:-2], 2 * B) + gradient @ noise
+    spread = gradient * np.maximum(cells, 0.0).reshape(*cells.shape[:-2], 2 * B) + gradient @ noise.covariance
     V = np.einsum("a...k,b...k->ab...", spread, gradient)
     with np.errstate(divide="ignore", invalid="ignore"):
         area = np.where(h[1] < 0.0, -h[0] / h[1], math.nan)
+    at = np.where(h[1] < 0.0, np.clip(area, 0.0, 1.0), 0.5)
+    along = gradient[0] + at[..., None] * gradient[1]
+    z2 = critical_square(level, noise.kurtosis_along(along, V[0, 0] + 2.0 * at * V[0, 1] + at**2 * V[1, 1]))
     return (
         area,
         h[1] ** 2 - z2 * V[1, 1],

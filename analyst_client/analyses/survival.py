@@ -5,7 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analyst_client.analyses.quadrics import FloatArray, bilinear, chi2_tail, fieller, normal_square, ratio_set
+from analyst_client.analyses.cell_noise import CellNoise, FloatArray
+from analyst_client.analyses.quadrics import (
+    bilinear,
+    chi2_tail,
+    critical_square,
+    fieller,
+    normal_square,
+    ratio_set,
+)
 from analyst_client.analyses.table_results import Effect, TableTest
 from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.display.displayable import Displayable
@@ -121,11 +129,12 @@ def kaplan_meier(
     give Greenwood's variance: K. Rothman ("Estimation of confidence limits for the cumulative probability of survival
     in life table analysis", J. Chronic Diseases 31, 1978) with the noise beside. Where :math:`\hat S` is 0 or 1 these
     are the rows at risk. From where a number at risk is below 4 deviations of its noise, all that is told is that
-    survival does not rise.
+    survival does not rise. z is moved by the kurtosis that the noise gives :math:`\hat S`
+    (`analyst_client.analyses.quadrics.critical_square`).
     """
-    z2 = normal_square(level)
     edges, groups, cells, noise = _read(counts, time, event, group)
-    found = [survival_of(cells[g], noise[g, :, :, g], z2) for g in range(len(groups))]
+    each = np.eye(cells.size).reshape(len(groups), -1, cells.size)
+    found = [survival_of(cells[g], noise.of(each[g]), level) for g in range(len(groups))]
     survival, low, high, covariance, at_risk = (frozen(np.array(part)) for part in zip(*found, strict=True))
     se = frozen(np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
     return SurvivalCurves(
@@ -133,25 +142,31 @@ def kaplan_meier(
     )
 
 
-def survival_of(cells: FloatArray, noise: FloatArray, z2: float) -> tuple[FloatArray, ...]:
+def survival_of(cells: FloatArray, noise: CellNoise, level: float) -> tuple[FloatArray, ...]:
     """Return survival, its limits, its covariance, and the numbers at risk.
 
     Parameters
     ----------
     cells : ndarray of shape (..., T, 2)
         Others and events of each interval; whatever stands before are repeats.
-    noise : ndarray of shape (T, 2, T, 2)
-    z2 : float
-        Square of the normal deviate.
+    noise : CellNoise
+        Of the 2T cells.
+    level : float
+        Coverage of the intervals.
 
     Returns
     -------
     tuple of ndarray
         Of shapes (..., T) thrice, (..., T, T) and (..., T).
+
+    Raises
+    ------
+    ValueError
+        When `level` is not in (0, 1).
     """
     T = cells.shape[-2]
     at_risk = np.cumsum(cells.sum(axis=-1)[..., ::-1], axis=-1)[..., ::-1]
-    each = noise.sum(axis=(1, 3))
+    each = noise.covariance.reshape(T, 2, T, 2).sum(axis=(1, 3))
     spread = np.sqrt(np.cumsum(np.cumsum(each[::-1, ::-1], axis=0), axis=1)[::-1, ::-1].diagonal())
     told = np.logical_and.accumulate((at_risk > HIDDEN * spread) & (at_risk > 0.0), axis=-1)
     n = np.where(told, at_risk, 1.0)
@@ -166,13 +181,14 @@ def survival_of(cells: FloatArray, noise: FloatArray, z2: float) -> tuple[FloatA
     by_row = -np.cumsum(by_hazard * np.where(told, hazard / n, 0.0)[..., None, :], axis=-1)
     gradient = np.stack([by_row, by_row + by_event], axis=-1)  # (..., k, l, event)
     flat = gradient.reshape(*gradient.shape[:-2], 2 * T)
-    privacy = flat @ noise.reshape(2 * T, 2 * T) @ np.swapaxes(flat, -1, -2)
+    privacy = flat @ noise.covariance @ np.swapaxes(flat, -1, -2)
     sampling = (flat * np.maximum(cells, 0.0).reshape(*cells.shape[:-2], 1, 2 * T)) @ np.swapaxes(flat, -1, -2)
     greenwood = np.diagonal(sampling, axis1=-2, axis2=-1)
     inside = (greenwood > 0.0) & (survival > 0.0) & (survival < 1.0)
     rows = np.where(inside, survival * (1.0 - survival) / np.where(inside, greenwood, 1.0), at_risk)
     rows = np.where(told, np.minimum(rows, at_risk[..., :1]), 1.0)
     own = np.diagonal(privacy, axis1=-2, axis2=-1)
+    z2 = critical_square(level, noise.kurtosis_along(flat, np.maximum(survival * (1.0 - survival), 0.0) / rows + own))
     square, half = 1.0 + z2 / rows, survival + z2 / rows / 2.0
     root = np.sqrt(np.maximum(half**2 - square * (survival**2 - z2 * own), 0.0))
     low = np.where(told, np.clip((half - root) / square, 0.0, 1.0), 0.0)
@@ -214,35 +230,36 @@ def log_rank_test(counts: ContingencyTable, time: str, event: str, group: str) -
     :math:`U_g=\sum_k(d_{gk}-n_{gk}d_k/n_k)` with the hypergeometric covariance of N. Mantel ("Evaluation of survival
     data and two new rank order statistics", Cancer Chemotherapy Reports 50, 1966) plus :math:`G\Sigma G^\top`: a cell's
     noise is in the events of its own interval and in the numbers at risk of all before. Intervals count up to where
-    the rows at risk are fewer than 4 deviations of their noise.
+    the rows at risk are fewer than 4 deviations of their noise. Laplace noise: as in
+    `analyst_client.analyses.tables.ContingencyTable.independence_test`.
     """
     _, groups, cells, noise = _read(counts, time, event, group)
-    size = cells.size
-    statistic, share = log_rank_of(cells, noise.reshape(size, size))
+    statistic, kurtosis, share = log_rank_of(cells, noise)
     dof = len(groups) - 1
     if dof < 1 or not math.isfinite(float(statistic)):
         raise EstimationError("the log-rank test needs two groups, and rows at risk beyond the noise")
     name = f"equal survival by {group}"
-    return TableTest(name, float(statistic), dof, chi2_tail(float(statistic), dof), float(share))
+    return TableTest(name, float(statistic), dof, chi2_tail(float(statistic), dof, float(kurtosis)), float(share))
 
 
-def log_rank_of(cells: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the statistic of the log-rank test, and the share of noise in its variance.
+def log_rank_of(cells: FloatArray, noise: CellNoise) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the statistic of the log-rank test, its kurtosis by the noise, and the noise's share in its variance.
 
     Parameters
     ----------
     cells : ndarray of shape (..., G, T, 2)
-    noise : ndarray of shape (G * T * 2, G * T * 2)
+    noise : CellNoise
+        Of the 2GT cells.
 
     Returns
     -------
     tuple of ndarray
-        Both of shape (...); nan where no interval tells anything.
+        Each of shape (...); nan where no interval tells anything.
     """
     G, T = cells.shape[-3:-1]
     at_risk = np.cumsum(cells.sum(axis=-1)[..., ::-1], axis=-1)[..., ::-1]  # (..., G, T)
     n, d = at_risk.sum(axis=-2), cells[..., 1].sum(axis=-2)
-    each = noise.reshape(G, T, 2, G, T, 2).sum(axis=(0, 2, 3, 5))
+    each = noise.covariance.reshape(G, T, 2, G, T, 2).sum(axis=(0, 2, 3, 5))
     spread = np.sqrt(np.cumsum(np.cumsum(each[::-1, ::-1], axis=0), axis=1)[::-1, ::-1].diagonal())
     used = np.logical_and.accumulate((n > HIDDEN * spread) & (n > 1.0), axis=-1)
     n = np.where(used, n, 2.0)
@@ -255,14 +272,14 @@ def log_rank_of(cells: FloatArray, noise: FloatArray) -> tuple[FloatArray, Float
     sampling = np.einsum("...k,...hk,...ghk->...gh", weights, shares, apart)
     past = -np.cumsum(hazard[..., None, None, :] * apart, axis=-1)
     gradient = np.stack([past, past + apart], axis=-1).reshape(*apart.shape[:-2], 2 * G * T)[..., : G - 1, :]
-    privacy = gradient @ noise @ np.swapaxes(gradient, -1, -2)
+    privacy = gradient @ noise.covariance @ np.swapaxes(gradient, -1, -2)
     covariance = sampling[..., : G - 1, : G - 1] + privacy
     known = np.linalg.det(covariance) > 0.0 if G > 1 else np.zeros(n.shape[:-1], dtype=np.bool_)
     covariance = np.where(known[..., None, None], covariance, np.eye(max(G - 1, 0)))
     left = observed[..., : G - 1, None]
     statistic = np.sum(left * np.linalg.solve(covariance, left), axis=(-1, -2))
-    share = np.trace(np.linalg.solve(covariance, privacy), axis1=-2, axis2=-1) / max(G - 1, 1)
-    return np.where(known, statistic, np.nan), np.where(known, share, np.nan)
+    kurtosis, share = noise.joint_kurtosis(gradient, covariance)
+    return np.where(known, statistic, np.nan), np.where(known, kurtosis, np.nan), np.where(known, share, np.nan)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -326,21 +343,25 @@ def event_rates(
     Time at risk is :math:`t=\sum_k\bar t_k(d_k+w_k)` by the middles of the intervals; both are linear in the cells, and
     so is their noise. Events are Poisson's given t. A rate's set is made of the λ ≥ 0 with :math:`(d-\lambda t)^2\le
     z^2[\lambda t+\mathrm{Var}(e_d-\lambda e_t)]`, and that of a ratio inverts the score test of :math:`d_1t_0=\theta
-    d_0t_1` (`analyst_client.analyses.quadrics.score_statistic`).
+    d_0t_1` (`analyst_client.analyses.quadrics.score_statistic`). A rate's z is moved by the kurtosis that the noise
+    gives :math:`d-\lambda t` at the estimate (`analyst_client.analyses.quadrics.critical_square`).
     """
-    z2 = normal_square(level)
+    critical = normal_square(level)
     edges, groups, cells, noise = _read(counts, time, event, group)
-    sums, spread = rate_sums(cells, noise, np.array(edges))
+    M = rate_sums(len(groups), np.array(edges))
+    sums = (M @ cells.ravel()).reshape(-1, 2)
+    spread = noise.of(M)
+    own = np.eye(sums.size)
     rates, ratios = [], []
     for g, (d, t) in enumerate(sums):
-        square, linear, constant = map(float, rate_quadratic(sums[g], spread[g, :, g], z2))
+        square, linear, constant = map(float, rate_quadratic(sums[g], spread.of(own[2 * g : 2 * g + 2]), level))
         pieces = fieller(square, linear, constant, 0.0, math.inf)
         rates.append(Effect(groups[g], d / t if d >= 0.0 < t else math.nan, pieces or ((0.0, 0.0),), level))
     for g in range(1, len(groups)):
         pair = np.concatenate([sums[0], sums[g]])
-        V = spread[np.ix_([0, g], [0, 1], [0, g], [0, 1])].reshape(4, 4)
+        both = spread.of(own[[0, 1, 2 * g, 2 * g + 1]])
         value = pair[2] * pair[1] / (pair[0] * pair[3]) if np.all(pair > 0.0) else math.nan
-        pieces = ratio_set(pair, V, bilinear(D1, T0), bilinear(D0, T1), SAMPLED, z2)
+        pieces = ratio_set(pair, both, bilinear(D1, T0), bilinear(D0, T1), SAMPLED, critical)
         ratios.append(Effect(f"{groups[g]} to {groups[0]}", value, pieces, level))
     return EventRates(time, groups, tuple(rates), tuple(ratios))
 
@@ -350,55 +371,63 @@ D0, T0, D1, T1 = np.eye(4)
 SAMPLED = D0 + D1
 
 
-def rate_sums(cells: FloatArray, noise: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return events and time at risk by group, and the covariance of their noise.
+def rate_sums(groups: int, edges: FloatArray) -> FloatArray:
+    """Return the weights of cells in events and time at risk by group.
 
     Parameters
     ----------
-    cells : ndarray of shape (..., G, T, 2)
-    noise : ndarray of shape (G, T, 2, G, T, 2)
+    groups : int
+        G.
     edges : ndarray of shape (T + 1,)
 
     Returns
     -------
-    tuple of ndarray
-        Of shapes (..., G, 2) and (G, 2, G, 2).
+    ndarray of shape (2G, 2GT)
     """
     middles = (edges[1:] + edges[:-1]) / 2.0
-    M = np.stack([np.tile([0.0, 1.0], (len(middles), 1)), np.tile(middles[:, None], (1, 2))])
-    return np.einsum("ske,...gke->...gs", M, cells), np.einsum("ske,gkehlf,tlf->gsht", M, noise, M)
+    one = np.stack([np.tile([0.0, 1.0], len(middles)), np.repeat(middles, 2)])
+    return np.kron(np.eye(groups), one)
 
 
-def rate_quadratic(sums: FloatArray, V: FloatArray, z2: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def rate_quadratic(sums: FloatArray, noise: CellNoise, level: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the coefficients of the quadratic that is not above 0 in a rate's set; see `event_rates`.
 
     Parameters
     ----------
     sums : ndarray of shape (..., 2)
         Events and time at risk.
-    V : ndarray of shape (2, 2)
-        Covariance of their noise.
-    z2 : float
-        Square of the normal deviate.
+    noise : CellNoise
+        Of these two.
+    level : float
+        Coverage of the set.
 
     Returns
     -------
     tuple of ndarray
         Of shape (...) each.
+
+    Raises
+    ------
+    ValueError
+        When `level` is not in (0, 1).
     """
-    d, t = sums[..., 0], sums[..., 1]
-    linear = -2.0 * d * t - z2 * (np.maximum(t, 0.0) - 2.0 * V[0, 1])
-    return t**2 - z2 * V[1, 1], linear, d**2 - z2 * V[0, 0]
+    d, t = sums[..., 0], np.maximum(sums[..., 1], 0.0)
+    V = noise.covariance
+    rate = np.maximum(d, 0.0) / np.where(t > 0.0, t, np.inf)
+    along = np.stack([np.ones_like(rate), -rate], axis=-1)
+    z2 = critical_square(level, noise.kurtosis_along(along, rate * t + np.sum(along @ V * along, axis=-1)))
+    linear = -2.0 * d * sums[..., 1] - z2 * (t - 2.0 * V[0, 1])
+    return sums[..., 1] ** 2 - z2 * V[1, 1], linear, d**2 - z2 * V[0, 0]
 
 
 def _read(
     counts: ContingencyTable, time: str, event: str, group: str | None
-) -> tuple[tuple[float, ...], tuple[str, ...], FloatArray, FloatArray]:
-    """Return edges, groups, cells of shape (G, T, 2) and their noise of shape (G, T, 2, G, T, 2)."""
+) -> tuple[tuple[float, ...], tuple[str, ...], FloatArray, CellNoise]:
+    """Return edges, groups, cells of shape (G, T, 2) and their noise."""
     kept = counts.margin(*([] if group is None else [group]), time, event)
     *by, times, events = kept.factors
     if times.edges is None or len(events.levels) != 2:
         raise EstimationError(f"{time!r} needs edges and {event!r} two levels, of which the last is the event")
     groups = by[0].levels if by else ("all",)
     shape = (len(groups), len(times.levels), 2)
-    return times.edges, groups, kept.values.reshape(shape), kept.covariance.reshape(*shape, *shape)
+    return times.edges, groups, kept.values.reshape(shape), kept.noise

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analyst_client.analyses.cell_noise import CellNoise, FloatArray
 from analyst_client.analyses.gram_cells import read_cells
 from analyst_client.analyses.quadrics import (
-    FloatArray,
     bilinear,
     chi2_tail,
+    critical_square,
     fieller,
     invert,
     normal_square,
@@ -23,15 +24,12 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS
-from analyst_client.inference.score import p_value
 from analyst_client.kinds.counts.table import LEVEL, Estimate, Table
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.statistics import frozen
 
 SINGULAR = 1e-12
 CELLS_MAX = 3_000
-LARGE = 1e9
-"""Degrees of freedom of a variance that is known."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -158,6 +156,11 @@ class ContingencyTable(Displayable):
         factors, values, draws = read_cells(release, rows, columns)
         kurtosis = LAPLACE_EXCESS_KURTOSIS if "laplace" in release.noise.distribution else 0.0
         return cls(values, factors=factors, draws=draws, excess_kurtosis=kurtosis)
+
+    @property
+    def noise(self) -> CellNoise:
+        """Noise of the cells in C order."""
+        return CellNoise(self.draws, self.excess_kurtosis)
 
     @property
     def total(self) -> float:
@@ -334,10 +337,12 @@ class ContingencyTable(Displayable):
         -----
         With cell x and its total n the interval is made of the p within [0, 1] with
         :math:`(x-pn)^2\le z^2[np(1-p)+\mathrm{Var}(e_x-pe_n)]`: Wilson's score interval ("Probable inference, the law
-        of succession, and statistical inference", JASA 22, 1927) with the noise beside the binomial variance. Where the
-        noise does not tell n from 0 it is all of [0, 1].
+        of succession, and statistical inference", JASA 22, 1927) with the noise beside the binomial variance. The
+        kurtosis that the noise gives :math:`x-pn` at the estimate moves z
+        (`analyst_client.analyses.quadrics.critical_square`). Where the noise does not tell n from 0 it is all of
+        [0, 1].
         """
-        z2 = normal_square(level)
+        normal_square(level)  # refuses a wrong level
         labels = np.zeros(self.values.shape, dtype=np.intp)
         if within is not None:
             place = self._place_of(within)
@@ -348,7 +353,10 @@ class ContingencyTable(Displayable):
         own, shared, whole = np.diag(self.covariance), np.diag(both), np.sum(both * same, axis=1)
         values, limits = np.full(x.size, np.nan), np.tile([0.0, 1.0], (x.size, 1))
         for k in np.flatnonzero(n > 0.0):
-            values[k] = min(max(x[k] / n[k], 0.0), 1.0)
+            p = values[k] = min(max(x[k] / n[k], 0.0), 1.0)
+            variance = n[k] * p * (1.0 - p) + own[k] - 2.0 * p * shared[k] + p**2 * whole[k]
+            one = np.eye(x.size)[k] - p * same[k]
+            z2 = float(critical_square(level, self.noise.kurtosis_along(one, np.asarray(variance))))
             square = n[k] ** 2 + z2 * (n[k] - whole[k])
             if n[k] ** 2 <= z2 * whole[k]:
                 continue  # n may be 0
@@ -443,7 +451,7 @@ class ContingencyTable(Displayable):
 
         def statistic(differences: FloatArray) -> FloatArray:
             constraints = apart - differences[:, None, None] * joint
-            return score_statistic(self.values.ravel(), self.covariance, constraints, np.ones(4))
+            return score_statistic(self.values.ravel(), self.noise, constraints, np.ones(4))
 
         known = [value] if abs(value) < 1.0 else []
         grid = np.unique(np.concatenate([np.linspace(-1.0, 1.0, 161), known]))
@@ -458,7 +466,7 @@ class ContingencyTable(Displayable):
 
     def _ratio(self, name: str, value: float, above: FloatArray, below: FloatArray, level: float) -> Effect:
         critical = normal_square(level)
-        pieces = ratio_set(self.values.ravel(), self.covariance, above, below, np.ones(4), critical)
+        pieces = ratio_set(self.values.ravel(), self.noise, above, below, np.ones(4), critical)
         return Effect(name, value, pieces, level)
 
     def _two_by_two(self) -> tuple[FloatArray, FloatArray]:
@@ -488,11 +496,9 @@ class ContingencyTable(Displayable):
             raise EstimationError("a row or a column of the table is empty, and there is no noise")
         root = np.linalg.cholesky(covariance)
         statistic = float(np.sum(np.linalg.solve(root, residuals) ** 2))
-        squares = np.sum(np.linalg.solve(root, J @ self.draws) ** 2, axis=0)  # each draw's part of the trace
-        kurtosis = float(self.excess_kurtosis @ squares**2)
-        exact = kurtosis == 0.0
-        pvalue = chi2_tail(statistic, len(J)) if exact else p_value(statistic, LARGE, kurtosis, len(J))
-        return TableTest(name, statistic, len(J), pvalue, float(squares.sum()) / len(J))
+        kurtosis, share = self.noise.joint_kurtosis(J, covariance)
+        pvalue = chi2_tail(statistic, len(J), float(kurtosis))
+        return TableTest(name, statistic, len(J), pvalue, float(share))
 
     def _mapped(self, M: FloatArray, factors: Sequence[Factor]) -> "ContingencyTable":
         values = (M @ self.values.ravel()).reshape([len(factor.levels) for factor in factors])

@@ -52,6 +52,12 @@ def test_ratios_that_the_noise_hides_are_covered(draws: Draws, sd: float) -> Non
     assert max(misses_of_effects(draws, 300, sd, "gaussian", (0.1, 0.2)).values()) < 0.05 + WITHIN
 
 
+def test_ratios_of_few_events_in_laplace_noise_are_covered() -> None:
+    # The noise of two cells decides; by its variance alone 0.058 are missed, beyond three standard errors of 0.05.
+    found = misses_of_effects(Draws(8_000, seed=1), 2_000, 40.0, "laplace", (0.02, 0.03))
+    assert max(found.values()) < 0.05 + 3.0 * math.sqrt(0.05 * 0.95 / 8_000)
+
+
 def test_proportions_are_covered(draws: Draws) -> None:
     check(misses_of_proportions(draws, 2_000, 15.0, "gaussian", (0.6, 0.39, 0.01)), "all cells", "rarest cell")
 

@@ -22,6 +22,7 @@ from analyst_client import (
     log_rank_test,
     roc_curve,
 )
+from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import normal_square
 from analyst_client.analyses.roc import area_of
 from analyst_client.analyses.survival import log_rank_of, survival_of
@@ -112,7 +113,7 @@ def test_the_area_is_mann_and_whitneys_with_delongs_variance_without_noise() -> 
     assert found.auc.value == pytest.approx(area, **TIGHT)
     placed = (scores[0][:, None] > scores[1]) + 0.5 * (scores[0][:, None] == scores[1])
     delong = np.var(placed.mean(axis=1)) / 50.0 + np.var(placed.mean(axis=0)) / 100.0
-    _, square, linear, constant = area_of(table.values, table.covariance, 1.0)
+    _, square, linear, constant = area_of(table.values, table.noise, math.erf(math.sqrt(0.5)))
     at_area = -(square * area**2 + linear * area + constant) / (50.0 * 100.0) ** 2
     assert at_area == pytest.approx(delong, **TIGHT)
     assert found.true_positive.tolist() == pytest.approx([0.0, 0.4, 0.64, 0.82, 0.94, 1.0])
@@ -126,11 +127,11 @@ def test_the_area_is_mann_and_whitneys_with_delongs_variance_without_noise() -> 
 
 def test_the_covariance_of_survival_follows_the_noise_of_every_cell() -> None:
     cells = table_of(1).values[0] + 20.0
-    unit = np.eye(2 * T).reshape(T, 2, T, 2)
-    survival, _, _, with_noise, _ = survival_of(cells, unit, 4.0)
-    *_, without, _ = survival_of(cells, 0.0 * unit, 4.0)
+    unit, exact = (CellNoise(np.eye(2 * T) * sd, np.zeros(2 * T)) for sd in (1.0, 0.0))
+    survival, _, _, with_noise, _ = survival_of(cells, unit, 0.95)
+    *_, without, _ = survival_of(cells, exact, 0.95)
     step = 1e-5
-    moved = [survival_of(cells + step * one, unit, 4.0)[0] for one in np.eye(2 * T).reshape(-1, T, 2)]
+    moved = [survival_of(cells + step * one, unit, 0.95)[0] for one in np.eye(2 * T).reshape(-1, T, 2)]
     gradient = (np.array(moved) - survival).T / step
     assert with_noise - without == pytest.approx(gradient @ gradient.T, rel=1e-3, abs=1e-9)
 
@@ -147,8 +148,8 @@ def test_the_covariance_of_the_log_rank_test_follows_the_noise_of_every_cell() -
     step = 1e-5
     moved = [residual(cells + step * one) for one in np.eye(size).reshape(-1, *cells.shape)]
     gradient = (np.array(moved) - residual(cells)) / step
-    exact, _ = log_rank_of(cells, np.zeros((size, size)))
-    noisy, share = log_rank_of(cells, np.eye(size))
+    exact, *_ = log_rank_of(cells, CellNoise(np.zeros((size, size)), np.zeros(size)))
+    noisy, _, share = log_rank_of(cells, CellNoise(np.eye(size), np.zeros(size)))
     sampling = residual(cells) ** 2 / float(exact)
     assert residual(cells) ** 2 / float(noisy) == pytest.approx(sampling + gradient @ gradient, rel=1e-4)
     assert float(share) == pytest.approx(gradient @ gradient / (sampling + gradient @ gradient), rel=1e-4)
@@ -220,3 +221,24 @@ def test_results_show_themselves() -> None:
     assert "<table>" in kaplan_meier(table, "years", "dead", "arm")._repr_html_()
     assert "AUC" in repr(roc_curve(table, "years", "dead"))
     assert normal_square(0.9) < normal_square(0.95)
+
+
+def test_laplace_noise_makes_sets_and_p_values_larger() -> None:
+    cells = table_of().values * [[[1.0]], [[2.0]]]
+    cells[1, :, 1] /= 4.0
+    gaussian, laplace = (
+        ContingencyTable(cells + 0.0, 36.0, [Factor("arm", ("a", "b")), TIME, EVENT], excess_kurtosis=k)
+        for k in (0.0, 3.0)
+    )
+    assert (
+        log_rank_test(laplace, "years", "dead", "arm").pvalue > log_rank_test(gaussian, "years", "dead", "arm").pvalue
+    )
+    for one, other in [
+        (kaplan_meier(table, "years", "dead", "arm") for table in (gaussian, laplace)),
+        (event_rates(table, "years", "dead", "arm").rates[0] for table in (gaussian, laplace)),
+        (event_rates(table, "years", "dead", "arm").ratios[0] for table in (gaussian, laplace)),
+        (roc_curve(table, "years", "dead").auc for table in (gaussian, laplace)),
+    ]:
+        wide, wider = (np.asarray(each.high) - np.asarray(each.low) for each in (one, other))
+        assert np.all(wider >= wide)
+        assert np.max(wider / wide) > 1.001

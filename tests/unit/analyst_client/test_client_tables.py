@@ -13,7 +13,9 @@ from statsmodels.stats.contingency_tables import Table
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
 from analyst_client import Axis, Column, ContingencyTable, CountsRequest, EstimationError, Factor, Release
+from analyst_client.analyses.cell_noise import CellNoise
 from analyst_client.analyses.quadrics import bilinear, fieller, normal_square, score_statistic
+from analyst_client.analyses.tables import X0, X1, Y0, Y1
 from analyst_client.kinds.gram.quote import Noise
 
 TIGHT: dict[str, float] = {"rel": 1e-9, "abs": 1e-9}
@@ -143,8 +145,9 @@ def test_the_statistic_of_a_constraint_is_a_minimum() -> None:
     from scipy import optimize
 
     c, noise = np.array([5.0, 20.0, 9.0, 14.0]), np.diag([4.0, 9.0, 1.0, 2.0])
+    drawn = CellNoise(np.sqrt(noise), np.zeros(4))
     Q = bilinear(np.eye(4)[0], np.eye(4)[3]) - bilinear(np.eye(4)[1], np.eye(4)[2])
-    found = float(score_statistic(c, noise, Q, np.zeros(4)))
+    found = float(score_statistic(c, drawn, Q, np.zeros(4)))
 
     def distance(free: Any) -> float:
         m = np.array([free[0] * free[1] / free[2], *free])
@@ -152,6 +155,110 @@ def test_the_statistic_of_a_constraint_is_a_minimum() -> None:
 
     nearest = optimize.minimize(distance, c[1:], method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-13})
     assert found == pytest.approx(nearest.fun, rel=1e-7)
+
+
+def pearson_at_the_restricted_maximum(cells: Any, risk: Any, slope: Any, ends: tuple[float, float]) -> float:
+    """Return Pearson's χ² of two binomials, the second's risk a function of the first's, by its likelihood's root."""
+    from scipy import optimize
+
+    (y0, x0), (y1, x1) = cells
+
+    def score(p: float) -> float:
+        q = risk(p)
+        return float(x0 / p - y0 / (1.0 - p) + slope(p, q) * (x1 / q - y1 / (1.0 - q)))
+
+    low, high = ends[0] + 1e-13 * (ends[1] - ends[0]), ends[1] - 1e-13 * (ends[1] - ends[0])
+    inner = score(low) > 0.0 > score(high)
+    p = optimize.brentq(score, low, high, xtol=1e-18, rtol=1e-15) if inner else (low if score(low) <= 0.0 else high)
+    return float(
+        sum((x - (x + y) * r) ** 2 / ((x + y) * r * (1.0 - r)) for x, y, r in ((x0, y0, p), (x1, y1, risk(p))))
+    )
+
+
+@pytest.mark.parametrize("kind", ["odds ratio", "risk ratio", "risk difference"])
+def test_tables_of_few_rows_have_the_textbooks_score_statistic(kind: str) -> None:
+    generator = np.random.default_rng(4)
+    tables, constraints, expected = [], [], []
+    while len(tables) < 300:
+        cells = generator.multinomial(generator.integers(2, 21), generator.dirichlet(np.ones(4))).reshape(2, 2)
+        if not cells.sum(axis=1).all():
+            continue
+        ratio, apart = math.exp(generator.normal(0.0, 1.5)), generator.uniform(-0.95, 0.95)
+        if kind == "odds ratio":
+            Q = bilinear(X1, Y0) - ratio * bilinear(Y1, X0)
+            known = pearson_at_the_restricted_maximum(
+                cells,
+                lambda p, r=ratio: r * p / (1.0 - p + r * p),
+                lambda p, q: q * (1.0 - q) / (p * (1.0 - p)),
+                (0.0, 1.0),
+            )
+        elif kind == "risk ratio":
+            Q = bilinear(X1, X0 + Y0) - ratio * bilinear(X0, X1 + Y1)
+            known = pearson_at_the_restricted_maximum(
+                cells, lambda p, r=ratio: r * p, lambda _p, _q, r=ratio: r, (0.0, min(1.0, 1.0 / ratio))
+            )
+        else:
+            Q = bilinear(X1, X0 + Y0) - bilinear(X0, X1 + Y1) - apart * bilinear(X1 + Y1, X0 + Y0)
+            ends = (max(0.0, -apart), min(1.0, 1.0 - apart))
+            known = pearson_at_the_restricted_maximum(cells, lambda p, a=apart: p + a, lambda _p, _q: 1.0, ends)
+        tables.append(cells.ravel().astype(float))
+        constraints.append(Q)
+        expected.append(known)
+    found = score_statistic(
+        np.array(tables), CellNoise(np.zeros((4, 4)), np.zeros(4)), np.array(constraints), np.ones(4)
+    )
+    assert found == pytest.approx(np.array(expected), rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("cells", "ratio"), [((1, 0, 0, 1), 0.271), ((8, 2, 1, 8), 0.651), ((2, 1, 1, 2), 0.017308464543318983)]
+)
+def test_the_statistic_of_cells_that_mirror_each_other_is_on_the_constraint(cells: Any, ratio: float) -> None:
+    # Two points are equally near in a metric that mirrors them, and what is between them is not on the constraint.
+    c = np.array(cells, dtype=float)
+    expected = pearson_at_the_restricted_maximum(
+        c.reshape(2, 2),
+        lambda p: ratio * p / (1.0 - p + ratio * p),
+        lambda p, q: q * (1.0 - q) / (p * (1.0 - p)),
+        (0, 1),
+    )
+    Q = bilinear(X1, Y0) - ratio * bilinear(Y1, X0)
+    found = score_statistic(c, CellNoise(np.zeros((4, 4)), np.zeros(4)), Q, np.ones(4))
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_laplace_noise_moves_the_statistic_by_the_kurtosis_of_what_it_tests() -> None:
+    # Of xn = ym with n and m exact it is x − ρy that is tested: two draws, of weights 1 and −ρ.
+    rho, sd = 0.5, 3.0
+    c = np.array([14.0, 4.0, 1000.0, 500.0])
+    Q = bilinear(np.eye(4)[0], np.eye(4)[2]) - bilinear(np.eye(4)[1], np.eye(4)[3])
+    draws = np.diag([sd, sd, 0.0, 0.0])
+    normal, longer = (float(score_statistic(c, CellNoise(draws, np.full(4, k)), Q, np.zeros(4))) for k in (0.0, 3.0))
+    assert normal == pytest.approx((c[0] - rho * c[1]) ** 2 / (sd**2 * (1.0 + rho**2)), rel=1e-6)
+    kurtosis, z = 3.0 * (1.0 + rho**4) / (1.0 + rho**2) ** 2, math.sqrt(longer)
+    assert z + kurtosis * (z**3 - 3.0 * z) / 24.0 == pytest.approx(math.sqrt(normal), rel=1e-6)
+
+
+@pytest.mark.parametrize("effect", ["odds_ratio", "risk_ratio", "risk_difference"])
+def test_laplace_noise_makes_sets_wider_by_its_part_in_them(effect: str) -> None:
+    def width(sd: float, kurtosis: float) -> float:
+        found = getattr(ContingencyTable(10.0 * PAIR, sd**2, excess_kurtosis=kurtosis), effect)()
+        return float(found.high - found.low)
+
+    assert width(1.0, 3.0) == pytest.approx(width(1.0, 0.0), rel=1e-4)
+    assert width(30.0, 3.0) > 1.01 * width(30.0, 0.0)
+
+
+def test_proportions_of_laplace_noise_are_those_of_its_kurtosis() -> None:
+    gaussian, laplace = (ContingencyTable([60.0, 5000.0], 400.0, excess_kurtosis=k).proportions() for k in (0.0, 3.0))
+    assert laplace.high[0] > gaussian.high[0] > gaussian.low[0] > laplace.low[0] > 0.0
+    p, variance = 60.0 / 5060.0, 400.0
+    own = variance * ((1.0 - p) ** 2 + p**2)
+    kurtosis = 3.0 * variance**2 * ((1.0 - p) ** 4 + p**4) / (own + 5060.0 * p * (1.0 - p)) ** 2
+    z, at = math.sqrt(normal_square(0.95)), float(laplace.high[0])
+    reach = 5060.0 * at * (1.0 - at) + variance * ((1.0 - at) ** 2 + at**2)
+    moved = z + kurtosis * (z**3 - 3.0 * z) / 24.0
+    assert (5060.0 * at - 60.0) / math.sqrt(reach) == pytest.approx(moved, rel=1e-9)
 
 
 def test_proportions_stay_honest_where_the_total_is_hidden() -> None:
