@@ -82,11 +82,13 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     -----
     With cells :math:`x_i` of the outcome and :math:`y_i` without, and :math:`K_{ij}=1[i>j]+\tfrac12 1[i=j]`, the area
     is :math:`\theta=x^\top Ky/(x^\top 11^\top y)`. The set is made of the θ in [0, 1] with
-    :math:`h^2\le z^2\,\nabla h^\top(\mathrm{diag}(\hat c_+)+\Sigma)\nabla h` for :math:`h=\hat x^\top(K-\theta
-    11^\top)\hat y`, as Fieller's. Without noise the variance at the estimate is that of E. DeLong, D. DeLong,
-    D. Clarke-Pearson ("Comparing the areas under two or more correlated receiver operating characteristic curves",
-    Biometrics 44, 1988) with n in place of n − 1. z is moved by the kurtosis that the noise gives h at the estimate
-    (`analyst_client.analyses.quadrics.critical_square`).
+    :math:`h^2\le z^2\,(V(\theta)+\nabla h^\top\Sigma\nabla h)` for :math:`h=\hat x^\top(K-\theta 11^\top)\hat y`, as
+    Fieller's. The sampling variance V is :math:`\nabla h^\top\mathrm{diag}(\hat c_+)\nabla h` at the estimate, which is
+    that of E. DeLong, D. DeLong, D. Clarke-Pearson ("Comparing the areas under two or more correlated receiver
+    operating characteristic curves", Biometrics 44, 1988) with n in place of n − 1, and goes with
+    :math:`\theta(1-\theta)`, as Wilson's for a share: near 1 an estimate tells too little of how it varies. Where the
+    noise put the estimate on a bound, V is taken at each θ from the cells. z is moved by the kurtosis that the noise gives h
+    at the estimate (`analyst_client.analyses.quadrics.critical_square`).
     """
     kept = counts.margin(score, outcome)
     if len(kept.factors[1].levels) != 2:
@@ -132,16 +134,18 @@ def area_of(cells: FloatArray, noise: CellNoise, level: float) -> tuple[FloatArr
     by_x = np.stack([y @ K.T, -np.broadcast_to(y.sum(axis=-1, keepdims=True), y.shape)])
     by_y = np.stack([x @ K, -np.broadcast_to(x.sum(axis=-1, keepdims=True), x.shape)])
     gradient = np.stack([by_y, by_x], axis=-1).reshape(2, *cells.shape[:-2], 2 * B)
-    spread = gradient * np.maximum(cells, 0.0).reshape(*cells.shape[:-2], 2 * B) + gradient @ noise.covariance
-    V = np.einsum("a...k,b...k->ab...", spread, gradient)
+    sampled = gradient * np.maximum(cells, 0.0).reshape(*cells.shape[:-2], 2 * B)
+    sampling, privacy = (np.einsum("a...k,b...k->ab...", s, gradient) for s in (sampled, gradient @ noise.covariance))
     with np.errstate(divide="ignore", invalid="ignore"):
         area = np.where(h[1] < 0.0, -h[0] / h[1], math.nan)
     at = np.where(h[1] < 0.0, np.clip(area, 0.0, 1.0), 0.5)
-    along = gradient[0] + at[..., None] * gradient[1]
-    z2 = critical_square(level, noise.kurtosis_along(along, V[0, 0] + 2.0 * at * V[0, 1] + at**2 * V[1, 1]))
-    return (
-        area,
-        h[1] ** 2 - z2 * V[1, 1],
-        2.0 * (h[0] * h[1] - z2 * V[0, 1]),
-        h[0] ** 2 - z2 * V[0, 0],
+    own = sampling[0, 0] + 2.0 * at * sampling[0, 1] + at**2 * sampling[1, 1]
+    inside = (at > 0.0) & (at < 1.0)
+    share = np.where(inside, own / np.where(inside, at * (1.0 - at), 1.0), 0.0)  # of θ (1 − θ)
+    V00, V01, V11 = (
+        privacy[a, b] + np.where(inside, by_share, sampling[a, b])
+        for a, b, by_share in ((0, 0, 0.0), (0, 1, share / 2.0), (1, 1, -share))
     )
+    along = gradient[0] + at[..., None] * gradient[1]
+    z2 = critical_square(level, noise.kurtosis_along(along, V00 + 2.0 * at * V01 + at**2 * V11))
+    return area, h[1] ** 2 - z2 * V11, 2.0 * (h[0] * h[1] - z2 * V01), h[0] ** 2 - z2 * V00

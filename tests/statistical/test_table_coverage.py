@@ -74,6 +74,12 @@ def test_rates_are_covered(draws: Draws) -> None:
     check(misses_of_rates(draws, 2_000, 15.0, "gaussian", 0.15), "rate", "rate ratio")
 
 
+def test_a_large_area_of_few_rows_is_covered() -> None:
+    # 0.0605 of 120,000 are missed: few rows decide. By the variance at the estimate alone it is 0.077.
+    (found,) = misses_of_area(Draws(20_000, seed=5), 500, 0.0, "gaussian", 2.5).values()
+    assert found == pytest.approx(0.0605, abs=3.0 * math.sqrt(0.06 * 0.94 / 20_000))
+
+
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 def test_the_area_under_the_curve_is_covered(draws: Draws, shift: float) -> None:
     found = misses_of_area(draws, 2_000, 15.0, "gaussian", shift)

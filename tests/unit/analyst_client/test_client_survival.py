@@ -116,6 +116,8 @@ def test_the_area_is_mann_and_whitneys_with_delongs_variance_without_noise() -> 
     _, square, linear, constant = area_of(table.values, table.noise, math.erf(math.sqrt(0.5)))
     at_area = -(square * area**2 + linear * area + constant) / (50.0 * 100.0) ** 2
     assert at_area == pytest.approx(delong, **TIGHT)
+    for end in np.roots([square, linear, constant]):  # Wilson's: the variance of a share
+        assert (end - area) ** 2 == pytest.approx(delong * end * (1.0 - end) / (area * (1.0 - area)), **TIGHT)
     assert found.true_positive.tolist() == pytest.approx([0.0, 0.4, 0.64, 0.82, 0.94, 1.0])
     assert found.false_positive.tolist() == pytest.approx([0.0, 0.05, 0.15, 0.35, 0.6, 1.0])
     assert float(np.trapezoid(found.true_positive, found.false_positive)) == pytest.approx(area, **TIGHT)
