@@ -87,8 +87,8 @@ def roc_curve(counts: ContingencyTable, score: str, outcome: str, level: float =
     that of E. DeLong, D. DeLong, D. Clarke-Pearson ("Comparing the areas under two or more correlated receiver
     operating characteristic curves", Biometrics 44, 1988) with n in place of n − 1, and goes with
     :math:`\theta(1-\theta)`, as Wilson's for a share: near 1 an estimate tells too little of how it varies. Where the
-    noise put the estimate on a bound, V is taken at each θ from the cells. z is moved by the kurtosis that the noise gives h
-    at the estimate (`analyst_client.analyses.quadrics.critical_square`).
+    noise put the estimate on a bound, V is taken at each θ from the cells. z is moved by the kurtosis that the noise
+    gives h at the estimate (`analyst_client.analyses.quadrics.critical_square`).
     """
     kept = counts.margin(score, outcome)
     if len(kept.factors[1].levels) != 2:
