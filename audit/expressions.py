@@ -20,7 +20,7 @@ from curator_service.privacy.design import Column, ColumnType, Design, MissingRu
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, StoredArray
 
-EXPRESSIONS, ROWS = 20_000, 24
+EXPRESSIONS, ROWS = 100_000, 24
 Store = Callable[[Column, Mapping[str, int]], int]
 """The stored integer of a column for a row, by another program."""
 
