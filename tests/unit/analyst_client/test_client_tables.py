@@ -303,6 +303,45 @@ def test_a_table_of_counts_is_taken_with_its_noise() -> None:
     assert np.diag(by_sex.covariance) == pytest.approx(5.0 * counts.draw_sd**2)
 
 
+NESTED = CountsRequest([["sex", Axis("kappa", bins=bins), "dead"] for bins in (2, 4, 8)], mu=0.5)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+def test_nested_tables_are_one_by_least_squares(mechanism: str) -> None:
+    price = {"mu": 0.5} if mechanism == "gaussian" else {"epsilon": 0.5}
+    tables = release_of(CountsRequest([*NESTED.tables], mechanism=mechanism, **price)).tables
+    found = ContingencyTable.from_nested(tables)
+    finest = max(tables, key=lambda counts: counts.size)
+    assert found.values.shape == finest.values.shape == (2, 8, 2)
+    rows, released = [], []
+    for counts in tables:
+        cells = np.arange(counts.size).reshape(counts.shape)
+        for index in np.ndindex(counts.shape):
+            width = 8 // counts.shape[1]
+            one = np.zeros((2, 8, 2))
+            one[index[0], index[1] * width : (index[1] + 1) * width, index[2]] = 1.0 / counts.draw_sd
+            rows.append(one.ravel())
+            released.append(counts.values.ravel()[cells[index]] / counts.draw_sd)
+    expected, *_ = np.linalg.lstsq(np.array(rows), np.array(released), rcond=None)
+    assert found.values.ravel() == pytest.approx(expected, **TIGHT)
+    assert found.covariance == pytest.approx(np.linalg.inv(np.array(rows).T @ np.array(rows)), **TIGHT)
+    assert set(found.excess_kurtosis) == {0.0 if mechanism == "gaussian" else 3.0}
+    halves = found.covariance.reshape(2, 8, 2, 2, 8, 2)[0, :4, 0, 0, :4, 0].sum()
+    assert halves < finest.draw_sd**2 < 4.0 * finest.draw_sd**2  # four cells of the finest hold four draws
+
+
+def test_nested_tables_that_do_not_fit_are_refused() -> None:
+    asked = CountsRequest([["sex", Axis("age", bins=4)], ["sex", Axis("age", bins=3)], ["sex", "dead"]], mu=0.5)
+    tables = release_of(asked).tables
+    four, three = (next(counts for counts in tables if counts.size == size) for size in (8, 6))
+    with pytest.raises(ValueError, match="edges of 'age' that the finest has too"):
+        ContingencyTable.from_nested([four, three])
+    with pytest.raises(ValueError, match="the same columns"):
+        ContingencyTable.from_nested([four, next(counts for counts in tables if counts.size == 4)])
+    with pytest.raises(ValueError, match="there are no tables"):
+        ContingencyTable.from_nested([])
+
+
 def rows_of(n: int = 400) -> dict[str, list[str]]:
     generator = np.random.default_rng(11)
     stage = generator.choice(["I", "II", "III"], n, p=[0.5, 0.3, 0.2])
