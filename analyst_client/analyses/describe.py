@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from analyst_client.analyses.advice import counts_advice
 from analyst_client.analyses.inversion import (
     Quadratic,
+    RatioProblem,
     count_interval,
-    invert_ratio,
+    invert_ratios,
     invert_tail,
     likely_variances,
+    noise_nodes,
     noise_of_ratio,
-    noise_points,
     normal_quantile,
     proportion,
 )
@@ -80,7 +81,10 @@ def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
     check_alpha(alpha)
     assert moments.rows  # which says so where the noise hides it
     found.append(_count(moments, moments.size(moments.unit(0)), ("(rows)", "", "n"), alpha))
-    for name, level, j in listed(moments, beside=None):
+    variables = tuple(listed(moments, beside=None))
+    sums = {j: _sums_within(moments, j, [moments.all_rows]) for j in _numbers(variables)}
+    means = _means(moments, list(sums.items()), alpha)
+    for name, level, j in variables:
         if j is None or level:
             found += _shares(moments, name, level, j, moments.all_rows, (), alpha)
         else:
@@ -88,8 +92,7 @@ def describe(release: Release, *, alpha: float = 0.05) -> EstimateTable:
             if moments.missing(variable.column) is not None:
                 form = moments.observed(moments.unit(0), variable.column)
                 found.append(_count(moments, form, (name, "", "n"), alpha))
-            sums = _sums_within(moments, j, [moments.all_rows])
-            found += [*_means(moments, j, sums, alpha), _deviation(moments, j, sums, alpha)]
+            found += [next(means), _deviation(moments, j, sums[j], alpha)]
     advice = counts_advice(release, _tables(moments), "Shares of levels alone")
     notes = (COUNT_NOTE, MEAN_NOTE, SD_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
     return EstimateTable(f"Columns of {release.dataset}", HEADS, tuple(found), notes, alpha)
@@ -142,14 +145,15 @@ def table_one(release: Release, by: str, *, alpha: float = 0.05) -> EstimateTabl
     everyone, groups = moments.all_rows, moments.groups(by)
     for group in (everyone, *groups):
         found.append(_count(moments, moments.size(group.indicator), ("(rows)", "", "n", group.level), alpha))
-    for name, level, j in listed(moments, beside=by):
+    variables = tuple(listed(moments, beside=by))
+    within = [(j, _sums_within(moments, j, kept)) for j in _numbers(variables) for kept in ([everyone], groups)]
+    means = _means(moments, within, alpha)
+    for name, level, j in variables:
         if j is None or level:
             for group in (everyone, *groups):
                 found += _shares(moments, name, level, j, group, (group.level,), alpha)
         else:
-            for kept in ([everyone], groups):
-                means = _means(moments, j, _sums_within(moments, j, kept), alpha)
-                found += [_relabel(one, (*one.label, group.level)) for one, group in zip(means, kept, strict=True)]
+            found += [_relabel(mean := next(means), (*mean.label, group.level)) for group in (everyone, *groups)]
     advice = counts_advice(release, _tables(moments) - 1, f"Shares of levels by {by} alone")
     notes = (COUNT_NOTE, MEAN_NOTE, POOLED_NOTE, SHARE_NOTE, *_missing_notes(moments), *advice, *moments.notes)
     return EstimateTable(f"{release.dataset} by {by}", (*HEADS, by), tuple(found), notes, alpha, across=3)
@@ -180,6 +184,11 @@ def listed(moments: Moments, beside: str | None) -> Iterator[tuple[str, str, int
             yield str(variable.column), "(missing)", j
         elif not math.isnan(moments.matrix[j, j]):
             yield variable.name, "", j
+
+
+def _numbers(variables: Sequence[tuple[str, str, int | None]]) -> list[int]:
+    """Return the positions of those of `listed` that are numbers."""
+    return [j for _, level, j in variables if j is not None and not level]
 
 
 def _count(moments: Moments, form: FloatArray, label: tuple[str, ...], alpha: float) -> Estimate:
@@ -251,30 +260,28 @@ def _sums_within(moments: Moments, j: int, groups: Sequence[Group]) -> _Sums:
     return _Sums(above, below, total / dof, math.sqrt(moments.covariance(square, square)) / dof, dof)
 
 
-def _means(moments: Moments, j: int, sums: _Sums, alpha: float) -> list[Estimate]:
-    """Return the mean of a number in each group, with one variance within all of them."""
-    variable = moments.variables[j]
-    above, below, variance, sd, dof = sums
-    points = likely_variances(variance, sd)
-    assumed = max(variance, 0.0) if points is None else float(np.mean(points))
-    found = []
-    for a, b in zip(above, below, strict=True):
-        noise, rows = noise_of_ratio(moments, a, b), max(moments.value(b), 0.0)
-        whole = Quadratic(noise.constant + assumed * rows, noise.slope, noise.square)
-        ratio = moments.value(a) / rows if rows > 0.0 else 0.0
-        spread = None if points is None else np.maximum(noise.at(ratio) + points * rows, 1e-300)
-        mean = invert_ratio(moments, a, b, whole, dof, alpha, spread)
+def _means(moments: Moments, numbers: Sequence[tuple[int, _Sums]], alpha: float) -> Iterator[Estimate]:
+    """Yield the mean of each number in each of its groups, with one variance within all of them."""
+    problems = list[RatioProblem]()
+    for _, (above, below, variance, sd, dof) in numbers:
+        points = likely_variances(variance, sd)
+        assumed = max(variance, 0.0) if points is None else float(np.mean(points))
+        for a, b in zip(above, below, strict=True):
+            noise, rows = noise_of_ratio(moments, a, b), max(moments.value(b), 0.0)
+            whole = Quadratic(noise.constant + assumed * rows, noise.slope, noise.square)
+            ratio = moments.value(a) / rows if rows > 0.0 else 0.0
+            spread = None if points is None else np.maximum(noise.at(ratio) + points * rows, 1e-300)
+            problems.append(RatioProblem(a, b, whole, dof, spread))
+    variables = (moments.variables[j] for j, sums in numbers for _ in sums.above)
+    for variable, mean in zip(variables, invert_ratios(moments, problems, alpha), strict=True):
         low, high = mean.interval.hull
-        found.append(
-            Estimate(
-                (variable.name, "", "mean"),
-                variable.center + variable.scale * mean.value,
-                variable.scale * mean.std_error,
-                variable.center + variable.scale * low,
-                variable.center + variable.scale * high,
-            )
+        yield Estimate(
+            (variable.name, "", "mean"),
+            variable.center + variable.scale * mean.value,
+            variable.scale * mean.std_error,
+            variable.center + variable.scale * low,
+            variable.center + variable.scale * high,
         )
-    return found
 
 
 def _deviation(moments: Moments, j: int, sums: _Sums, alpha: float) -> Estimate:
@@ -283,14 +290,16 @@ def _deviation(moments: Moments, j: int, sums: _Sums, alpha: float) -> Estimate:
 
     variable: Term = moments.variables[j]
     variance, sd, dof = sums.variance, sums.noise_sd, sums.dof
-    points = np.maximum(variance - sd * noise_points(0.0) if sd > 0.0 else np.array([variance]), 0.0)
+    sampling = variance * math.sqrt(2.0 / dof)
+    standard, weights = noise_nodes(sd / sampling if sampling > 0.0 else math.inf)
+    points = np.maximum(variance - sd * standard, 0.0)
 
     def tail(sigma: float) -> float:
-        return float(np.mean(special.chdtr(dof, points * dof / max(sigma, 1e-150) ** 2)))
+        return float(weights @ special.chdtr(dof, points * dof / max(sigma, 1e-150) ** 2))
 
     value = math.sqrt(max(variance, 0.0))
     largest = math.sqrt(float(np.max(points))) * 100.0 * (1.0 + dof**-0.5)
-    error = math.hypot(variance * math.sqrt(2.0 / dof), sd) / (2.0 * value) if value > 0.0 else math.inf
+    error = math.hypot(sampling, sd) / (2.0 * value) if value > 0.0 else math.inf
     step = 1.1 * normal_quantile(alpha) * error if value > 0.0 else 0.0
     low, high = invert_tail(tail, max(value, 1e-12), 0.0, max(largest, 1e-12), alpha, step)
     return Estimate((variable.name, "", "sd"), *(variable.scale * number for number in (value, error, low, high)))

@@ -1,7 +1,8 @@
 """Intervals of ratios and of smooth parameters that hold the noise at the hypothesised value, not at the estimate."""
 
 import math
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -18,6 +19,8 @@ from analyst_client.inference.score import ConfidenceSet, critical_value
 FloatArray = NDArray[np.float64]
 NOISE_POINTS = 401
 """Equally likely values that stand for the privacy noise where it is convolved with a sampling law."""
+SMOOTH_RATIO = 3.0
+"""Up to it 40 nodes give the tails of a normal law that noise is added to within 1e-5."""
 
 
 @dataclass(frozen=True)
@@ -85,33 +88,36 @@ def proportion(moments: Moments, above: FloatArray, below: FloatArray, alpha: fl
     """
     rows, noise = max(moments.value(below), 0.0), noise_of_ratio(moments, above, below)
     variance = Quadratic(noise.constant, noise.slope + rows, noise.square - rows)
-    found = invert_ratio(moments, above, below, variance, math.inf, alpha)
+    (found,) = invert_ratios(moments, [RatioProblem(above, below, variance, math.inf)], alpha)
     low, high = found.interval.cut(0.0, 1.0)
     return found._replace(interval=ConfidenceSet("interval", min(low, 1.0), max(high, 0.0)))
 
 
-def invert_ratio(
-    moments: Moments,
-    above: FloatArray,
-    below: FloatArray,
-    variance: Quadratic,
-    dof: float,
-    alpha: float,
-    points: FloatArray | None = None,
-) -> Ratio:
-    r"""Return a ratio θ of two forms, with the values that :math:`(a - \theta b)^2 \le k\,\mathrm{Var}(\theta)` keeps.
+class RatioProblem(NamedTuple):
+    r"""Two forms a and b whose ratio θ is asked for.
 
-    Parameters
+    Attributes
     ----------
-    moments : Moments
     above, below : ndarray of shape (P, P)
     variance : Quadratic
         Of :math:`a - \theta b`, sampling and noise, at θ.
     dof : float
         Degrees of freedom of the sampling variance; infinite where it is known given θ.
-    alpha : float
-    points : ndarray of shape (n,), optional
-        Equally likely values of the variance at the estimate. Default it is known.
+    points : ndarray of shape (n,) or None
+        Equally likely values of the variance at the estimate. None: it is known.
+    """
+
+    above: FloatArray
+    below: FloatArray
+    variance: Quadratic
+    dof: float
+    points: FloatArray | None = None
+
+
+def invert_ratios(moments: Moments, problems: Sequence[RatioProblem], alpha: float) -> list[Ratio]:
+    r"""Return ratios, each with the values that :math:`(a - \theta b)^2 \le k\,\mathrm{Var}(\theta)` keeps.
+
+    Critical values are found for all together, which takes about as long as for one.
 
     Notes
     -----
@@ -121,21 +127,34 @@ def invert_ratio(
     ----------
     .. [1] E. Fieller, "Some problems in interval estimation", JRSS B 16, 1954.
     """
-    a, b = moments.value(above), moments.value(below)
-    value = a / b if b > 0.0 else math.nan
-    at = max(variance.at(value if b > 0.0 else 0.0), 0.0)
-    theta = value if b > 0.0 else 0.0
-    kurtosis = np.array([moments.kurtosis(above - theta * below, at)])
-    spreads = None if points is None or at == 0.0 else points[np.newaxis] / at
-    critical = float(critical_value(alpha, min(dof, 1e12), kurtosis, spreads)[0])
-    found = solve_quadratic(
-        Quadratic(
-            a**2 - critical * variance.constant,
-            -2.0 * a * b - critical * variance.slope,
-            b**2 - critical * variance.square,
+    alike = defaultdict[tuple[float, int], list[tuple[int, float, FloatArray | None]]](list)
+    values, criticals = list[tuple[float, float, float]](), np.zeros(len(problems))
+    for i, (above, below, variance, dof, points) in enumerate(problems):
+        a, b = moments.value(above), moments.value(below)
+        theta = a / b if b > 0.0 else 0.0
+        at = max(variance.at(theta), 0.0)
+        values.append((a, b, at))
+        spread = None if points is None or at == 0.0 else points / at
+        kind = min(dof, 1e12), 0 if spread is None else len(spread)
+        alike[kind].append((i, moments.kurtosis(above - theta * below, at), spread))
+    for (dof, count), members in alike.items():
+        places, kurtosis, spreads = zip(*members, strict=True)
+        assumed = np.array(spreads) if count else None
+        criticals[list(places)] = critical_value(alpha, dof, np.array(kurtosis), assumed)
+    return [
+        Ratio(
+            a / b if b > 0.0 else math.nan,
+            math.sqrt(at) / b if b > 0.0 else math.inf,
+            solve_quadratic(
+                Quadratic(
+                    a**2 - critical * variance.constant,
+                    -2.0 * a * b - critical * variance.slope,
+                    b**2 - critical * variance.square,
+                )
+            ),
         )
-    )
-    return Ratio(value, math.sqrt(at) / b if b > 0.0 else math.inf, found)
+        for (a, b, at), critical, (_, _, variance, _, _) in zip(values, criticals.tolist(), problems, strict=True)
+    ]
 
 
 def solve_quadratic(form: Quadratic) -> ConfidenceSet:
@@ -168,6 +187,34 @@ def noise_points(excess_kurtosis: float) -> FloatArray:
     z = _normal_points()
     moved: FloatArray = z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0
     return moved
+
+
+def noise_nodes(ratio: float) -> tuple[FloatArray, FloatArray]:
+    """Return values of normal noise of variance 1, and their weights, to average a distribution function over.
+
+    Parameters
+    ----------
+    ratio : float
+        Deviation of the noise over that of the law whose distribution function it is: where that is no steeper than
+        the noise by much, a few nodes of Gauss and Hermite are exact.
+
+    Examples
+    --------
+    >>> [len(noise_nodes(ratio)[0]) for ratio in (0.0, 1.0, 5.0)]
+    [1, 40, 401]
+    """
+    if ratio == 0.0:
+        return np.zeros(1), np.ones(1)
+    if ratio <= SMOOTH_RATIO:
+        return _hermite_nodes()
+    points = _normal_points()
+    return points, np.full(len(points), 1.0 / len(points))
+
+
+@cache
+def _hermite_nodes() -> tuple[FloatArray, FloatArray]:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    return nodes, weights / weights.sum()
 
 
 @cache
