@@ -8,6 +8,7 @@ share of repeats whose 95 % interval holds the truth, or, for tests of a hypothe
 Prints Markdown.
 
     python -m bench.analyses [--repeats 4000] [--rows 300 3000 30000] [--epsilons 0.5 2 inf] [--noise gaussian laplace]
+        [--parts described …]
 """
 
 import argparse
@@ -15,6 +16,7 @@ import math
 import os
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
@@ -134,7 +136,20 @@ def release_of(generator: np.random.Generator, n: int, noise: Noise) -> Release:
     )
 
 
-def read(release: Release) -> tuple[dict[str, Estimate], dict[str, float]]:
+PARTS = (
+    "described",
+    "by_site",
+    "correlated",
+    "partial",
+    "hypotheses",
+    "standardised",
+    "compared",
+    "instruments",
+    "mediated",
+)
+
+
+def read(release: Release, parts: Sequence[str]) -> tuple[dict[str, Estimate], dict[str, float]]:
     """Return every estimate of a truth, and every p-value of a true hypothesis; what raises is left out."""
     found: dict[str, Estimate] = {}
     pvalues: dict[str, float] = {}
@@ -178,17 +193,8 @@ def read(release: Release) -> tuple[dict[str, Estimate], dict[str, float]]:
     def mediated() -> None:
         found["indirect effect"] = mediation(release, "y", "x", "m")["indirect"]
 
-    for part in (
-        described,
-        by_site,
-        correlated,
-        partial,
-        hypotheses,
-        standardised,
-        compared,
-        instruments,
-        mediated,
-    ):
+    known = (described, by_site, correlated, partial, hypotheses, standardised, compared, instruments, mediated)
+    for part in (one for one in known if one.__name__ in parts):
         try:
             part()
         except EstimationError:
@@ -196,12 +202,12 @@ def read(release: Release) -> tuple[dict[str, Estimate], dict[str, float]]:
     return found, pvalues
 
 
-def run_repeat(case: tuple[int, int, Noise]) -> dict[str, float]:
+def run_repeat(case: tuple[int, int, Noise, Sequence[str]]) -> dict[str, float]:
     """Return of each figure whether its interval holds the truth, or its test rejects a true hypothesis."""
-    seed, n, noise = case
+    seed, n, noise, parts = case
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found, pvalues = read(release_of(np.random.default_rng([seed, n]), n, noise))
+        found, pvalues = read(release_of(np.random.default_rng([seed, n]), n, noise), parts)
     right = {name: float(one.conf_low <= TRUTHS[name] <= one.conf_high) for name, one in found.items()}
     return right | {name: float(p < 0.05) for name, p in pvalues.items() if not math.isnan(p)}
 
@@ -221,13 +227,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[300, 3000, 30000])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 2.0, math.inf])
     parser.add_argument("--noise", nargs="+", default=["gaussian", "laplace"])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
     cells: dict[tuple[str, float, int], dict[str, list[float]]] = {}
     with ProcessPoolExecutor(os.cpu_count()) as workers:
         for mechanism, epsilon, n in product(options.noise, options.epsilons, options.rows):
             noise = noise_at(epsilon, Mechanism(mechanism))
             cell: dict[str, list[float]] = defaultdict(list)
-            cases = [(seed, n, noise) for seed in range(options.repeats)]
+            cases = [(seed, n, noise, options.parts) for seed in range(options.repeats)]
             for outcome in workers.map(run_repeat, cases, chunksize=20):
                 for name, right in outcome.items():
                     cell[name].append(right)

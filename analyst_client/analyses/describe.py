@@ -229,14 +229,15 @@ class _Sums(NamedTuple):
     ----------
     above, below : list of ndarray of shape (P, P)
         The forms of the sum in each group and of the number of its rows that have a value.
-    variance, noise_sd, dof : float
-        Of the number within groups, the deviation of its noise, and its degrees of freedom.
+    variance, noise_sd, kurtosis, dof : float
+        Of the number within groups, the deviation and the excess kurtosis of its noise, and its degrees of freedom.
     """
 
     above: list[FloatArray]
     below: list[FloatArray]
     variance: float
     noise_sd: float
+    kurtosis: float
     dof: float
 
 
@@ -257,13 +258,14 @@ def _sums_within(moments: Moments, j: int, groups: Sequence[Group]) -> _Sums:
         total += (noise_of_ratio(moments, a, b).at(mean) - moments.value(a) * mean * size) / size
         square = square - 2.0 * mean * a + mean**2 * b
     dof = max(rows - len(above), 1.0)
-    return _Sums(above, below, total / dof, math.sqrt(moments.covariance(square, square)) / dof, dof)
+    noise = moments.covariance(square, square)
+    return _Sums(above, below, total / dof, math.sqrt(noise) / dof, moments.kurtosis(square, noise), dof)
 
 
 def _means(moments: Moments, numbers: Sequence[tuple[int, _Sums]], alpha: float) -> Iterator[Estimate]:
     """Yield the mean of each number in each of its groups, with one variance within all of them."""
     problems = list[RatioProblem]()
-    for _, (above, below, variance, sd, dof) in numbers:
+    for _, (above, below, variance, sd, _, dof) in numbers:
         points = likely_variances(variance, sd)
         assumed = max(variance, 0.0) if points is None else float(np.mean(points))
         for a, b in zip(above, below, strict=True):
@@ -291,7 +293,7 @@ def _deviation(moments: Moments, j: int, sums: _Sums, alpha: float) -> Estimate:
     variable: Term = moments.variables[j]
     variance, sd, dof = sums.variance, sums.noise_sd, sums.dof
     sampling = variance * math.sqrt(2.0 / dof)
-    standard, weights = noise_nodes(sd / sampling if sampling > 0.0 else math.inf)
+    standard, weights = noise_nodes(sd / sampling if sampling > 0.0 else math.inf, sums.kurtosis)
     points = np.maximum(variance - sd * standard, 0.0)
 
     def tail(sigma: float) -> float:

@@ -184,31 +184,36 @@ def likely_variances(estimate: float, noise_sd: float) -> FloatArray | None:
 
 def noise_points(excess_kurtosis: float) -> FloatArray:
     """Return equally likely values of noise of variance 1, moved by the Cornish-Fisher term of its kurtosis."""
-    z = _normal_points()
-    moved: FloatArray = z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0
-    return moved
+    return _move(_normal_points(), excess_kurtosis)
 
 
-def noise_nodes(ratio: float) -> tuple[FloatArray, FloatArray]:
-    """Return values of normal noise of variance 1, and their weights, to average a distribution function over.
+def noise_nodes(ratio: float, excess_kurtosis: float) -> tuple[FloatArray, FloatArray]:
+    """Return values of noise of variance 1, and their weights, to average a distribution function over.
 
     Parameters
     ----------
     ratio : float
         Deviation of the noise over that of the law whose distribution function it is: where that is no steeper than
         the noise by much, a few nodes of Gauss and Hermite are exact.
+    excess_kurtosis : float
+        Of the noise: points are moved by its Cornish-Fisher term.
 
     Examples
     --------
-    >>> [len(noise_nodes(ratio)[0]) for ratio in (0.0, 1.0, 5.0)]
+    >>> [len(noise_nodes(ratio, 0.0)[0]) for ratio in (0.0, 1.0, 5.0)]
     [1, 40, 401]
     """
     if ratio == 0.0:
         return np.zeros(1), np.ones(1)
     if ratio <= SMOOTH_RATIO:
-        return _hermite_nodes()
-    points = _normal_points()
-    return points, np.full(len(points), 1.0 / len(points))
+        nodes, weights = _hermite_nodes()
+        return _move(nodes, excess_kurtosis), weights
+    return noise_points(excess_kurtosis), np.full(NOISE_POINTS, 1.0 / NOISE_POINTS)
+
+
+def _move(z: FloatArray, excess_kurtosis: float) -> FloatArray:
+    moved: FloatArray = z + excess_kurtosis * (z**3 - 3.0 * z) / 24.0
+    return moved
 
 
 @cache

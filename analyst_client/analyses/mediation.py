@@ -6,19 +6,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.analyses.inversion import normal_quantile
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.estimates import Estimate, EstimateTable, warned
-from analyst_client.inference.quantiles import student_tails
 from analyst_client.inference.results import TargetResults, check_alpha
+from analyst_client.inference.score import critical_value, p_value
 from analyst_client.kinds.gram.release import Release
 
 FloatArray = NDArray[np.float64]
 NOTE = (
     "a: treatment on mediator; b: mediator on target, given the treatment; indirect = ab. Causal only where nothing "
     "else drives mediator and target. Intervals invert the score test (Fieller), that of the indirect effect is the "
-    "delta method's (Sobel); sampling error with one residual variance in each model, and the privacy noise."
+    "delta method's (Aroian); sampling error with one residual variance in each model, and the privacy noise."
 )
 
 
@@ -61,8 +60,8 @@ def mediation(
     Notes
     -----
     The sampling errors of a and b are uncorrelated where the models hold, so :math:`ab` has the variance
-    :math:`a^2s_b^2 + b^2s_a^2` (Sobel 1982). Their privacy noises are not: both models have entries of XᵀX in common.
-    So the noise of ab is that of its gradient in all entries.
+    :math:`a^2s_b^2 + b^2s_a^2 + s_a^2s_b^2` (Aroian 1947; Sobel 1982 without the last part). Their privacy noises are
+    not: both models have entries of XᵀX in common. So the noise of ab is that of its gradient in all entries.
 
     Examples
     --------
@@ -100,9 +99,11 @@ def mediation(
     sampled = b.value**2 * _sampling(first.results_[0], treatment) + a.value**2 * _sampling(
         second.results_[0], mediator
     )
-    error, value = math.sqrt(sampled + moments.covariance(noise, noise)), a.value * b.value
-    half = normal_quantile(check_alpha(alpha)) * error
-    pvalue = 2.0 * float(student_tails(np.array([abs(value) / error if error > 0.0 else math.inf]), 1e12)[0])
+    together = (a.std_error * b.std_error) ** 2
+    error, value = math.sqrt(sampled + moments.covariance(noise, noise) + together), a.value * b.value
+    kurtosis = moments.kurtosis(noise, error**2)
+    half = math.sqrt(float(critical_value(check_alpha(alpha), 1e12, np.array([kurtosis]))[0])) * error
+    pvalue = p_value((value / error) ** 2 if error > 0.0 else math.inf, 1e12, kurtosis)
     indirect = Estimate(("indirect",), value, error, value - half, value + half, pvalue)
     notes = (NOTE, *warned((*first.caveats(alpha), *second.caveats(alpha))))
     return EstimateTable(

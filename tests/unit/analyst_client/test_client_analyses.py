@@ -391,15 +391,32 @@ class TestInstrumentsWithoutNoise:
             two_stage_least_squares(other, "kappa", ["dose"], ["age"])
 
 
+@pytest.mark.parametrize(
+    "table", [describe, lambda release, alpha: mediation(release, "kappa", "age", "dose", alpha=alpha)]
+)
+def test_noise_with_longer_tails_makes_longer_intervals(table: Any) -> None:
+    release = exact()
+    lengths = []
+    for law in ("discrete_gaussian", "discrete_laplace"):
+        noise = Noise(3.0, 2.0, 2.0, 2.0, distribution=law)
+        noisy = Release.from_arrays(
+            release.xtx, release.xty, release.yty, features=COLUMNS, targets=TARGET, noise=noise
+        )
+        chosen = [one for one in table(noisy, alpha=0.001).estimates if one.label[-1] in {"sd", "indirect"}]
+        lengths.append([one.conf_high - one.conf_low for one in chosen])
+    assert lengths[0]
+    assert all(laplace > 1.01 * gaussian for gaussian, laplace in zip(*lengths, strict=True))
+
+
 class TestMediationWithoutNoise:
     table = mediation(exact(), "kappa", "age", "dose", ["smoker"])
     first = sm.OLS(DOSE, sm.add_constant(np.column_stack([AGE, SMOKER]).astype(float))).fit()
     second = sm.OLS(KAPPA, sm.add_constant(np.column_stack([AGE, DOSE, SMOKER]).astype(float))).fit()
 
-    def test_sobel(self) -> None:
+    def test_aroian(self) -> None:
         a, b = self.first.params[1], self.second.params[2]
-        one = self.table["indirect"]
-        error = math.sqrt(a**2 * self.second.bse[2] ** 2 + b**2 * self.first.bse[1] ** 2)
+        one, both = self.table["indirect"], self.first.bse[1] * self.second.bse[2]
+        error = math.sqrt(a**2 * self.second.bse[2] ** 2 + b**2 * self.first.bse[1] ** 2 + both**2)
         assert (one.value, one.std_error) == pytest.approx((a * b, error), **EXACT)
 
     def test_effects_add_up(self) -> None:
