@@ -37,7 +37,7 @@ def count_cells(cells: RowArray, weights: RowArray | None, size: int) -> IntArra
     Parameters
     ----------
     cells : ndarray of float64, shape (n,)
-        At most `sums.EXACT_BLOCK_ROWS`: weights are integers of at most q² each, and float64 holds every sum of so many.
+        At most `sums.EXACT_BLOCK_ROWS`: weights are integers of at most q², and float64 holds every sum of so many.
     weights : ndarray of float64, shape (n,), or None
         None: each row adds q².
     size : int
