@@ -176,11 +176,16 @@ class Moments(Marginal):
 
     def sum(self, places: RowArray, weights: RowArray | None) -> IntArray:
         """See `Marginal`."""
+        # Integers of at most q² each, in so few rows that float64 holds every sum of them.
+        return np.array([added.sum() for added in self.contribute(places, weights)]).astype(np.int64)
+
+    def contribute(self, places: RowArray, weights: RowArray | None) -> tuple[RowArray, RowArray, RowArray]:
+        """Return what each row adds to each of the three numbers."""
         present = (places > 0).astype(np.float64)
         values = places - 2 * UNIT * present
-        added = (HALF * present, UNIT * values, values * values - (HALF + 1) * present)
-        # Integers of at most q² each, in so few rows that float64 holds every sum of them.
-        return np.array([_weigh(part, weights).sum() for part in added]).astype(np.int64)
+        moments = (HALF * present, UNIT * values, values * values - (HALF + 1) * present)
+        first, second, third = (_weigh(moment, weights) for moment in moments)
+        return first, second, third
 
 
 def _weigh(values: RowArray, weights: RowArray | None) -> RowArray:
