@@ -56,12 +56,15 @@ class Marginals(ItemsKind[MarginalsRequest, Marginal, MarginalsListing]):
             if marginals.setdefault(marginal.key, marginal) is not marginal:
                 raise RequestInvalid.at(place, "the marginal is asked for twice; ask once, with a larger share")
             columns, numbers = columns + len(marginal.columns), numbers + marginal.size
-            if columns > COLUMNS_MAX:
-                rule = f"with this marginal there are {columns} columns; at most {COLUMNS_MAX} are released together"
-                raise RequestInvalid.at(place, rule)
-            if numbers > NUMBERS_MAX:
-                rule = f"with this marginal there are {numbers} numbers; at most {NUMBERS_MAX} are released together"
-                raise RequestInvalid.at(place, rule)
+            for what, count, most in (("columns", columns, COLUMNS_MAX), ("numbers", numbers, NUMBERS_MAX)):
+                if count > most:
+                    rule = f"with this marginal there are {count} {what}; at most {most} are released together"
+                    raise RequestInvalid.at(place, rule)
+            if isinstance(marginal, Binned):  # after they were counted: bins are short to ask for, and long as edges
+                try:
+                    marginal.cut()
+                except ValueError as error:
+                    raise RequestInvalid.at(place, f"its bins are too many for a column's bounds: {error}") from None
         return tuple(marginals.values())
 
     def sensitivity(self, item: Marginal, mechanism: Mechanism, adjacency: Adjacency, rows_per_person: int) -> Fraction:
@@ -91,16 +94,9 @@ def _read(dataset: Dataset, asked: MarginalRequest, place: str) -> Marginal:
         at_column = f"{place}/columns/{j}"
         column = at(at_column, partial(read_column, named, declared))
         if column.type is not ColumnType.NUMERIC:
-            raise RequestInvalid.at(
-                at_column, f"{column.name!r} is a {column.type}, and a marginal is of numbers: ask for counts of it"
-            )
+            rule = f"the {column.type} column {column.name!r} has no numbers: ask for counts of its levels"
+            raise RequestInvalid.at(at_column, rule)
         if column.name in columns:
             raise RequestInvalid.at(at_column, f"the column {column.name!r} is named twice")
         columns[column.name] = column
-    marginal = make_marginal(asked.model_dump(), order_features(list(columns.values()), declared))
-    if isinstance(marginal, Binned):
-        try:
-            marginal.cut()
-        except ValueError as error:
-            raise RequestInvalid.at(place, f"its bins are too narrow for a column's bounds: {error}") from None
-    return marginal
+    return make_marginal(asked.model_dump(), order_features(list(columns.values()), declared))
