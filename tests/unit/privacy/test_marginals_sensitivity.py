@@ -119,7 +119,9 @@ def test_no_two_weighted_rows_of_a_small_lattice_beat_the_bounds_of_moments(
 def test_no_two_weighted_rows_beat_the_bounds_of_moments(pair: list[tuple[int, int]]) -> None:
     (z, w), (y, v) = pair
     places, weights = np.array([z + 2.0 * Q, y + 2.0 * Q]), np.array([w, v], dtype=np.float64)
-    added = [[int(x) for x in numbers] for numbers in Moments((X,)).contribute(places, weights)]
+    contributed = [numbers.tolist() for numbers in Moments((X,)).contribute(places, weights)]
+    added = [[int(x) for x in numbers] for numbers in contributed]
+    assert contributed == added
     for numbers, (value, weight) in zip(zip(*added, strict=True), pair, strict=True):
         moments = [Q * Q // 2, Q * value, value * value - Q * Q // 2 - 1]
         assert list(numbers) == weigh(moments, weight)  # exactly, although products exceed what a float holds
