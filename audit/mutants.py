@@ -560,21 +560,18 @@ MUTANTS = (
         "squares not brought to their middle",
         "kinds/marginals/marginals.py",
         ("values * values - (HALF + 1) * present", "values * values"),
-        cells=("marginals, moments, add_remove",),
         tests=(MARGINALS,),
     ),
     _mutant(
         "moments of a missing value",
         "kinds/marginals/marginals.py",
         ("        values *= stored != MISSING\n", ""),
-        cells=("marginals, a missing value, replace_one",),
         tests=(MARGINALS,),
     ),
     _mutant(
         "the weights of marginals ignored",
         "kinds/marginals/kernel.py",
         ("None if self.selection.weight is None else rows[:, -1]", "None"),
-        cells=("marginals, a weight, add_remove",),
         tests=(MARGINALS,),
     ),
     _mutant(

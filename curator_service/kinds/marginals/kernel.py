@@ -14,7 +14,7 @@ from curator_service.privacy.lattice import FlagArray, IntArray, RowArray, Store
 from curator_service.privacy.selection import EVERY_ROW, Selection
 from curator_service.privacy.sums import EXACT_BLOCK_ROWS
 
-_MOMENTS_PRODUCTS, _WEIGHED_PRODUCTS = 250, 500
+_MOMENTS_PRODUCTS, _WEIGHED_PRODUCTS = 400, 500
 """What a row takes for its moments of a column, and for weighing them, in products of two numbers."""
 
 
