@@ -251,5 +251,53 @@ def _counts_cells() -> list[Cell]:
     ]
 
 
-_ALL = (*_gaussian_cells(), *_laplace_cells(), *_counts_cells(), *_computed_cells())
+def _marginals(*asked: Any, **more: Any) -> dict[str, Any]:
+    """Return a fresh request of marginals, in their canonical order: by type, then by columns."""
+    return {"kind": "marginals", "marginals": list(asked), "price": {"mu": 1.0}, "fresh": True, **more}
+
+
+def _marginals_cells() -> list[Cell]:
+    flat: dict[str, Any] = {"type": "flat", "columns": ["a", "b"], "bins": 4}
+    tree: dict[str, Any] = {"type": "tree", "columns": ["a", "b"], "levels": 3}
+    moments: dict[str, Any] = {"type": "moments", "columns": ["a", "b"]}
+    alone = {"columns": ["a"]}
+    pure: dict[str, Any] = {"mechanism": "laplace", "price": {"epsilon": EPSILON}}
+    weight: dict[str, Any] = {"weight": {"maximum": ["w", 0]}}
+    rare: dict[str, Any] = {"where": {"in": ["g", ["r"]]}}
+    high, low = _row(a=1.0, b=1.0), _row(a=-1.0, b=-1.0)
+
+    def weighed(row: Row) -> Coded:
+        return max(_number(row, "w"), 0.0), [], []
+
+    return [
+        Cell("marginals, tree", ADD, _marginals(tree), high),
+        Cell("marginals, tree", REPLACE, _marginals(tree), high, low),
+        Cell("marginals, flat", ADD, _marginals(flat), high),
+        Cell("marginals, flat", REPLACE, _marginals(flat), high, low),
+        Cell("marginals, moments", ADD, _marginals(moments), high),
+        Cell("marginals, moments", REPLACE, _marginals(moments), high, low),
+        Cell("marginals, one of each", ADD, _marginals(flat, moments, tree, shares=[0.2, 0.3, 0.5]), high),
+        Cell("marginals, one of each", REPLACE, _marginals(flat, moments, tree, shares=[0.2, 0.3, 0.5]), high, low),
+        Cell("marginals, persons of two rows", ADD, _marginals(moments, tree), high, rows_per_person=2),
+        Cell("marginals, persons of two rows", REPLACE, _marginals(moments, tree), high, low, rows_per_person=2),
+        # Who has no value is replaced by somebody: less than a row for another.
+        Cell("marginals, a missing value", REPLACE, _marginals(moments, tree), high, _row(a=None, b=None), omit=True,
+             sharp=False),
+        Cell("marginals, values beyond bounds", ADD, _marginals(moments, tree), _row(a=1.9, b=-1.6)),
+        Cell("marginals, a rare condition", ADD, _marginals(flat, moments) | rare, high | _row(g="r"),
+             code=lambda row: (_rare(row), [], []), categories={"g": ("p", "q", "r")}),
+        Cell("marginals, a weight", ADD, _marginals(moments, tree) | weight, high | _row(w=1.0), code=weighed),
+        Cell("marginals, a weight", REPLACE, _marginals(moments, tree) | weight, high | _row(w=1.0),
+             low | _row(w=1.0), code=weighed),
+        Cell("marginals, a small weight", ADD, _marginals(moments, tree) | weight, high | _row(w=0.3), code=weighed,
+             sharp=False),
+        Cell("laplace marginals, tree", ADD, _marginals(tree | alone | {"levels": 2}, **pure), _row(a=1.0)),
+        Cell("laplace marginals, flat", REPLACE, _marginals(flat | alone, **pure), _row(a=1.0), _row(a=-1.0)),
+        Cell("laplace marginals, moments", ADD, _marginals(moments | alone, **pure), _row(a=1.0)),
+        Cell("laplace marginals, moments", REPLACE, _marginals(moments | alone, **pure), _row(a=1.0), _row(a=-0.5)),
+        Cell("laplace marginals, two columns", REPLACE, _marginals(moments, **pure), high, _row(a=-0.5, b=-0.5)),
+    ]  # fmt: skip
+
+
+_ALL = (*_gaussian_cells(), *_laplace_cells(), *_counts_cells(), *_marginals_cells(), *_computed_cells())
 CELLS = {f"{cell.name}, {cell.adjacency}": cell for cell in _ALL}

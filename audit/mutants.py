@@ -22,6 +22,7 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
     )
 )
 EXPRESSIONS, SELECTION = "tests/unit/privacy/test_expressions.py", "tests/unit/privacy/test_selection.py"
+MARGINALS = "tests/unit/privacy/test_marginals_sensitivity.py"
 EXPRESSION_ATTACKS = "tests/unit/privacy/test_expressions_attacks.py"
 EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
@@ -315,8 +316,8 @@ MUTANTS = (
     ),
     _mutant(
         "weighed counts not rounded",
-        "kinds/counts/kernel.py",
-        ("            np.trunc(out[:, -1], out=out[:, -1])\n", ""),
+        "kinds/counting.py",
+        ("        np.trunc(out[:, -1], out=out[:, -1])\n", ""),
         tests=(f"{SELECTION}::test_weighed_counts_are_integers_and_rounded_down",),
     ),
     # --- Sensitivity
@@ -499,6 +500,85 @@ MUTANTS = (
         "kinds/counts/sensitivity.py",
         ("    return Fraction(_cells(adjacency) * (", "    return Fraction(1, 4) * Fraction(_cells(adjacency) * ("),
         cells=("counts, one table, add_remove",),
+    ),
+    _mutant(
+        "a tree counted for one of its levels",
+        "kinds/marginals/sensitivity.py",
+        ("    levels = marginal.levels if isinstance(marginal, Tree) else 1\n", "    levels = 1\n"),
+        cells=("marginals, tree, add_remove",),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "bins: added instead of replaced",
+        "kinds/marginals/sensitivity.py",
+        ("levels * (2 if adjacency is Adjacency.REPLACE_ONE else 1)", "levels"),
+        cells=("marginals, flat, replace_one", "laplace marginals, flat, replace_one"),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "moments: added instead of replaced",
+        "kinds/marginals/sensitivity.py",
+        (
+            "        return Fraction(4) if adjacency is Adjacency.REPLACE_ONE else Fraction(3, 2)\n",
+            "        return Fraction(3, 2)\n",
+        ),
+        cells=("marginals, moments, replace_one",),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "moments in L1: added instead of replaced",
+        "kinds/marginals/sensitivity.py",
+        (
+            "        return Fraction(9, 4) if adjacency is Adjacency.REPLACE_ONE else Fraction(2)\n",
+            "        return Fraction(2)\n",
+        ),
+        cells=("laplace marginals, moments, replace_one",),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "columns after the first for free",
+        "kinds/marginals/sensitivity.py",
+        ("len(marginal.columns) * _column_l2_squared(", "_column_l2_squared("),
+        cells=("marginals, moments, add_remove",),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "columns after the first for free, in L1",
+        "kinds/marginals/sensitivity.py",
+        ("len(marginal.columns) * _column_l1(", "_column_l1("),
+        cells=("laplace marginals, two columns, replace_one",),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "marginals of one row of a person with two",
+        "kinds/marginals/sensitivity.py",
+        ("(rows_per_person * UNIT**2) ** 2", "UNIT**4"),
+        cells=("marginals, persons of two rows, add_remove",),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "squares not brought to their middle",
+        "kinds/marginals/marginals.py",
+        ("values * values - (HALF + 1) * present", "values * values"),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "moments of a missing value",
+        "kinds/marginals/marginals.py",
+        ("        values *= stored != MISSING\n", ""),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "the weights of marginals ignored",
+        "kinds/marginals/kernel.py",
+        ("None if self.selection.weight is None else rows[:, -1]", "None"),
+        tests=(MARGINALS,),
+    ),
+    _mutant(
+        "weighed moments rounded to the nearest, not towards zero",
+        "kinds/marginals/marginals.py",
+        ("weighed: RowArray = np.trunc(", "weighed: RowArray = np.rint("),
+        tests=(f"{MARGINALS}::test_no_two_weighted_rows_beat_the_bounds_of_moments",),
     ),
     _mutant(
         "half of the cost booked",

@@ -3,7 +3,8 @@
 The attacker's own arithmetic, in float64 and from the documents alone: it shares no code with the service.
 
 Where a row is added, its worst place is a corner of what the row map allows: every bound of docs/privacy.md is reached
-by one row at once. A row that is counted moves one cell of each table; one that replaces another moves two.
+by one row at once. A row that is counted moves one cell of each table; one that replaces another moves two. A tree is a
+table for each of its levels. Moments move most where 1 is added or replaces −1, and in L1 where it replaces −1/2.
 
 Where a row (x, y) replaces (v, w), the joint bound of XᵀX, Xᵀy and yᵀy has two corners. Let A and B be what XᵀX and
 Xᵀy cost alone, and t = x·v/R² for two rows of the full norm R. With targets 1 and −1 the release moves by
@@ -101,6 +102,8 @@ def exact_answer(cell: Cell, rows: list[Row]) -> Floats:
     counted = rows if cell.rows_per_person is None else rows[: 1 + cell.rows_per_person]
     if cell.request.get("kind") == "counts":
         return np.concatenate([_counts(cell, table, counted).ravel() for table in cell.request["tables"]])
+    if cell.request.get("kind") == "marginals":
+        return np.concatenate([_marginal(cell, asked, counted).ravel() for asked in cell.request["marginals"]])
     mapped = [_mapped(cell, row) for row in counted]
     terms, targets = np.array([x for x, _ in mapped]), np.array([y for _, y in mapped])
     xtx = terms.T @ terms
@@ -114,9 +117,11 @@ def exact_answer(cell: Cell, rows: list[Row]) -> Floats:
 
 
 def statistics_of(request: Mapping[str, Any]) -> list[str]:
-    """Return the statistics of a request in the order of an answer; cells have their tables in it."""
+    """Return the statistics of a request in the order of an answer; cells have their tables and marginals in it."""
     if request.get("kind") == "counts":
         return [f"table_{i}" for i in range(len(request["tables"]))]
+    if request.get("kind") == "marginals":
+        return [f"marginal_{i}" for i in range(len(request["marginals"]))]
     return list(request.get("statistics") or (["xtx", "xty", "yty"] if request.get("targets") else ["xtx"]))
 
 
@@ -134,10 +139,35 @@ def _counts(cell: Cell, table: Mapping[str, Any], rows: list[Row]) -> Floats:
             elif isinstance(value, str):
                 place.append(cell.categories[axis["column"]].index(value))
             else:
-                place.append(min(size - 1, int((_clipped(value) + 1) / 2 * size)))
+                place.append(_bin(value, size))
         if None not in place:
-            counts[tuple(place)] += 1.0 if cell.code is None else cell.code(row)[0]
+            counts[tuple(place)] += _weight(cell, row)
     return counts
+
+
+def _marginal(cell: Cell, asked: Mapping[str, Any], rows: list[Row]) -> Floats:
+    """Return the numbers of each column of a marginal."""
+    return np.array(
+        [sum(_weight(cell, row) * _numbers(asked, row[column]) for row in rows) for column in asked["columns"]]
+    )
+
+
+def _numbers(asked: Mapping[str, Any], value: float | str | None) -> Floats:
+    """Return what a value adds: one to a bin of each level, or its moments; a missing one adds nothing."""
+    u, counts = _clipped(value), float(value is not None)
+    if asked["type"] == "moments":
+        return np.array([0.5, u, u * u - 0.5]) * counts
+    sizes = [2**k for k in range(1, asked["levels"] + 1)] if asked["type"] == "tree" else [asked["bins"]]
+    return np.concatenate([np.arange(size) == _bin(u, size) for size in sizes]) * counts
+
+
+def _weight(cell: Cell, row: Row) -> float:
+    return 1.0 if cell.code is None else cell.code(row)[0]
+
+
+def _bin(value: float, size: int) -> int:
+    """Return which of equal bins of −1 to 1 a value is in."""
+    return min(size - 1, int((_clipped(value) + 1) / 2 * size))
 
 
 def _mapped(cell: Cell, row: Row) -> tuple[Floats, Floats]:

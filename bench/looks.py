@@ -30,7 +30,10 @@ from curator_service.datasets.parts import PartWriter, StoredRows
 from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.schema import AxisRequest
 from curator_service.kinds.counts.tables import Axis, Table
+from curator_service.kinds.features import read_selection
 from curator_service.kinds.gram.kernel import GramKernel
+from curator_service.kinds.marginals.kernel import MarginalsKernel
+from curator_service.kinds.marginals.marginals import Moments, Tree
 from curator_service.privacy.design import Column, ColumnType, MissingRule, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, IntArray, StoredArray
 from curator_service.privacy.row_maps import Ball, UnitXY
@@ -39,11 +42,12 @@ from curator_service.releases.response_time import pass_duration_s
 
 COLUMNS = tuple(Column(f"v{i}", ColumnType.NUMERIC, MissingRule.OMIT, -1.0, 1.0) for i in range(9))
 FLAGGED = tuple(Column(f"v{i}", ColumnType.NUMERIC, MissingRule.INDICATOR, -1.0, 1.0) for i in range(9))
+WEIGHED = read_selection(None, {"absolute": ["v0"]}, {column.name: column for column in COLUMNS})
 ALARM = 0.05
 
 
 def make_kernels() -> dict[str, RowKernel]:
-    """Return what is summed: Grams under maps of different work, one dense table of three columns, nine small ones."""
+    """Return what is summed: Grams under maps of different work, a dense table and small ones, trees and moments."""
     axes = [Axis.of(column, AxisRequest(column=column.name, bins=20, missing=True)) for column in COLUMNS]
     narrow, wide = COLUMNS[:3], make_design(COLUMNS[:-1], COLUMNS[-1:], intercept=True)
     return {
@@ -53,6 +57,8 @@ def make_kernels() -> dict[str, RowKernel]:
         "`ball`, indicators": GramKernel(make_design(FLAGGED[:-1], FLAGGED[-1:], intercept=True), Ball.of_norm(1.3)),
         "a table of 21³ cells": CountsKernel((Table(tuple(axes[:3])),)),
         "9 tables of 21 cells": CountsKernel(tuple(Table((axis,)) for axis in axes)),
+        "9 trees of 8 levels": MarginalsKernel((Tree(COLUMNS, 8),)),
+        "moments of 8 columns, weighed": MarginalsKernel((Moments(COLUMNS[1:]),), WEIGHED),
     }
 
 

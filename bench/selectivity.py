@@ -42,6 +42,7 @@ from curator_service.kinds.counts.kernel import CountsKernel
 from curator_service.kinds.counts.tables import Axis, Table
 from curator_service.kinds.features import read_column, read_feature, read_selection
 from curator_service.kinds.gram.kernel import GramKernel
+from curator_service.kinds.marginals.kernel import MarginalsKernel
 from curator_service.kinds.registry import KINDS
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.design import Column, ColumnType, MissingRule, make_design
@@ -271,6 +272,8 @@ def compare_nodes() -> None:
 def _columns_of(kernel: Any) -> Sequence[Column]:
     if isinstance(kernel, CountsKernel):
         return [axis.column for table in kernel.tables for axis in table.axes]
+    if isinstance(kernel, MarginalsKernel):
+        return [column for marginal in kernel.marginals for column in marginal.columns]
     return list(kernel.design.sources)
 
 

@@ -21,9 +21,13 @@ from curator_service.datasets.batches import MARK
 from curator_service.datasets.engines import conformance
 from curator_service.kinds.counts.conformance import KERNELS as COUNTS
 from curator_service.kinds.counts.kernel import CountsKernel
+from curator_service.kinds.counts.tables import Axis
 from curator_service.kinds.gram.conformance import KERNELS as GRAM
+from curator_service.kinds.marginals.conformance import KERNELS as MARGINALS
+from curator_service.kinds.marginals.kernel import MarginalsKernel
+from curator_service.privacy.bins import equal_edges
 
-KERNELS = {"gram": GRAM, "counts": COUNTS}
+KERNELS = {"gram": GRAM, "counts": COUNTS, "marginals": MARGINALS}
 
 
 def rounded(value: Fraction) -> Fraction:
@@ -74,7 +78,8 @@ def sum_slowly(kernel: Any, rows: Sequence[Row]) -> list[int]:
     where, weight = kernel.selection.where, kernel.selection.weight
     counted = [row for row in rows if row[MARK] == 1 and (where is None or store(where, row) == 1)]
     weighed = [(row, w) for row in counted if (w := 1.0 if weight is None else weigh(weight, row)) is not None]
-    return (_count if isinstance(kernel, CountsKernel) else _multiply)(kernel, weighed)
+    sums = {CountsKernel: _count, MarginalsKernel: _add_marginals}
+    return sums.get(type(kernel), _multiply)(kernel, weighed)
 
 
 def _count(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:
@@ -87,6 +92,35 @@ def _count(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:
                 cells[place] += math.trunc(weight * (Q * Q))
         sums += cells.values()
     return sums
+
+
+def _add_marginals(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:
+    sums = []
+    for marginal in kernel.marginals:
+        for column in marginal.columns:
+            added = [0] * marginal.column_size
+            for row, weight in weighed:
+                w = math.trunc(weight * (Q * Q))
+                for i, number in enumerate(marginal_of(marginal, column, store(column, row))):
+                    added[i] += scale(number, w, Q * Q)
+            sums += added
+    return sums
+
+
+def marginal_of(marginal: Any, column: Any, value: int) -> list[int]:
+    """Return what a stored value adds, in Python's integers."""
+    if value == MISSING:
+        return [0] * marginal.column_size
+    if marginal.type == "moments":
+        z, h = round(Fraction(max(-UPPER, min(value, UPPER)) * Q, UPPER)), Q * Q // 2
+        return [h, Q * z, z * z - h - 1]
+    numbers: list[int] = []
+    levels = [2**k for k in range(1, marginal.levels + 1)] if marginal.type == "tree" else [marginal.bins]
+    for size in levels:
+        axis = Axis(column, tuple(equal_edges(size, column.lower, column.upper)), False)
+        place = cell(axis, value)
+        numbers += [Q * Q * (i == place) for i in range(size)]
+    return numbers
 
 
 def _multiply(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:

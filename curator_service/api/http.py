@@ -283,7 +283,15 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-_TAGS = {"box", "ball", "unit", "unit_xy"}  # of unions: pydantic's places name them, a body has no such member
+_TAGS = {
+    "box",
+    "ball",
+    "unit",
+    "unit_xy",
+    "tree",
+    "flat",
+    "moments",
+}  # of unions: pydantic's places name them, a body has no such member
 
 
 def _invalid(error: ValidationError) -> RequestInvalid:

@@ -8,6 +8,7 @@ from curator_service.datasets.engines.conformance import KnownSums
 from curator_service.kinds.base import NAME_MAX, ReleaseKind
 from curator_service.kinds.counts.kind import Counts
 from curator_service.kinds.gram.kind import Gram
+from curator_service.kinds.marginals.kind import Marginals
 from curator_service.privacy.selftest import Check
 
 AnyKind: TypeAlias = ReleaseKind[Any, Any, Any]
@@ -74,5 +75,5 @@ class KindRegistry:
         return {} if kind is self.first else {"release_kind": kind.name}
 
 
-KINDS = KindRegistry(Gram(), Counts())
+KINDS = KindRegistry(Gram(), Counts(), Marginals())
 """The kinds of this package."""

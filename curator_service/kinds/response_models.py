@@ -40,8 +40,13 @@ class AnswerMembers(BaseModel):
     dataset: str
     created_at: Moment
     cost: CostModel
-    derived_from: Annotated[ReleaseId, Field(description="The release that the answer is a block of")] = left_out()
     receipt: Annotated[ChargeEntry | DeriveEntry, Field(discriminator="kind")]
+
+
+class DerivedMembers(BaseModel):
+    """What answers have of a kind with a library: some are cut out of others."""
+
+    derived_from: Annotated[ReleaseId, Field(description="The release that the answer is a block of")] = left_out()
 
 
 class OfferModel(BaseModel):

@@ -41,6 +41,17 @@ _COMPUTED = (
         "weight": {"divide": ["age", 100]},
         "price": {"mu": 0.01},
     },
+    {
+        "kind": "marginals",
+        "marginals": [
+            {"type": "tree", "columns": ["age"], "levels": 2},
+            {"type": "flat", "columns": [{"log": ["age"]}], "bins": 3},
+            {"type": "moments", "columns": ["age", "kappa"]},
+        ],
+        "where": "alive",
+        "weight": {"divide": ["age", 100]},
+        "price": {"mu": 0.01},
+    },
 )
 _PASS = body(features=["creatinine", "stage"], targets=["lambda"], rows={"map": "ball"}, price={"mu": 0.02})
 

@@ -110,6 +110,27 @@ _COUNTS: dict[str, dict[str, Any]] = {
     },
     "no bins": {"tables": [{"axes": [{"column": "age"}]}]},
 }
+_TREE, _MOMENTS = ({"type": name, "columns": ["kappa", "age"]} for name in ("tree", "moments"))
+_MARGINALS: dict[str, dict[str, Any]] = {
+    "one of each": {
+        "marginals": [_TREE | {"levels": 3}, {"type": "flat", "columns": ["height"], "bins": 5}, _MOMENTS],
+        "shares": [0.5, 0.25, 0.25],
+        "price": {"mu": 0.02},
+    },
+    "the same in another order": {
+        "marginals": [_MOMENTS, {"type": "flat", "columns": ["height"], "bins": 5}, _TREE | {"levels": 3}],
+        "shares": [0.25, 0.25, 0.5],
+        "price": {"mu": 0.01},
+    },
+    "computed, weighed, laplace": {
+        "marginals": [{"type": "moments", "columns": [{"log": [{"add": ["creatinine", 1]}]}]}],
+        "where": {"less": ["age", 80]},
+        "weight": {"divide": ["kappa", 6]},
+        "mechanism": "laplace",
+        "price": {"epsilon": 0.05},
+    },
+    "a category": {"marginals": [{"type": "flat", "columns": ["sex"]}], "price": {"mu": 0.02}},
+}
 
 
 def _steps() -> Iterator[tuple[str, Step]]:
@@ -141,6 +162,10 @@ def _steps() -> Iterator[tuple[str, Step]]:
             request = {"kind": "counts", "price": {"mu": 0.05}, **asked}
             yield f"{dataset}: quote counts, {name}", ("ada", f"/v1/datasets/{dataset}/quotes", request)
             yield f"{dataset}: release counts, {name}", ("ada", f"/v1/datasets/{dataset}/releases", request)
+    for name, asked in _MARGINALS.items():
+        request = {"kind": "marginals", **asked}
+        yield f"quote marginals, {name}", ("ada", "/v1/datasets/visits/quotes", request)
+        yield f"release marginals, {name}", ("ada", "/v1/datasets/visits/releases", request)
 
 
 def _open_accounts(world: World) -> None:

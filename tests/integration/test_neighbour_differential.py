@@ -144,6 +144,12 @@ def _requests() -> dict[str, dict[str, Any]]:
             "where": "frail",
             "price": {"mu": 0.02},
         },
+        "marginal": {
+            "kind": "marginals",
+            "marginals": [{"type": "tree", "columns": ["age"], "levels": 3}, {"type": "moments", "columns": ["dose"]}],
+            "weight": {"divide": ["age", 100]},
+            "price": {"mu": 0.02},
+        },
         "no such column": body(features=["nothing"]),
         "too dear": body(price={"mu": 3.0}),
         "malformed": body(price={"mu": -1}),

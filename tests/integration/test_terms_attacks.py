@@ -126,6 +126,14 @@ def test_selections_in_any_order_never_share_an_answer_and_cost_what_was_quoted(
         for kind, asked in (
             ("gram", body(features=["age", {"log": [{"add": ["creatinine", 1]}]}], **BOX)),
             ("counts", {"kind": "counts", "tables": [{"axes": [{"column": "sex"}]}], "price": {"mu": 0.01}}),
+            (
+                "marginals",
+                {
+                    "kind": "marginals",
+                    "marginals": [{"type": "moments", "columns": ["age"]}],
+                    "price": {"mu": 0.01},
+                },
+            ),
         ):
             cost = cost_of(world, asked | more)
             answer = api.post(RELEASES, json=asked | more, key=f"{kind}-{i}")
@@ -133,7 +141,7 @@ def test_selections_in_any_order_never_share_an_answer_and_cost_what_was_quoted(
             spent += cost
             assert world.account().posted == spent
             ids.add(answer.json()["id"])
-    assert len(ids) == 2 * len(SELECTIONS)
+    assert len(ids) == 3 * len(SELECTIONS)
     assert world.discrepancies() == []
 
 

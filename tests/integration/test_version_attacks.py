@@ -391,6 +391,8 @@ def test_every_kind_answers_of_null_rows_as_of_none(tmp_path: Path, adjacency: A
         {"kind": "counts", "features": ..., "targets": ..., "price": {"mu": 0.05},
          "tables": [{"axes": [{"column": "smokes", "missing": True}]},
                     {"axes": [{"column": "year", "edges": [2000, 2010, 2040]}]}]},
+        {"kind": "marginals", "features": ..., "targets": ..., "price": {"mu": 0.05},
+         "marginals": [{"type": "moments", "columns": ["year"]}, {"type": "tree", "columns": ["year"], "levels": 3}]},
     ]  # fmt: skip
     with open_world(tmp_path, adjacency=adjacency, noise=ZeroNoise()) as world:
         register(world, "visits")

@@ -6,7 +6,13 @@ from pydantic import BaseModel, Field
 
 from curator_service.datasets.response_models import ColumnModel
 from curator_service.kinds.features import DerivedModel, StatedFeature
-from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
+from curator_service.kinds.response_models import (
+    AnswerMembers,
+    DerivedMembers,
+    KindModels,
+    QuoteMembers,
+    StatisticModel,
+)
 from curator_service.kit.wire import STRICT, left_out
 from curator_service.ledger.schemas import PriceModel
 from curator_service.privacy.calibration import Calibration, Mechanism
@@ -97,7 +103,7 @@ class CountsQuote(_CountsMembers, QuoteMembers):
     """Price and noise of a request for tables, and what is stored already."""
 
 
-class CountsAnswer(_CountsMembers, AnswerMembers):
+class CountsAnswer(_CountsMembers, DerivedMembers, AnswerMembers):
     """A release of tables, with noise."""
 
     statistics: Annotated[dict[_TableName, CountsModel], _ByTable]

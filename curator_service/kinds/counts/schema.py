@@ -1,14 +1,12 @@
 """What a request of counts may say."""
 
-import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field
 
 from curator_service.kinds.features import FeatureModel
-from curator_service.kinds.request import ReleaseRequest
-from curator_service.kit.wire import STRICT, Positive
-from curator_service.privacy.calibration import Calibration
+from curator_service.kinds.items import ItemsRequest
+from curator_service.kit.wire import STRICT
 
 KIND: Literal["counts"] = "counts"
 CELLS_MAX = 100_000
@@ -39,24 +37,14 @@ class TableRequest(BaseModel):
     axes: Annotated[list[AxisRequest], Field(min_length=1, max_length=3)]
 
 
-class CountsRequest(ReleaseRequest):
+class CountsRequest(ItemsRequest):
     """A request for a ``counts`` release or for its quote."""
 
     kind: Literal["counts"] = KIND
     tables: Annotated[list[TableRequest], Field(min_length=1, max_length=100)]
-    where: FeatureModel | None = None
-    weight: FeatureModel | None = None
-    shares: list[Positive] | None = None
 
-    @model_validator(mode="after")
-    def _check_price(self) -> Self:
-        if self.calibration is not Calibration.ANALYTIC:
-            raise ValueError("counts are calibrated as analytic alone")
-        if self.shares is not None and len(self.shares) != len(self.tables):
-            raise ValueError("shares are one for each table")
-        if self.shares is not None and not math.isclose(sum(self.shares), 1.0, abs_tol=1e-9):
-            raise ValueError("shares must add up to 1")
-        return self
+    member: ClassVar = "tables"
+    noun: ClassVar = "table"
 
 
 EXAMPLE: dict[str, Any] = {

@@ -14,7 +14,6 @@ from curator_service.kinds.features import read_column, state_feature
 from curator_service.privacy.bins import cut_points, equal_edges, find_bins
 from curator_service.privacy.design import Column, ColumnType, MissingRule
 from curator_service.privacy.lattice import MISSING, IntArray, StoredArray
-from curator_service.privacy.mechanism import Output
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,11 @@ class Table:
         return math.prod(self.shape)
 
     @property
+    def request(self) -> dict[str, Any]:
+        """The table as a canonical request states it."""
+        return {"axes": [axis.request for axis in self.axes]}
+
+    @property
     def key(self) -> str:
         """What orders tables; of one dataset, equal for equal tables alone."""
         return json.dumps([axis.request for axis in self.axes])
@@ -126,13 +130,3 @@ def read_tables(request: Mapping[str, Any], declared: Mapping[str, Column]) -> t
         return Axis(read_column(axis["column"], declared), edges, axis["missing"])
 
     return tuple(Table(tuple(map(axis_of, table["axes"]))) for table in request["tables"])
-
-
-def name_of(place: int) -> str:
-    """Return the name of a table by its place in a canonical request."""
-    return f"table_{place}"
-
-
-def outputs_of(tables: tuple[Table, ...]) -> tuple[Output, ...]:
-    """Return what leaves of each table."""
-    return tuple(Output(name_of(i), table.shape) for i, table in enumerate(tables))

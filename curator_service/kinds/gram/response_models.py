@@ -7,7 +7,13 @@ from pydantic import BaseModel, Field
 from curator_service.datasets.response_models import ColumnModel
 from curator_service.kinds.features import DerivedModel, StatedFeature
 from curator_service.kinds.gram.statistics import Statistic
-from curator_service.kinds.response_models import AnswerMembers, KindModels, QuoteMembers, StatisticModel
+from curator_service.kinds.response_models import (
+    AnswerMembers,
+    DerivedMembers,
+    KindModels,
+    QuoteMembers,
+    StatisticModel,
+)
 from curator_service.kit.wire import STRICT, left_out
 from curator_service.ledger.schemas import PriceModel
 from curator_service.privacy.calibration import Calibration, Mechanism
@@ -184,7 +190,7 @@ class GramQuote(_GramMembers, QuoteMembers):
     """Price and noise of a request for XᵀX, Xᵀy, yᵀy and λ_min, and what is stored already."""
 
 
-class GramAnswer(_GramMembers, AnswerMembers):
+class GramAnswer(_GramMembers, DerivedMembers, AnswerMembers):
     """A release of XᵀX, Xᵀy, yᵀy and λ_min, with noise."""
 
     statistics: GramStatistics

@@ -138,7 +138,7 @@ def test_every_row_is_counted_in_the_cell_that_the_rule_names(seed: int) -> None
     source = random.Random(seed)
     plan = plan_of(draw_request(source), Adjacency.ADD_REMOVE, 1)
     rows = [draw_row(source) for _ in range(60)]
-    expected = [cell for table in count_slowly(plan.tables, rows) for cell in table]
+    expected = [cell for table in count_slowly(plan.items, rows) for cell in table]
     assert count(COUNTS.kernel(plan), rows).tolist() == expected  # type: ignore[arg-type]
 
 
@@ -167,7 +167,7 @@ def test_no_neighbour_moves_a_table_further_than_is_stated_and_one_moves_it_so_f
                 moved = l1 if mechanism == "laplace" else l2_squared
                 assert moved <= stated[i]
                 reached[i] = max(reached[i], Fraction(moved))
-        for i, table in enumerate(plan.tables):
+        for i, table in enumerate(plan.items):
             if table.size > 1 and len(table.axes) == 1:  # of more, few of the drawn rows fall into any cell
                 assert reached[i] == stated[i], table.key
 

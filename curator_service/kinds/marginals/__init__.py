@@ -1,0 +1,1 @@
+"""The kind marginals: counts by equal bins, and moments, of single columns."""
