@@ -170,8 +170,7 @@ class Table(TableShape, Displayable):
         Where the noise does not tell the total from 0 the interval is all of [0, 1].
         """
         check_level(level)
-        if of not in {"dataset", "population"}:
-            raise ValueError("of is 'dataset' or 'population'")
+        check_of(of)
         whole = self.margin()
         limits = _laplace_limits if self.is_laplace else _gaussian_limits
         low, high = limits(self, float(whole.values), int(whole.draws), level, sampled=of == "population")
@@ -362,6 +361,12 @@ def check_level(level: float) -> None:
         raise ValueError(f"level must be in (0, 1), not {level!r}")
 
 
+def check_of(of: str) -> None:
+    """Refuse whatever an estimate cannot be of. Raise `ValueError`."""
+    if of not in {"dataset", "population"}:
+        raise ValueError("of is 'dataset' or 'population'")
+
+
 def frozen(values: NDArray[Number]) -> NDArray[Number]:
     """Return an array of one's own, read-only."""
     own = np.array(values)
@@ -382,26 +387,37 @@ def list_cells(counts: Table) -> Block:
     whole = counts.margin()
     values = [*counts.values.ravel(), float(whole.values)]
     limits = [*counts.interval().reshape(-1, 2), whole.interval()]
-    decimals = max(0, -math.floor(math.log10(counts.draw_sd))) if 0.0 < counts.draw_sd < 1.0 else 0
     labels = [axis.labels for axis in counts.axes]
     cells: list[list[Inline]] = [
         [untrusted(labels[j][i]) for j, i in enumerate(place)] for place in np.ndindex(*counts.shape)
     ]
-    if counts.axes:
-        cells.append(["all", *[""] * (len(counts.axes) - 1)])
-    else:
-        cells, values, limits = [["all"]], values[:1], limits[:1]
-    rows = [
-        [*cell, f"{value:,.{decimals}f}", f"{low:,.{decimals}f} to {high:,.{decimals}f}"]
-        for cell, value, (low, high) in zip(cells, values, limits, strict=True)
-    ]
-    names: list[Inline] = [untrusted(with_unit(axis)) for axis in counts.axes] or ["rows"]
-    width = len(names)
+    if not counts.axes:
+        cells, values, limits = [], values[:1], limits[:1]
     law = "Laplace" if counts.is_laplace else "Gaussian"
     least, most = (number(float(edge(counts.sd))) for edge in (np.min, np.max))
     spread = most if least == most else f"{least} to {most}"
     caption = join(untrusted(counts.title), quiet(f" ({law} noise, sd {spread})"))
-    total = len(rows) - 1 if counts.axes else -1
+    names: list[Inline] = [untrusted(with_unit(axis)) for axis in counts.axes] or ["rows"]
+    return table_of_cells(caption, names, cells, values, limits, counts.draw_sd)
+
+
+def table_of_cells(
+    caption: Inline,
+    names: Sequence[Inline],
+    cells: Sequence[Sequence[Inline]],
+    values: Sequence[float],
+    limits: Sequence[Sequence[float]],
+    sd: float,
+) -> Block:
+    """Return a table of counts with intervals: of each cell, and last of all of them, whose label is made here."""
+    decimals = max(0, -math.floor(math.log10(sd))) if 0.0 < sd < 1.0 else 0
+    labels = [*cells, ["all", *[""] * (len(names) - 1)]]
+    rows = [
+        [*cell, f"{value:,.{decimals}f}", f"{low:,.{decimals}f} to {high:,.{decimals}f}"]
+        for cell, value, (low, high) in zip(labels, values, limits, strict=True)
+    ]
+    width = len(names)
+    total = len(rows) - 1 if cells else -1
     return table(caption, [*names, "count", "95% interval"], rows, numeric=(width, width + 1), total=total)
 
 
