@@ -23,7 +23,7 @@ from analyst_client.kinds.counts.table import (
     table_of_cells,
     with_unit,
 )
-from analyst_client.kinds.marginals.items import Marginal
+from analyst_client.kinds.marginals.items import Marginal, bounds_of, center_and_scale
 from analyst_client.kinds.marginals.tree import apply_inverse, cumulative_variances, fit_tree
 
 
@@ -58,9 +58,7 @@ class Histogram(Displayable):
         column, values = marginal.columns[place], marginal.values[place]
         is_tree = marginal.type == "tree"
         values = frozen(fit_tree(values) if is_tree else values)
-        assert column.lower is not None and column.upper is not None
-        low, high, bins = column.lower, column.upper, len(values)
-        center, scale = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0  # as the curator makes edges of bins
+        bins, (low, high), (center, scale) = len(values), bounds_of(column), center_and_scale(column)
         edges = (low, *(center + scale * (2 * i / bins - 1) for i in range(1, bins)), high)
         return cls(TableAxis(column, edges, missing=False), values, marginal.sd, is_tree, marginal.is_laplace)
 

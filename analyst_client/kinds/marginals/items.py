@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 from analyst_client.error_base import ServiceError
 from analyst_client.kinds.counts.axes import read_columns, read_is_laplace
 from analyst_client.kinds.counts.table import FloatArray, frozen, read_sd, read_values
-from analyst_client.schema.columns import Column
+from analyst_client.schema.columns import Column, DerivedColumn
 from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression, as_expression, sort_key
 from analyst_client.terms.matching import names_column
@@ -221,6 +221,13 @@ class Marginal(ItemShape):
     sd: float
     is_laplace: bool
 
+    @property
+    def as_asked(self) -> Item:
+        """The item of a request that it answers."""
+        columns = [column.expression if isinstance(column, DerivedColumn) else column.name for column in self.columns]
+        made = ITEMS[self.type]
+        return made(columns) if made.fineness is None else made(columns, **{made.fineness: self.size})
+
     def arranged(self, order: Sequence[int]) -> Self:
         """Return this item with its columns in another order, each by its place here."""
         return replace(super().arranged(order), values=frozen(self.values[list(order)]))
@@ -256,6 +263,25 @@ def read_marginal(item: ItemShape, statistics: Fields, noise: Fields) -> Margina
     _, values = read_values(statistics, item.name, item.shape)
     sd, is_laplace = read_sd(noise, item.name), read_is_laplace(noise)
     return Marginal(item.name, item.type, item.columns, item.size, values, sd, is_laplace)
+
+
+def bounds_of(column: Column) -> tuple[float, float]:
+    """Return the bounds of a column, which every one of a marginal has."""
+    assert column.lower is not None
+    assert column.upper is not None
+    return column.lower, column.upper
+
+
+def center_and_scale(column: Column) -> tuple[float, float]:
+    """Return the middle of a column's bounds and half their width, computed as the curator does.
+
+    Examples
+    --------
+    >>> center_and_scale(Column.numeric("age", 50, 100))
+    (75.0, 25.0)
+    """
+    low, high = bounds_of(column)
+    return low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
 
 
 def match_items(asked: Sequence[_Item], answered: Sequence[ItemShape]) -> list[tuple[int, tuple[int, ...]]]:
