@@ -76,7 +76,7 @@ class Histogram(Displayable):
     def sd(self) -> float:
         """Standard deviation of the noise in a bin, the same in all."""
         one = np.eye(1, len(self.values))[0]
-        return math.sqrt(self.covariance(one))
+        return math.sqrt(float(self.covariance(one)[0, 0]))
 
     def covariance(self, *forms: FloatArray) -> FloatArray:
         """Return the covariance of the noise in weighted sums of bins, of shape (forms, forms).
@@ -146,8 +146,9 @@ class Histogram(Displayable):
         check_level(level)
         check_of(of)
         if isinstance(q, Sequence | np.ndarray):
-            found = [self.quantiles(float(one), level, of=of) for one in q]
-            return Estimate(*(frozen(np.array([one[k] for one in found], dtype=np.float64)) for k in range(3)), level)
+            found = np.array([self.quantiles(float(one), level, of=of)[:3] for one in q]).reshape(-1, 3)
+            values, lows, highs = map(frozen, found.T)
+            return Estimate(values, lows, highs, level)
         check_part(q)
         sampled = max(float(self.values.sum()), 0.0) * q * (1.0 - q) if of == "population" else 0.0
         z = combined_quantile((1.0 - level) / 2.0, laplace=self.is_laplace)
@@ -164,7 +165,9 @@ class Histogram(Displayable):
 
     def _view(self) -> View:
         ones = np.ones(len(self.values))
-        half = combined_quantile((1.0 - LEVEL) / 2.0, laplace=self.is_laplace) * math.sqrt(self.covariance(ones))
+        half = combined_quantile((1.0 - LEVEL) / 2.0, laplace=self.is_laplace) * math.sqrt(
+            float(self.covariance(ones)[0, 0])
+        )
         total = float(self.values.sum())
         law = "Laplace" if self.is_laplace else "Gaussian"
         kind = "a tree's finest" if self.is_tree else "equal"

@@ -226,7 +226,8 @@ class Marginal(ItemShape):
         """The item of a request that it answers."""
         columns = [column.expression if isinstance(column, DerivedColumn) else column.name for column in self.columns]
         made = ITEMS[self.type]
-        return made(columns) if made.fineness is None else made(columns, **{made.fineness: self.size})
+        options: dict[str, Any] = {made.fineness: self.size} if made.fineness else {}
+        return made(columns, **options)
 
     def arranged(self, order: Sequence[int]) -> Self:
         """Return this item with its columns in another order, each by its place here."""

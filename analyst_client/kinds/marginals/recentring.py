@@ -29,7 +29,7 @@ class Recentring:
 
     Attributes
     ----------
-    column : Column
+    column : str
     center, scale : float
         About the mean and the standard deviation of the values between `low` and `high`, in the column's unit.
     low, high : float
@@ -39,7 +39,7 @@ class Recentring:
         that of the declared bounds, with its middle and half its width.
     """
 
-    column: Column
+    column: str
     center: float
     scale: float
     low: float
@@ -64,9 +64,9 @@ def propose(column: Column, histograms: Sequence[Histogram], sums: Sums | None) 
         place = place_by_moments(sums)
     (low, high), (center, scale) = bounds_of(column), center_and_scale(column)
     if place is None:
-        return Recentring(column, center, scale, low, high, "bounds")
-    ends = (min(max(center + scale * end, low), high) for end in (place.low, place.high))
-    return Recentring(column, center + scale * place.center, scale * place.scale, *ends, source)
+        return Recentring(column.name, center, scale, low, high, "bounds")
+    start, end = (min(max(center + scale * one, low), high) for one in (place.low, place.high))
+    return Recentring(column.name, center + scale * place.center, scale * place.scale, start, end, source)
 
 
 def place_by_bins(histogram: Histogram) -> _Place | None:
@@ -86,8 +86,8 @@ def place_by_bins(histogram: Histogram) -> _Place | None:
     width, middles = 2.0 / len(values), (edges[1:] + edges[:-1]) / 2.0
     tail = max(TAIL, NOISE_SDS * noise / n)
     # Rows are evenly within their bins; where no row is, the slope keeps the interpolation unique.
-    low, high = np.interp([tail, 1.0 - tail], part + 1e-12 * np.arange(len(part)), edges)
-    low, high = low - width, high + width
+    inner = np.interp([tail, 1.0 - tail], part + 1e-12 * np.arange(len(part)), edges)
+    low, high = float(inner[0]) - width, float(inner[1]) + width
     weights = np.diff(part) * ((middles >= low) & (middles <= high))
     mean = float(weights @ middles / weights.sum())
     deviation = math.sqrt(float(weights @ (middles - mean) ** 2 / weights.sum()))

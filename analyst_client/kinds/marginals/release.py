@@ -414,7 +414,8 @@ class MarginalsRelease(PublishedAnswer):
 
 
 def _scaled(estimate: Estimate, center: float, scale: float) -> Estimate:
-    return Estimate(*(center + scale * end for end in estimate[:3]), estimate.level)
+    value, low, high = (center + scale * one for one in estimate[:3])
+    return Estimate(value, low, high, estimate.level)
 
 
 def _write(estimate: Estimate) -> str:

@@ -87,9 +87,9 @@ class Sums:
         check_level(level)
         check_of(of)
         n, first = float(self.values[0]), float(self.values[1])
-        C, z2 = self.covariance, self._quantile(level) ** 2
+        C, z2 = self.covariance.tolist(), self._quantile(level) ** 2
         sampled = n * (math.sqrt(self._likely_variance()) + self.reach) ** 2 if of == "population" and n > 0.0 else 0.0
-        form = Quadratic(first**2 - z2 * (C[1, 1] + sampled), -2.0 * (first * n - z2 * C[0, 1]), n**2 - z2 * C[0, 0])
+        form = Quadratic(first**2 - z2 * (C[1][1] + sampled), -2.0 * (first * n - z2 * C[0][1]), n**2 - z2 * C[0][0])
         if not (n > 0.0 and form.square > 0.0):  # the noise does not tell n from 0
             return Estimate(_ratio(first, n), -1.0, 1.0, level)
         low, high = solve_quadratic(form).hull

@@ -74,7 +74,7 @@ def cumulative_variances(n: int, q: float) -> FloatArray:
 
 
 def _levels(values: FloatArray) -> int:
-    return (values.shape[-1] + 2).bit_length() - 2
+    return (int(values.shape[-1]) + 2).bit_length() - 2
 
 
 def _pairs(level: FloatArray) -> FloatArray:
