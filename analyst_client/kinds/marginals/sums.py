@@ -12,6 +12,8 @@ from analyst_client.kinds.marginals.histogram import Histogram
 from analyst_client.kinds.marginals.items import Marginal
 
 COUNT, FIRST, SECOND = np.eye(3)
+COUNT_SDS = 5.0
+"""A standard deviation is told where the number of rows is so many deviations of its noise above 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +106,8 @@ class Sums:
         With :math:`T=\sum u^2-(\sum u)^2/n`, less what the noise adds to it on average, the interval holds the
         variances v at which :math:`(T-vn)^2\le z^2\,\mathrm{Var}(v)`: the noise of T, to the second order, and of n. Of
         a population n − 1 stands for n, and :math:`2v^2(n-1)` is beside the noise, as of normal values. It is wider by
-        `reach` at either end: values that are moved by no more have a standard deviation that differs by no more.
+        `reach` at either end: values that are moved by no more have a standard deviation that differs by no more. It is
+        all of [0, 1] where n is not `COUNT_SDS` times its noise: there the second order is not enough.
         """
         check_level(level)
         check_of(of)
@@ -116,7 +119,7 @@ class Sums:
         sampled = 2.0 * rows if of == "population" else 0.0
         value = min(math.sqrt(max(T / rows, 0.0)), 1.0) if rows > 0.0 else math.nan
         square = rows**2 - z2 * (self._variance(COUNT) + sampled)
-        if square <= 0.0:
+        if square <= 0.0 or n < COUNT_SDS * math.sqrt(self._variance(COUNT)):
             return Estimate(value, 0.0, 1.0, level)
         low, high = solve_quadratic(Quadratic(T**2 - z2 * variance, -2.0 * (T * rows - z2 * beside), square)).hull
         low, high = (math.sqrt(max(end, 0.0)) for end in (low, high))
@@ -125,7 +128,7 @@ class Sums:
     def _squares(self) -> tuple[float, float, float]:
         """Return T of `std`, the variance of its noise, and its covariance with that of n."""
         n, first, second = map(float, self.values)
-        mean = min(max(first / n, -1.0), 1.0)
+        mean = first / n
         of_mean = self._variance(FIRST - mean * COUNT) / n  # what the noise of the mean takes off T, on average
         T = second - 2.0 * mean * first + mean**2 * n + of_mean
         form = mean**2 * COUNT - 2.0 * mean * FIRST + SECOND
