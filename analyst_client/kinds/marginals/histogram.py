@@ -54,7 +54,20 @@ class Histogram(Displayable):
 
     @classmethod
     def of(cls, marginal: Marginal, place: int) -> "Histogram":
-        """Return the histogram of a column of a tree or of a flat item."""
+        """Return the histogram of one column.
+
+        Parameters
+        ----------
+        marginal : Marginal
+            A tree or a flat item.
+        place : int
+            Place of the column in it, from 0.
+
+        Returns
+        -------
+        Histogram
+            With the finest bins.
+        """
         column, values = marginal.columns[place], marginal.values[place]
         is_tree = marginal.type == "tree"
         values = frozen(fit_tree(values) if is_tree else values)

@@ -41,7 +41,7 @@ class _Item:
 
     @property
     def size(self) -> int | None:
-        """How fine the bins are: levels, or bins; None of moments."""
+        """Levels of a tree, bins of a flat item; None of moments."""
         return None if self.fineness is None else getattr(self, self.fineness)
 
     @property

@@ -65,9 +65,9 @@ class MarginalsQuote(AnyQuote):
     def _noise_view(self) -> tuple[Block, ...]:
         sds = aligned([self.noise.sd[item.name] for item in self.marginals])
         rows = [
-            (untrusted(item.title), f"{item.shape[0]:,}", f"{item.shape[1]:,}", sd)
+            (untrusted(item.title), f"{item.shape[0] * item.shape[1]:,}", sd)
             for item, sd in zip(self.marginals, sds, strict=True)
         ]
         caption = join("Noise ", quiet("(", untrusted(self.noise.distribution), ")"))
-        heads = ("item", "columns", "numbers of each", "standard deviation")
-        return table(caption, heads, rows, numeric=(1, 2, 3)), Note(NOISE_NOTE)
+        heads = ("item", "numbers", "standard deviation")
+        return table(caption, heads, rows, numeric=(1, 2)), Note(NOISE_NOTE)

@@ -1,5 +1,6 @@
 """A release of marginals: one published answer, and what it says of each column."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -54,7 +55,7 @@ class Support(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MarginalsRelease(PublishedAnswer):
-    """Where single numeric columns of a dataset are, and how spread, with noise.
+    """Noisy marginals of a dataset: where single numeric columns are, and how spread.
 
     Made by `CuratorClient.release` with a `MarginalsRequest`, in the order that was asked; by `load` or
     `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
@@ -405,12 +406,12 @@ class MarginalsRelease(PublishedAnswer):
         for column in self.columns:
             sums, (center, scale) = self._sums(column), center_and_scale(column)
             mean, std = sums.mean(LEVEL, "dataset"), sums.std(LEVEL, "dataset")
-            shown = (sums.count(LEVEL), _scaled(mean, center, scale), _scaled(std, 0.0, scale))
-            named = f"{column.name} ({column.unit})" if column.unit else column.name
-            rows.append([untrusted(named), *(_write(estimate) for estimate in shown)])
+            named = untrusted(f"{column.name} ({column.unit})" if column.unit else column.name)
+            rows.append([named, "rows", *_write(sums.count(LEVEL))])
+            rows.append(["", "mean", *_write(_scaled(mean, center, scale))])
+            rows.append(["", "sd", *_write(_scaled(std, 0.0, scale))])
         law = "Laplace" if self.marginals[0].is_laplace else "Gaussian"
-        caption = join("Columns ", quiet(f"({law} noise; 95% intervals)"))
-        return table(caption, ("column", "rows", "mean", "standard deviation"), rows, numeric=(1, 2, 3))
+        return table(f"Columns ({law} noise)", ("column", "", "estimate", "95% interval"), rows, numeric=(2, 3))
 
 
 def _scaled(estimate: Estimate, center: float, scale: float) -> Estimate:
@@ -418,9 +419,9 @@ def _scaled(estimate: Estimate, center: float, scale: float) -> Estimate:
     return Estimate(value, low, high, estimate.level)
 
 
-def _write(estimate: Estimate) -> str:
-    value = number(estimate.value) if estimate.value == estimate.value else "–"
-    return f"{value} [{number(estimate.low)}, {number(estimate.high)}]"
+def _write(estimate: Estimate) -> tuple[str, str]:
+    value = "–" if math.isnan(estimate.value) else number(estimate.value)
+    return value, f"{number(estimate.low)} to {number(estimate.high)}"
 
 
 def _read_arranged(text: str, answer: str | None, asked: Sequence[Item]) -> MarginalsRelease:

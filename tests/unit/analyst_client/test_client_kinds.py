@@ -101,7 +101,7 @@ def test_an_answer_is_read_by_its_kind() -> None:
 
 
 def test_an_unknown_kind_is_refused_and_named() -> None:
-    with pytest.raises(ServiceError, match="no release of the kind 'tail': it knows gram, counts, marginals, and a newer"):
+    with pytest.raises(ServiceError, match="kind 'tail': it knows gram, counts, marginals, and a newer"):
         ask(Curator(released(TAIL)).client())
     with pytest.raises(ServiceError, match="'gram', the kind of this release"):
         Release.from_text(TAIL)

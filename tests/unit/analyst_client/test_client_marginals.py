@@ -388,7 +388,7 @@ def test_no_sum_of_laplace_draws_has_a_longer_tail(weights: list[float], tail: f
 def test_a_release_shows_its_columns() -> None:
     shown = str(marginals_of(ASKED))
     assert "kappa (mg/dL)" in shown
-    assert "standard deviation" in shown
+    assert "95% interval" in shown
     assert "Release marginals: moments of kappa, age; tree of kappa, age; flat of age of flchain" in " ".join(
         shown.split()
     )
