@@ -42,7 +42,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CuratorClient]:
 
 
 def test_a_quote_is_that_of_what_was_asked(client: CuratorClient) -> None:
-    quote = client.quote("flchain", ASKED)
+    quote = client.quote("cohort", ASKED)
     assert isinstance(quote, MarginalsQuote)
     assert [item.shape for item in quote.marginals] == [(2, 3), (3, 62), (1, 12)]
     assert [item.columns[0].name for item in quote.marginals] == ["kappa", "log(age)", "kappa"]
@@ -52,17 +52,16 @@ def test_a_quote_is_that_of_what_was_asked(client: CuratorClient) -> None:
 
 
 def test_what_is_told_is_what_the_rows_are(client: CuratorClient, tmp_path: Path) -> None:
-    release = client.release("flchain", ASKED)
+    release = client.release("cohort", ASKED)
     assert [marginal.title for marginal in release.marginals] == [
         "moments of kappa, log(age)",
         "tree of log(age), age, kappa",
         "flat of kappa",
     ]
     ages, kappas = np.clip(column("age"), 50, 100), np.clip(column("kappa"), 0, 6)
-    for name, values in (("age", ages), ("kappa", kappas), (LOG, np.log(ages))):
+    for name, values, reach in (("age", ages, 50 / 2**6), ("kappa", kappas, 0.0), (LOG, np.log(ages), 0.0)):
         assert release.count(name).value == pytest.approx(len(values), abs=1e-6)
-        reach = 0.0 if name != "age" else 50 / 2**6  # of age there are bins alone
-        assert release.mean(name).value == pytest.approx(values.mean(), abs=reach + 1e-4)
+        assert release.mean(name).value == pytest.approx(values.mean(), abs=reach + 1e-4)  # of age there are bins alone
     # The estimate takes off a little for the noise that there would be.
     moments = release.marginals[0].values[0]
     assert 3.0 * (moments[2] + moments[0]) == pytest.approx(np.sum((kappas - 3.0) ** 2) / 3.0, rel=1e-4)
@@ -78,19 +77,19 @@ def test_what_is_told_is_what_the_rows_are(client: CuratorClient, tmp_path: Path
 
 
 def test_a_condition_and_what_was_bought_before(client: CuratorClient) -> None:
-    first = client.release("flchain", MarginalsRequest([Tree(["age"], levels=3)], where="sex == 'F'", mu=0.05))
+    first = client.release("cohort", MarginalsRequest([Tree(["age"], levels=3)], where="sex == 'F'", mu=0.05))
     assert first.count("age").value == pytest.approx(len(column("age", where="F")), abs=1e-6)
-    again = client.release("flchain", MarginalsRequest([Tree(["age"], levels=3)], where="sex == 'F'", mu=0.05))
+    again = client.release("cohort", MarginalsRequest([Tree(["age"], levels=3)], where="sex == 'F'", mu=0.05))
     assert (again.id, again.answer) == (first.id, "stored")
 
 
 def test_laplace_noise_is_asked_for(client: CuratorClient) -> None:
     request = MarginalsRequest([Flat(["age"], bins=4)], epsilon=0.1, mechanism="laplace")
-    release = client.release("flchain", request)
+    release = client.release("cohort", request)
     assert release.marginals[0].is_laplace
     assert release.marginals[0].sd == pytest.approx(2**0.5 / 0.1, rel=1e-3)
 
 
 def test_what_is_no_number_is_refused(client: CuratorClient) -> None:
     with pytest.raises(RequestInvalidError, match="ask for counts"):
-        client.quote("flchain", MarginalsRequest([Moments(["age", "sex"])], mu=0.05))
+        client.quote("cohort", MarginalsRequest([Moments(["age", "sex"])], mu=0.05))

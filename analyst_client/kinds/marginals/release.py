@@ -24,7 +24,7 @@ from analyst_client.kinds.marginals.recentring import Recentring, propose
 from analyst_client.kinds.marginals.sums import Sums
 from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
 from analyst_client.schema.amounts import write_cost
-from analyst_client.schema.columns import Column, DerivedColumn
+from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import list_request
 from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields, parse_json
@@ -359,7 +359,7 @@ class MarginalsRelease(PublishedAnswer):
     def _find(self, asked: ColumnAsked) -> Column:
         expression, columns = as_expression(asked), self.columns
         for column in columns:
-            if names_column(expression, column) or (isinstance(column, DerivedColumn) and column.name == asked):
+            if (isinstance(asked, str) and asked == column.name) or names_column(expression, column):
                 return column
         names = ", ".join(column.name for column in columns)
         raise ValueError(f"the release has no column {asked!r}; it has {names}")

@@ -160,7 +160,14 @@ def test_a_column_that_is_computed_is_found_by_what_it_is_and_by_its_name() -> N
     computed = {"name": "log(age)", "expression": {"log": ["age"]}, "type": "numeric", "unit": None}
     body["derived"] = [computed | {"lower": 3.0, "upper": 5.0, "missing": "complete"}]
     body["marginals"][0]["columns"] = [{"log": ["age"]}]
-    release = MarginalsRequest([Moments([log("age")])], mu=1.0).arrange(MarginalsRelease.from_text(compact(body)))
+    body["marginals"].insert(0, body["marginals"][0] | {"name": "marginal_1", "columns": ["age"]})
+    body["statistics"]["marginal_1"] = body["statistics"]["marginal_0"]
+    body["noise"]["sd"]["marginal_1"] = 1.0
+    request = MarginalsRequest([Moments(["age"]), Moments([log("age")])], mu=1.0)
+    release = request.arrange(MarginalsRelease.from_text(compact(body)))
+    assert [column.name for column in release.columns] == ["age", "log(age)"]
+    with pytest.raises(ValueError, match="no column log\\(kappa\\)"):
+        release.count(log("kappa"))
     assert release.count(log("age")) == release.count("log(age)")
     assert pickle.loads(pickle.dumps(release)).columns == release.columns
 
