@@ -77,7 +77,7 @@ def place_by_bins(histogram: Histogram) -> _Place | None:
     """
     values, n = histogram.values, float(histogram.values.sum())
     noise = float(np.max(histogram.cumulative_sds(0.5)))
-    if NOISE_SDS * noise > TAIL_MAX * n:
+    if n <= 0.0 or NOISE_SDS * noise > TAIL_MAX * n:
         return None
     below = np.clip(np.cumsum(values), 0.0, n)
     rising = (np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]) / 2.0

@@ -12,6 +12,8 @@ from analyst_client.kinds.marginals.histogram import Histogram
 from analyst_client.kinds.marginals.items import Marginal
 
 COUNT, FIRST, SECOND = np.eye(3)
+ROUNDING = 0.5 / (2**17 - 1) + 0.5 / 2**30
+"""How far u may be from what moments add up: values are rounded where they are stored, and to a q-th, q = 2¹⁷ − 1."""
 COUNT_SDS = 5.0
 """A standard deviation is told where the number of rows is so many deviations of its noise above 0."""
 
@@ -27,19 +29,19 @@ class Sums:
         Of their noise.
     is_laplace : bool
     reach : float
-        How far a value may be from the one that was added up: half a bin's width, 0 of moments.
+        How far a value may be from the one that was added up: half a bin's width, or `ROUNDING` of moments.
     """
 
     values: FloatArray
     covariance: FloatArray
     is_laplace: bool
-    reach: float = 0.0
+    reach: float
 
     @classmethod
     def of_moments(cls, marginal: Marginal, place: int) -> "Sums":
         r"""Read those of a column: released were half of n, :math:`\sum u`, and :math:`\sum u^2` less half of n."""
         form = np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 1.0]])
-        return cls(form @ marginal.values[place], marginal.sd**2 * form @ form.T, marginal.is_laplace)
+        return cls(form @ marginal.values[place], marginal.sd**2 * form @ form.T, marginal.is_laplace, ROUNDING)
 
     @classmethod
     def of_bins(cls, histogram: Histogram) -> "Sums":
@@ -50,11 +52,11 @@ class Sums:
         return cls(forms @ histogram.values, histogram.covariance(*forms), histogram.is_laplace, 1.0 / bins)
 
     def seeing(self, other: "Sums") -> "Sums":
-        """Return what is known of the same rows from independent noise beside: all sums if both are exact, or n alone.
+        """Return what is known of the same rows from noise beside: of all sums if both are moments, or of n alone.
 
         It is the estimate of least squares.
         """
-        return self._updated(other, np.eye(3) if self.reach == other.reach == 0.0 else COUNT[np.newaxis])
+        return self._updated(other, np.eye(3) if self.reach == other.reach == ROUNDING else COUNT[np.newaxis])
 
     def seeing_count(self, other: "Sums") -> "Sums":
         """Return what is known from as many rows of another column, whose noise is independent."""
