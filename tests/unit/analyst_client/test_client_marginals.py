@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 from client_examples import RELEASE_TEXT, compact, with_receipt
+from counts_examples import CountsCurator
 from hypothesis import given
 from hypothesis import strategies as st
 from marginals_examples import MarginalsCurator, answer_body, cohort, marginals_of, quote_body
 
 from analyst_client import (
+    Column,
+    CountsRequest,
     Flat,
     MarginalsQuote,
     MarginalsRelease,
@@ -28,6 +31,7 @@ from analyst_client import (
     verify,
 )
 from analyst_client.kinds.counts.laws import combined_quantile
+from analyst_client.kinds.marginals.items import Marginal
 from analyst_client.kinds.marginals.tree import apply_inverse, cumulative_variances, fit_tree
 from analyst_client.schema.wire import Fields
 from analyst_client.terms import col, log
@@ -151,6 +155,8 @@ def test_other_items_than_were_asked_are_refused() -> None:
 def test_an_answer_of_another_kind_is_refused() -> None:
     with pytest.raises(ServiceError, match="rel_1 is no release of the kind 'marginals'"):
         ASKED.arrange(Release.from_text(RELEASE_TEXT))
+    with pytest.raises(ServiceError, match="a quote of the kind 'counts', where 'marginals' was asked"):
+        ASKED.arrange_quote(CountsCurator().client().quote("flchain", CountsRequest(["sex"], mu=0.3)))
     with pytest.raises(ServiceError, match="'marginals', the kind of this release"):
         MarginalsRelease.from_text(RELEASE_TEXT)
 
@@ -341,6 +347,70 @@ def test_all_items_tell_of_the_count() -> None:
     ]
     precisions = [1.0 / (one.high - one.low) ** 2 for one in alone]
     assert (both.high - both.low) ** -2 == pytest.approx(sum(precisions), rel=1e-6)
+
+
+def made(*items: tuple[str, Column, list[float]], sd: float = 1.0) -> MarginalsRelease:
+    """Return a release of items of one column each."""
+    marginals = tuple(
+        Marginal(f"marginal_{i}", kind, (column,), len(values), np.array([values]), sd, False)
+        for i, (kind, column, values) in enumerate(items)
+    )
+    rest: dict[str, Any] = {"created_at": None, "request": {}, "cost": None, "receipt": None}
+    return MarginalsRelease(marginals=marginals, text="", id="rel_1", dataset="d", **rest)
+
+
+A, B = (Column.numeric(name, -1, 1, missing="complete") for name in "ab")
+C = Column.numeric("c", -1, 1)
+
+
+def test_complete_columns_together_tell_how_many_rows_there_are() -> None:
+    release = made(("flat", A, [60.0, 42.0]), ("flat", B, [50.0, 48.0]), ("flat", C, [40.0, 50.0]))
+    found = release.missing("c")
+    assert found.value == pytest.approx(100.0 - 90.0)
+    # Each count has the variance 2: of both together 1.
+    assert found.high - found.low == pytest.approx(2 * 1.959964 * math.sqrt(1.0 + 2.0), rel=1e-6)
+    fewer = made(("flat", A, [40.0, 40.0]), ("flat", C, [40.0, 50.0])).missing("c")
+    assert (fewer.value, fewer.low, fewer.high) == (pytest.approx(-10.0), 0.0, 0.0)
+
+
+def test_moments_of_several_items_are_averaged_by_their_precision() -> None:
+    one, other = ("moments", C, [50.0, 20.0, -30.0]), ("moments", C, [52.0, 30.0, -32.0])
+    single, both = made(one), made(one, other)
+    assert both.count("c").value == pytest.approx(102.0)
+    assert both.mean("c").value == pytest.approx(25.0 / 102.0)
+    assert both.std("c").value == pytest.approx(math.sqrt(20.0 / 102.0 - (25.0 / 102.0) ** 2), rel=1e-3)
+    for name in ("count", "mean"):
+        wide, narrow = getattr(single, name)("c"), getattr(both, name)("c")
+        assert narrow.high - narrow.low == pytest.approx((wide.high - wide.low) / math.sqrt(2.0), rel=0.05)
+
+
+def test_moments_are_what_they_are_of() -> None:
+    """Half of the rows, Σu, and Σu² less half of the rows, of a column whose bounds are 10 and 30."""
+    values = np.array([10.0, 18.0, 20.0, 26.0] * 1000)
+    u = (values - 20.0) / 10.0
+    release = made(("moments", Column.numeric("x", 10, 30), [len(u) / 2, u.sum(), (u**2).sum() - len(u) / 2]), sd=1e-6)
+    assert release.count("x").value == pytest.approx(4000.0)
+    assert release.mean("x").value == pytest.approx(values.mean())
+    assert release.std("x").value == pytest.approx(values.std())
+    # Rounding to the lattice alone is left.
+    assert release.mean("x").high - release.mean("x").low == pytest.approx(20.0 * 0.5 / 131_071, rel=0.01)
+    assert release.std("x", of="population").value == pytest.approx(values.std(ddof=1))
+
+
+def test_rows_that_noise_makes_negative_have_no_mean_and_no_deviation() -> None:
+    release = made(("moments", C, [-5.0, 3.0, 4.0]))
+    for estimate, bounds in ((release.mean("c"), (-1.0, 1.0)), (release.std("c"), (0.0, 1.0))):
+        assert math.isnan(estimate.value)
+        assert (estimate.low, estimate.high) == bounds
+    assert release.count("c") == (-10.0, 0.0, 0.0, 0.95)
+
+
+def test_a_variance_that_noise_makes_negative_is_a_deviation_of_0() -> None:
+    release = made(("moments", C, [500.0, 0.0, -520.0]), sd=5.0)
+    value, low, high, _ = release.std("c")
+    assert (value, low) == (0.0, 0.0)
+    assert high < 0.1
+    assert release.recentring()["c"].source == "bounds"
 
 
 # Least squares of a tree
