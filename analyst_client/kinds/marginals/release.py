@@ -28,7 +28,7 @@ from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import list_request
 from analyst_client.schema.receipts import fold_receipt
 from analyst_client.schema.wire import Fields, parse_json
-from analyst_client.terms.expression import as_expression
+from analyst_client.terms.expression import Expression, as_expression
 from analyst_client.terms.matching import names_column
 
 SHOWN_NOTE = (
@@ -310,7 +310,7 @@ class MarginalsRelease(PublishedAnswer):
         Raises
         ------
         ValueError
-            When the release has no such column.
+            When the release has no such column, or `columns` is no list.
 
         Notes
         -----
@@ -319,7 +319,7 @@ class MarginalsRelease(PublishedAnswer):
         and 2.5 of these on either side. Where the noise hides all of that: the declared bounds. Which item is used
         depends on the noise and the number of rows that were released.
         """
-        if isinstance(columns, str):
+        if isinstance(columns, str | Expression):
             raise ValueError(f"columns is a list: one column is recentring([{columns!r}])")  # noqa: TRY004 -- one kind of error for arguments
         found = self.columns if columns is None else [self._find(column) for column in columns]
         return {column.name: propose(column, self._histograms(column), self._moments(column)) for column in found}

@@ -298,6 +298,7 @@ def test_what_a_release_does_not_have_is_refused() -> None:
         (lambda: release.mean("kappa", 1.0), r"level must be in \(0, 1\)"),
         (lambda: release.std("kappa", of="sample"), "'dataset' or 'population'"),
         (lambda: release.recentring("kappa"), "columns is a list"),
+        (lambda: release.recentring(col("kappa")), "columns is a list"),
     ]
     tree = marginals_of(MarginalsRequest([Tree(["kappa"])], mu=0.3))
     wrong += [
@@ -403,6 +404,11 @@ def test_rows_that_noise_makes_negative_have_no_mean_and_no_deviation() -> None:
         assert math.isnan(estimate.value)
         assert (estimate.low, estimate.high) == bounds
     assert release.count("c") == (-10.0, 0.0, 0.0, 0.95)
+
+
+def test_a_population_of_which_there_are_three_rows_has_any_deviation() -> None:
+    release = made(("moments", C, [1.5, 0.3, -1.0]), sd=1e-9)
+    assert release.std("c", of="population")[1:3] == (0.0, 1.0)
 
 
 def test_a_variance_that_noise_makes_negative_is_a_deviation_of_0() -> None:
