@@ -68,6 +68,12 @@ from analyst_client.kinds.counts.request import CountsRequest
 from analyst_client.kinds.counts.table import Table
 from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.marginals.histogram import Histogram
+from analyst_client.kinds.marginals.items import Flat, Moments, Tree
+from analyst_client.kinds.marginals.quote import MarginalsQuote
+from analyst_client.kinds.marginals.recentring import Recentring
+from analyst_client.kinds.marginals.release import MarginalsRelease
+from analyst_client.kinds.marginals.request import MarginalsRequest
 from analyst_client.ledger.checkpoints import Checkpoint, LedgerPosition
 from analyst_client.ledger.verification import Verification
 from analyst_client.planning.accuracy import Accuracy, expected_accuracy
@@ -126,7 +132,9 @@ __all__ = [
     "EstimationWarning",
     "EventRates",
     "Factor",
+    "Flat",
     "FormulaError",
+    "Histogram",
     "Job",
     "JobEndedError",
     "JobError",
@@ -141,7 +149,11 @@ __all__ = [
     "LedgerSealedError",
     "LinearDiscriminants",
     "LogisticRegression",
+    "MarginalsQuote",
+    "MarginalsRelease",
+    "MarginalsRequest",
     "Model",
+    "Moments",
     "Noise",
     "Offer",
     "PermissionDeniedError",
@@ -152,6 +164,7 @@ __all__ = [
     "Quote",
     "Receipt",
     "ReceiptInvalidError",
+    "Recentring",
     "Release",
     "ReleaseSummary",
     "RequestFault",
@@ -170,6 +183,7 @@ __all__ = [
     "TableTest",
     "Term",
     "TransportError",
+    "Tree",
     "Verification",
     "correlations",
     "describe",

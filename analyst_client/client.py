@@ -157,7 +157,7 @@ class CuratorClient:
 
         Returns
         -------
-        Quote, CountsQuote or that of another kind
+        Quote, CountsQuote, MarginalsQuote or that of another kind
             Its columns, or tables, in the order that was asked.
 
         Raises
@@ -268,7 +268,8 @@ class CuratorClient:
         features : sequence of str or Expression, str, Model, or a request
             Columns that explain, or what `analyst_client.terms` computes of them. Or a formula, such as
             ``"log(kappa + 1) ~ poly(age, 3) * sex"``, which needs the extra ``formula``. Or a request of any kind,
-            such as `CountsRequest`, which has its options within: it answers with a release of that kind.
+            such as `CountsRequest` or `MarginalsRequest`, which has its options within: it answers with a release of
+            that kind.
         target, targets : str, Expression or a sequence of these, optional
             Columns to explain, one or several.
         where : str or Expression, optional
@@ -320,7 +321,7 @@ class CuratorClient:
 
         Returns
         -------
-        Release, CountsRelease or that of another kind
+        Release, CountsRelease, MarginalsRelease or that of another kind
             Its columns, or tables, in the order that was asked.
 
         Raises
@@ -395,7 +396,7 @@ class CuratorClient:
 
         Returns
         -------
-        Release, CountsRelease or that of another kind
+        Release, CountsRelease, MarginalsRelease or that of another kind
             Its columns, or tables, in the order that was asked.
 
         Raises

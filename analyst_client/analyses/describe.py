@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from analyst_client.analyses.advice import counts_advice
 from analyst_client.analyses.inversion import (
-    Quadratic,
     RatioProblem,
     count_interval,
     invert_ratios,
@@ -22,6 +21,7 @@ from analyst_client.analyses.inversion import (
 )
 from analyst_client.analyses.moments import Group, Moments
 from analyst_client.inference.estimates import Estimate, EstimateTable
+from analyst_client.inference.quadratic import Quadratic
 from analyst_client.inference.results import check_alpha
 from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Term

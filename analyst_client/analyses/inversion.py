@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from analyst_client.analyses.moments import Moments
 from analyst_client.inference.equations import SCALE_POINTS
+from analyst_client.inference.quadratic import Quadratic, solve_quadratic
 from analyst_client.inference.quantiles import student_quantile, variance_points
 from analyst_client.inference.score import ConfidenceSet, critical_value
 
@@ -21,24 +21,6 @@ NOISE_POINTS = 401
 """Equally likely values that stand for the privacy noise where it is convolved with a sampling law."""
 SMOOTH_RATIO = 3.0
 """Up to it 40 nodes give the tails of a normal law that noise is added to within 1e-5."""
-
-
-@dataclass(frozen=True)
-class Quadratic:
-    """The number ``constant + slope θ + square θ²``.
-
-    Attributes
-    ----------
-    constant, slope, square : float
-    """
-
-    constant: float
-    slope: float
-    square: float
-
-    def at(self, value: float) -> float:
-        """Return its value."""
-        return self.constant + value * (self.slope + value * self.square)
 
 
 class Ratio(NamedTuple):
@@ -155,26 +137,6 @@ def invert_ratios(moments: Moments, problems: Sequence[RatioProblem], alpha: flo
         )
         for (a, b, at), critical, (_, _, variance, _, _) in zip(values, criticals.tolist(), problems, strict=True)
     ]
-
-
-def solve_quadratic(form: Quadratic) -> ConfidenceSet:
-    """Return the values at which a quadratic is at most 0.
-
-    Examples
-    --------
-    >>> solve_quadratic(Quadratic(-1.0, 0.0, 1.0))
-    ConfidenceSet(kind='interval', lower=-1.0, upper=1.0)
-    """
-    if form.square == 0.0:
-        return ConfidenceSet("line", -math.inf, math.inf)
-    middle = -form.slope / (2.0 * form.square)
-    reach = middle**2 - form.constant / form.square
-    if form.square > 0.0:
-        half = math.sqrt(max(reach, 0.0))
-        return ConfidenceSet("interval", middle - half, middle + half)
-    if reach <= 0.0:
-        return ConfidenceSet("line", -math.inf, math.inf)
-    return ConfidenceSet("rays", middle - math.sqrt(reach), middle + math.sqrt(reach))
 
 
 def likely_variances(estimate: float, noise_sd: float) -> FloatArray | None:

@@ -179,6 +179,12 @@ def read_quote(fields: Fields, noise: StatedNoise) -> dict[str, Any]:
     }
 
 
+def parts_of_shares(request: Mapping[str, Any], count: int) -> tuple[float, ...]:
+    """Return the parts of ε of a request whose shares are a list; they sum to 1."""
+    shares = request.get("shares") or [1.0] * count
+    return tuple(share / sum(shares) for share in shares)
+
+
 def _read_size(fields: Fields, name: str) -> int:
     size = fields.integer(name)
     if size < 0:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -181,8 +181,8 @@ class TableShape:
         return " × ".join(axis.name for axis in self.axes) or "all rows in cells"
 
 
-def read_shapes(body: Fields) -> tuple[TableShape, ...]:
-    """Read the tables of an answer or a quote, in its order, with the columns on their axes."""
+def read_columns(body: Fields) -> Callable[[Fields, str, Any], Column]:
+    """Read the columns that an answer lists, declared and computed; return what finds the one that a member names."""
     columns = {column.name: column for column in body.each("columns", Column.read)}
     derived: dict[str, str] = {}
     if body.has("derived"):
@@ -190,12 +190,21 @@ def read_shapes(body: Fields) -> tuple[TableShape, ...]:
         derived = {json.dumps(column.expression.to_json()): column.name for column in found}
         columns = columns | {column.name: column for column in found}
 
-    def read_axis(fields: Fields) -> TableAxis:
-        stated = fields.members.get("column")
+    def find_column(fields: Fields, member: str, stated: Any) -> Column:
         name = stated if isinstance(stated, str) else derived.get(json.dumps(stated), "")
         if name not in columns:
-            raise fields.fault("column", "one of the listed columns")
-        column = columns[name]
+            raise fields.fault(member, "one of the listed columns")
+        return columns[name]
+
+    return find_column
+
+
+def read_shapes(body: Fields) -> tuple[TableShape, ...]:
+    """Read the tables of an answer or a quote, in its order, with the columns on their axes."""
+    find_column = read_columns(body)
+
+    def read_axis(fields: Fields) -> TableAxis:
+        column = find_column(fields, "column", fields.members.get("column"))
         edges: tuple[float, ...] | None = None
         if column.type == "numeric":
             given = fields.array("edges")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from analyst_client.display.model import Block, Inline, Note, aligned, join, number, quiet, table, untrusted
 from analyst_client.kinds.counts import laws
 from analyst_client.kinds.counts.axes import Axis, TableShape, match_tables, read_is_laplace, read_shapes
-from analyst_client.schema.quotes import AnyQuote, StatisticNoise, read_quote
+from analyst_client.schema.quotes import AnyQuote, StatisticNoise, parts_of_shares, read_quote
 from analyst_client.schema.wire import Fields
 
 
@@ -39,8 +39,7 @@ class CountsQuote(AnyQuote):
     @property
     def laplace_parts(self) -> tuple[float, ...]:
         """Parts of ε of each table."""
-        shares = self.request.get("shares") or [1.0] * len(self.tables)
-        return tuple(share / sum(shares) for share in shares)
+        return parts_of_shares(self.request, len(self.tables))
 
     def largest_error(self, beta: float = 0.05, *, simple: bool = False) -> float:
         r"""Return α such that with probability 1 − β every cell of every table is within α of its exact count.

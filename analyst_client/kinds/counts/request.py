@@ -13,7 +13,7 @@ from analyst_client.kinds.counts.quote import CountsQuote
 from analyst_client.kinds.counts.release import CountsRelease
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.schema.requests import as_json, price, selection_members
+from analyst_client.schema.requests import as_json, purchase_members, selection_members
 from analyst_client.terms.expression import Expression, sort_key
 
 AxisAsked: TypeAlias = str | Expression | Axis
@@ -103,16 +103,8 @@ class CountsRequest:
     def members(self) -> dict[str, Any]:
         """Members of the body: the options that were set, and nothing else."""
         tables = [{"axes": [axis.members for axis in axes]} for axes in self.axes]
-        body: dict[str, Any] = {"kind": KIND, "tables": tables, **selection_members(self.where, self.weight)}
-        pure = self.mechanism not in {None, "gaussian"}
-        body["price"] = price(self.epsilon, self.delta, self.mu, self.rho, pure=pure)
-        if self.shares is not None:
-            body["shares"] = [float(share) for share in self.shares]
-            if len(body["shares"]) != len(tables):
-                raise ValueError(f"shares has one number for each table: {len(tables)}, not {len(body['shares'])}")
-        names = ("mechanism", "project", "reservation")
-        body |= {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return body | ({"fresh": True} if self.fresh else {})
+        body = {"kind": KIND, "tables": tables, **selection_members(self.where, self.weight)}
+        return body | purchase_members(self, len(tables), "table")
 
     def to_json(self) -> bytes:
         """Return the body of the request."""

@@ -12,6 +12,7 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Block, Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.display.terminal import plain
 from analyst_client.kinds.counts.axes import TableAxis, TableShape, read_is_laplace
+from analyst_client.kinds.counts.bins import check_part, quantile_of_bins
 from analyst_client.kinds.counts.laws import contrast_quantile, noise_quantile, noise_quantiles
 from analyst_client.schema.wire import Fields, as_float
 
@@ -68,7 +69,7 @@ class Table(TableShape, Displayable):
     @property
     def sd(self) -> FloatArray:
         """Standard deviation of the noise in each cell."""
-        return _frozen(self.draw_sd * np.sqrt(self.draws))
+        return frozen(self.draw_sd * np.sqrt(self.draws))
 
     def __repr__(self) -> str:
         """Show what is counted, and how much noise there is."""
@@ -95,7 +96,7 @@ class Table(TableShape, Displayable):
         order = [sorted(kept).index(j) for j in kept]
         values = np.asarray(self.values.sum(axis=others)).transpose(order)
         draws = np.asarray(self.draws.sum(axis=others)).transpose(order)
-        return replace(self, axes=tuple(self.axes[j] for j in kept), values=_frozen(values), draws=_frozen(draws))
+        return replace(self, axes=tuple(self.axes[j] for j in kept), values=frozen(values), draws=frozen(draws))
 
     def interval(self, level: float = LEVEL, *, simultaneous: bool = False) -> FloatArray:
         """Return intervals for the exact count of each cell.
@@ -122,10 +123,10 @@ class Table(TableShape, Displayable):
         By the exact law of a cell's noise: a sum of n Gaussian draws is Gaussian, and a sum of n Laplace draws has the
         law of n of them. A count is not below 0, so neither is an end, which can only raise the probability.
         """
-        _check_level(level)
+        check_level(level)
         tail = -math.expm1(math.log(level) / self.size) / 2.0 if simultaneous else (1.0 - level) / 2.0
         half = self.draw_sd * noise_quantiles(tail, self.draws, laplace=self.is_laplace)
-        return _frozen(np.maximum(np.stack([self.values - half, self.values + half], axis=-1), 0.0))
+        return frozen(np.maximum(np.stack([self.values - half, self.values + half], axis=-1), 0.0))
 
     def total(self, level: float = LEVEL) -> Estimate:
         """Return how many rows are in cells, with the interval of `interval`."""
@@ -168,15 +169,14 @@ class Table(TableShape, Displayable):
 
         Where the noise does not tell the total from 0 the interval is all of [0, 1].
         """
-        _check_level(level)
-        if of not in {"dataset", "population"}:
-            raise ValueError("of is 'dataset' or 'population'")
+        check_level(level)
+        check_of(of)
         whole = self.margin()
         limits = _laplace_limits if self.is_laplace else _gaussian_limits
         low, high = limits(self, float(whole.values), int(whole.draws), level, sampled=of == "population")
         with np.errstate(divide="ignore", invalid="ignore"):
             values = np.where(whole.values > 0.0, self.values / whole.values, np.nan)
-        return Estimate(_frozen(values), _frozen(low), _frozen(high), level)
+        return Estimate(frozen(values), frozen(low), frozen(high), level)
 
     def median(self, column: str, level: float = LEVEL) -> Estimate:
         """Return the median of a numeric column, of the rows in its bins.
@@ -229,31 +229,20 @@ class Table(TableShape, Displayable):
         is exact for Gaussian noise and for the median, and bounded for other quantiles under Laplace noise
         (`analyst_client.kinds.counts.laws.contrast_quantile`).
         """
-        _check_level(level)
-        if not 0.0 < q < 1.0:
-            raise ValueError(f"q must be in (0, 1), not {q!r}")
+        check_level(level)
+        check_part(q)
         margin = self.margin(column)
         (axis,) = margin.axes
         if axis.edges is None:
             raise ValueError(f"{column!r} is {axis.column.type}: only a numeric column has quantiles")
         values, draws = margin.values[: axis.bins], margin.draws[: axis.bins]
-        below, whole = np.cumsum(values), float(np.sum(values))
         drawn, all_drawn = np.cumsum(draws), int(np.sum(draws))
-        D = np.concatenate([[-math.inf], below[:-1] - q * whole, [math.inf]])  # the ends need no test
         tail = (1.0 - level) / 2.0
-        beyond = np.zeros(len(D))
+        beyond = np.zeros(axis.bins + 1)
         for j in range(1, axis.bins):
             parts = [(1.0 - q, int(drawn[j - 1])), (q, all_drawn - int(drawn[j - 1]))]
             beyond[j] = self.draw_sd * contrast_quantile(tail, parts, laplace=self.is_laplace)
-        here = int(np.argmax(D[1:] >= 0.0))
-        known = (D[:-1] <= beyond[:-1]) & (D[1:] >= -beyond[1:])
-        known[here] = True
-        first, last = np.flatnonzero(known)[[0, -1]]
-        start = below[here - 1] - q * whole if here else -q * whole
-        end = below[here] - q * whole
-        part = min(max(-start / (end - start), 0.0), 1.0) if end > start else 0.5
-        value = axis.edges[here] + part * (axis.edges[here + 1] - axis.edges[here])
-        return Estimate(float(value), axis.edges[first], axis.edges[last + 1], level)
+        return Estimate(*quantile_of_bins(axis.edges, values, q, beyond), level)
 
     def plot(self, ax: Any = None, level: float = LEVEL) -> Any:
         """Draw the counts with their intervals; needs the extra ``plots``, see `analyst_client.plots.histogram`.
@@ -278,7 +267,7 @@ class Table(TableShape, Displayable):
         """Return this table with its axes in another order, each by its place here."""
         axes = tuple(self.axes[j] for j in order)
         values, draws = self.values.transpose(order), self.draws.transpose(order)
-        return replace(self, axes=axes, values=_frozen(values), draws=_frozen(draws))
+        return replace(self, axes=axes, values=frozen(values), draws=frozen(draws))
 
     def _place_of(self, column: str) -> int:
         names = [axis.name for axis in self.axes]
@@ -289,24 +278,34 @@ class Table(TableShape, Displayable):
 
 def read_table(shape: TableShape, statistics: Fields, noise: Fields) -> Table:
     """Read the values of a table. Raise `ServiceError` where something is wrong."""
-    entry = statistics.object(shape.name)
-    if entry.array("shape") != list(shape.shape) or entry.text("packing") != "full":
-        raise entry.fault("shape", f"{list(shape.shape)} with packing 'full'")
-    values = np.array([as_float(value) for value in _numbers(entry, "values", shape.size)])
-    if not np.isfinite(values).all():
-        raise entry.fault("values", "finite")
+    entry, values = read_values(statistics, shape.name, shape.shape)
     draws = np.ones(shape.size, dtype=np.int64)
     if entry.has("draws"):
         counted = _numbers(entry, "draws", shape.size)
         if not all(isinstance(n, int) and 0 < n < 2**31 for n in counted):
             raise entry.fault("draws", "made of positive integers")
         draws = np.array(counted, dtype=np.int64)
-    sd = noise.object("sd").number(shape.name)
+    draw_sd = read_sd(noise, shape.name) / math.sqrt(int(draws.max()))  # what is stated is the largest
+    return Table(shape.name, shape.axes, values, frozen(draws.reshape(shape.shape)), draw_sd, read_is_laplace(noise))
+
+
+def read_values(statistics: Fields, name: str, shape: tuple[int, ...]) -> tuple[Fields, FloatArray]:
+    """Read the values of a statistic, and its member; raise `ServiceError` where something is wrong."""
+    entry = statistics.object(name)
+    if entry.array("shape") != list(shape) or entry.text("packing") != "full":
+        raise entry.fault("shape", f"{list(shape)} with packing 'full'")
+    values = np.array([as_float(value) for value in _numbers(entry, "values", math.prod(shape))], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise entry.fault("values", "finite")
+    return entry, frozen(values.reshape(shape))
+
+
+def read_sd(noise: Fields, name: str) -> float:
+    """Read the standard deviation of a statistic's noise; raise `ServiceError` on one that is none."""
+    sd = noise.object("sd").number(name)
     if sd < 0.0:
         raise noise.fault("sd", "free of negative numbers")
-    draw_sd = sd / math.sqrt(int(draws.max()))  # what is stated is the largest
-    values, draws = _frozen(values.reshape(shape.shape)), _frozen(draws.reshape(shape.shape))
-    return Table(shape.name, shape.axes, values, draws, draw_sd, read_is_laplace(noise))
+    return sd
 
 
 def _numbers(entry: Fields, name: str, size: int) -> list[Any]:
@@ -356,12 +355,19 @@ def _laplace_limits(
     return np.where(cell_low > 0.0, low, 0.0), np.where(rest_low > 0.0, high, 1.0)
 
 
-def _check_level(level: float) -> None:
+def check_level(level: float) -> None:
+    """Refuse what is no probability. Raise `ValueError`."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"level must be in (0, 1), not {level!r}")
 
 
-def _frozen(values: NDArray[Number]) -> NDArray[Number]:
+def check_of(of: str) -> None:
+    """Refuse whatever an estimate cannot be of. Raise `ValueError`."""
+    if of not in {"dataset", "population"}:
+        raise ValueError("of is 'dataset' or 'population'")
+
+
+def frozen(values: NDArray[Number]) -> NDArray[Number]:
     """Return an array of one's own, read-only."""
     own = np.array(values)
     own.setflags(write=False)
@@ -381,28 +387,40 @@ def list_cells(counts: Table) -> Block:
     whole = counts.margin()
     values = [*counts.values.ravel(), float(whole.values)]
     limits = [*counts.interval().reshape(-1, 2), whole.interval()]
-    decimals = max(0, -math.floor(math.log10(counts.draw_sd))) if 0.0 < counts.draw_sd < 1.0 else 0
     labels = [axis.labels for axis in counts.axes]
     cells: list[list[Inline]] = [
         [untrusted(labels[j][i]) for j, i in enumerate(place)] for place in np.ndindex(*counts.shape)
     ]
-    if counts.axes:
-        cells.append(["all", *[""] * (len(counts.axes) - 1)])
-    else:
-        cells, values, limits = [["all"]], values[:1], limits[:1]
-    rows = [
-        [*cell, f"{value:,.{decimals}f}", f"{low:,.{decimals}f} to {high:,.{decimals}f}"]
-        for cell, value, (low, high) in zip(cells, values, limits, strict=True)
-    ]
-    names: list[Inline] = [untrusted(_with_unit(axis)) for axis in counts.axes] or ["rows"]
-    width = len(names)
+    if not counts.axes:
+        cells, values, limits = [], values[:1], limits[:1]
     law = "Laplace" if counts.is_laplace else "Gaussian"
     least, most = (number(float(edge(counts.sd))) for edge in (np.min, np.max))
     spread = most if least == most else f"{least} to {most}"
     caption = join(untrusted(counts.title), quiet(f" ({law} noise, sd {spread})"))
-    total = len(rows) - 1 if counts.axes else -1
+    names: list[Inline] = [untrusted(with_unit(axis)) for axis in counts.axes] or ["rows"]
+    return table_of_cells(caption, names, cells, values, limits, counts.draw_sd)
+
+
+def table_of_cells(
+    caption: Inline,
+    names: Sequence[Inline],
+    cells: Sequence[Sequence[Inline]],
+    values: Sequence[float],
+    limits: Sequence[Sequence[float]],
+    sd: float,
+) -> Block:
+    """Return a table of counts with intervals: of each cell, and last of all of them, whose label is made here."""
+    decimals = max(0, -math.floor(math.log10(sd))) if 0.0 < sd < 1.0 else 0
+    labels = [*cells, ["all", *[""] * (len(names) - 1)]]
+    rows = [
+        [*cell, f"{value:,.{decimals}f}", f"{low:,.{decimals}f} to {high:,.{decimals}f}"]
+        for cell, value, (low, high) in zip(labels, values, limits, strict=True)
+    ]
+    width = len(names)
+    total = len(rows) - 1 if cells else -1
     return table(caption, [*names, "count", "95% interval"], rows, numeric=(width, width + 1), total=total)
 
 
-def _with_unit(axis: TableAxis) -> str:
+def with_unit(axis: TableAxis) -> str:
+    """Return the name of an axis with its unit."""
     return f"{axis.name} ({axis.column.unit})" if axis.column.unit else axis.name

@@ -177,6 +177,9 @@ def answer_body(
 class CountsCurator(Curator):
     """Answer requests of counts, and keep the releases."""
 
+    quote_body = staticmethod(quote_body)
+    answer_body = staticmethod(answer_body)
+
     def __init__(self, rows: dict[str, NDArray[np.float64]] | None = None, seed: int = 1, jobs: bool = False) -> None:
         super().__init__(keys=key_listing(FIRST))
         self.rows = cohort() if rows is None else rows
@@ -190,9 +193,9 @@ class CountsCurator(Curator):
         self.requests.append(request)
         path = request.url.path
         if path.endswith("/quotes"):
-            return httpx.Response(200, content=compact(quote_body(json.loads(request.content))))
+            return httpx.Response(200, content=compact(self.quote_body(json.loads(request.content))))
         if request.method == "POST":
-            text = Ledger().release(answer_body(json.loads(request.content), self.rows, self.generator))
+            text = Ledger().release(self.answer_body(json.loads(request.content), self.rows, self.generator))
             self.stored["rel_1"] = text
             return httpx.Response(202, content=compact(self.job())) if self.jobs else answered(text)
         if path.startswith("/v1/jobs/"):

@@ -96,12 +96,12 @@ def tail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_is_read_by_its_kind() -> None:
-    assert registry.kinds() == ("gram", "counts")
+    assert registry.kinds() == ("gram", "counts", "marginals")
     assert registry.read_answer(RELEASE_TEXT) == Release.from_text(RELEASE_TEXT)
 
 
 def test_an_unknown_kind_is_refused_and_named() -> None:
-    with pytest.raises(ServiceError, match="no release of the kind 'tail': it knows gram, counts, and a newer"):
+    with pytest.raises(ServiceError, match="kind 'tail': it knows gram, counts, marginals, and a newer"):
         ask(Curator(released(TAIL)).client())
     with pytest.raises(ServiceError, match="'gram', the kind of this release"):
         Release.from_text(TAIL)

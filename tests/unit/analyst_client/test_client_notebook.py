@@ -26,6 +26,8 @@ from client_examples import (
     with_receipt,
 )
 from counts_examples import answer_body, cohort, quote_body
+from marginals_examples import answer_body as marginals_body
+from marginals_examples import quote_body as marginals_quote
 
 from analyst_client import (
     Axis,
@@ -35,10 +37,15 @@ from analyst_client import (
     CountsRequest,
     Dataset,
     Job,
+    MarginalsQuote,
+    MarginalsRelease,
+    MarginalsRequest,
+    Moments,
     Quote,
     Receipt,
     Release,
     Reservation,
+    Tree,
     Verification,
 )
 from analyst_client.display.model import ROWS_MAX
@@ -139,6 +146,20 @@ COUNTS = CountsRequest(["sex", [Axis("age", bins=4), "sex"]], mu=0.3)
 EVIL_COUNTS = evil_counts(answer_body(COUNTS.members, cohort(), np.random.default_rng(1)))
 
 
+def evil_marginals(body: dict[str, Any]) -> Fields:
+    text = json.dumps(body).replace('"kappa"', json.dumps(EVIL)).replace('"mg/dL"', json.dumps(EVIL))
+    members = dict.fromkeys(("id", "dataset", "created_at", "derived_from"), EVIL)
+    return Fields(json.loads(text) | members | {"request": EVIL_REQUEST, "receipt": EVIL_RECEIPT})
+
+
+MARGINALS = MarginalsRequest([Tree(["kappa"], levels=3), Moments(["age", "kappa"])], mu=0.3)
+MARGINALS_BODY = marginals_body(MARGINALS.members, cohort(), np.random.default_rng(1))
+MARGINALS_RELEASE = MARGINALS.arrange(MarginalsRelease.from_text(with_receipt(MARGINALS_BODY), "new"))
+HIDDEN = MarginalsRequest([Moments(["kappa"])], mu=1e-6)
+HIDDEN_BODY = marginals_body(HIDDEN.members, cohort(), np.random.default_rng(2))
+EVIL_MARGINALS = MarginalsRelease.from_text(json.dumps(evil_marginals(MARGINALS_BODY).members), EVIL)
+
+
 ORDINARY: dict[str, Shown] = {
     "dataset": Dataset.read(Fields(DATASET)),
     "budget": budget(),
@@ -160,6 +181,10 @@ ORDINARY: dict[str, Shown] = {
     "table of counts": counts_release(COUNTS).tables[1],
     "total of counts": counts_release(COUNTS).tables[1].margin(),
     "quote of counts": CountsQuote.read(Fields(quote_body(COUNTS.members))),
+    "marginals": MARGINALS_RELEASE,
+    "marginals that noise hides": MarginalsRelease.from_text(with_receipt(HIDDEN_BODY)),
+    "histogram": MARGINALS_RELEASE.histogram("kappa"),
+    "quote of marginals": MarginalsQuote.read(Fields(marginals_quote(MARGINALS.members))),
     "unverifiable": Release.from_arrays([[4.0]], constant=False).verify(),
 }
 HOSTILE: dict[str, Shown] = {
@@ -185,6 +210,9 @@ HOSTILE: dict[str, Shown] = {
     "counts": CountsRelease.from_text(json.dumps(EVIL_COUNTS.members), EVIL),
     "table of counts": CountsRelease.from_text(json.dumps(EVIL_COUNTS.members)).tables[0],
     "quote of counts": CountsQuote.read(evil_counts(quote_body(COUNTS.members))),
+    "marginals": EVIL_MARGINALS,
+    "histogram": EVIL_MARGINALS.histogram(EVIL),
+    "quote of marginals": MarginalsQuote.read(evil_marginals(marginals_quote(MARGINALS.members))),
     "receipt": Receipt(EVIL_RECEIPT),
     "reservation": reservation(
         **dict.fromkeys(("id", "dataset", "population", "state", "created_at", "expires_at", "project"), EVIL)

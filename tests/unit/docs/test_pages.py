@@ -48,6 +48,7 @@ RUN_ELSEWHERE = {
     "docs/recipes.md": "tests/integration/test_recipes.py",
     "docs/planning.md": "tests/unit/analyst_client/test_client_planning.py",
     "docs/counts.md": "tests/unit/analyst_client/test_client_counts.py",
+    "docs/marginals.md": "tests/unit/analyst_client/test_client_marginals.py",
     "docs/analyses.md": "tests/unit/analyst_client/test_client_analyses.py",
     "docs/exports.md": "tests/unit/analyst_client/test_client_exports.py",
     "docs/formulas.md": "tests/unit/analyst_client/test_client_formulas.py",

@@ -1,0 +1,428 @@
+"""A release of marginals: one published answer, and what it says of each column."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+from analyst_client.display.model import Block, Inline, Note, View, facts, join, number, quiet, table, untrusted
+from analyst_client.display.terminal import plain
+from analyst_client.kinds.counts.table import LEVEL, Estimate, check_level
+from analyst_client.kinds.marginals import KIND
+from analyst_client.kinds.marginals.histogram import Histogram
+from analyst_client.kinds.marginals.items import (
+    ColumnAsked,
+    Item,
+    Marginal,
+    center_and_scale,
+    match_items,
+    read_items,
+    read_marginal,
+)
+from analyst_client.kinds.marginals.recentring import Recentring, propose
+from analyst_client.kinds.marginals.sums import Sums
+from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.schema.amounts import write_cost
+from analyst_client.schema.columns import Column
+from analyst_client.schema.quotes import list_request
+from analyst_client.schema.receipts import fold_receipt
+from analyst_client.schema.wire import Fields, parse_json
+from analyst_client.terms.expression import Expression, as_expression
+from analyst_client.terms.matching import names_column
+
+SHOWN_NOTE = (
+    "An interval holds the exact number of the dataset with probability 95%, one at a time. A column's rows are those "
+    "that have a value."
+)
+
+
+class Support(NamedTuple):
+    """A range that holds nearly all values of a column.
+
+    Attributes
+    ----------
+    low, high : float
+        Edges of bins.
+    level : float
+        With at least this probability no more than the asked part of the rows is below `low`, and no more above `high`.
+    """
+
+    low: float
+    high: float
+    level: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MarginalsRelease(PublishedAnswer):
+    """Noisy marginals of a dataset: where single numeric columns are, and how spread.
+
+    Made by `CuratorClient.release` with a `MarginalsRequest`, in the order that was asked; by `load` or
+    `CuratorClient.fetch_release` in that of the curator. Two releases are equal when their texts are.
+
+    Attributes
+    ----------
+    marginals : tuple of Marginal
+        The items, each with its `type`, its `columns`, and its `values` as they were released.
+    text : str
+        The exact text of the answer, which `save` writes and `verify` checks.
+    id, dataset, created_at : str
+    request : dict
+        The request with every default filled in, in the curator's own order.
+    cost : Cost or None
+    receipt : Receipt or None
+        The ledger entry of the charge.
+    answer : str or None
+        Way of the answer: ``"new"``, ``"replayed"`` (same idempotency key), ``"stored"`` (free) or
+        ``"derived"`` (computed, free, from the stored release `derived_from`).
+    derived_from : str or None
+    """
+
+    marginals: tuple[Marginal, ...]
+
+    def __repr__(self) -> str:
+        """Show what was asked, and its cost."""
+        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
+        return plain(f"<MarginalsRelease {self.id} of {self.dataset!r}: {self._titles}{cost}>")
+
+    @property
+    def _titles(self) -> str:
+        return "; ".join(marginal.title for marginal in self.marginals)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of all items, each once."""
+        listed = [column for marginal in self.marginals for column in marginal.columns]
+        return tuple({column.name: column for column in listed}.values())
+
+    def count(self, column: ColumnAsked, level: float = LEVEL) -> Estimate:
+        """Return how many rows have a value of a column; all that was released of them counts.
+
+        Parameters
+        ----------
+        column : str or Expression
+            One that was asked.
+        level : float
+            The probability that the interval holds the exact number, over the noise.
+
+        Returns
+        -------
+        Estimate
+            In rows, or in their weight where one was asked.
+
+        Raises
+        ------
+        ValueError
+            When the release has no such column, or `level` is not in (0, 1).
+        """
+        return self._sums(self._find(column)).count(level)
+
+    def missing(self, column: ColumnAsked, level: float = LEVEL) -> Estimate:
+        """Return how many rows miss the value of a column: fewer than a complete one has in this release.
+
+        Parameters
+        ----------
+        column : str or Expression
+            One that was asked.
+        level : float
+            The probability that the interval holds the exact number, over the noise.
+
+        Returns
+        -------
+        Estimate
+            In rows, or in their weight where one was asked.
+
+        Raises
+        ------
+        ValueError
+            When the release has no such column, none that is declared complete, or `level` is not in (0, 1).
+        """
+        asked = self._find(column)
+        check_level(level)
+        if asked.missing == "complete":
+            return Estimate(0.0, 0.0, 0.0, level)
+        whole = [self._sums(other) for other in self.columns if other.missing == "complete"]
+        if not whole:
+            raise ValueError(
+                f"no column here is complete, so nothing tells how many rows there are: "
+                f"CountsRequest([Axis({asked.name!r}, bins=1, missing=True)], …) counts those that miss {asked.name!r}"
+            )
+        rows = reduce(Sums.seeing_count, whole)
+        return rows.less(self._sums(asked)).count(level)
+
+    def mean(self, column: ColumnAsked, level: float = LEVEL, *, of: str = "dataset") -> Estimate:
+        """Return the mean of a column, of the rows that have a value.
+
+        Parameters
+        ----------
+        column : str or Expression
+            One that was asked. Moments are used if there are any, or else bins.
+        level : float
+            Coverage of the interval, in (0, 1).
+        of : str
+            ``"dataset"``: of these very rows; the noise alone is uncertain. ``"population"``: of the population of
+            which they are an independent sample; what the sample happened to be is uncertain too.
+
+        Returns
+        -------
+        Estimate
+            In the column's unit; values beyond its bounds count as the bound. By bins it supposes that rows lie in
+            their middle; the interval does not, and is a bin longer. The value is nan where the noise leaves no rows.
+
+        Raises
+        ------
+        ValueError
+            When the release has no such column, `level` is not in (0, 1), or `of` is neither.
+
+        Notes
+        -----
+        Fieller's interval of a ratio of two noisy sums; see `analyst_client.kinds.marginals.sums.Sums.mean`. It is all
+        of the bounds where the noise does not tell the number of rows from 0.
+        """
+        found = self._find(column)
+        return _scaled(self._sums(found).mean(level, of), *center_and_scale(found))
+
+    def std(self, column: ColumnAsked, level: float = LEVEL, *, of: str = "dataset") -> Estimate:
+        """Return the standard deviation of a column, of the rows that have a value.
+
+        Parameters
+        ----------
+        column : str or Expression
+            One that was asked. Moments are used if there are any, or else bins.
+        level : float
+            Coverage of the interval, in (0, 1).
+        of : str
+            ``"dataset"``: of these very rows; the noise alone is uncertain. ``"population"``: of the population of
+            which they are an independent sample, with values taken as normal.
+
+        Returns
+        -------
+        Estimate
+            In the column's unit, as of `mean`. It is 0 where noise makes a variance negative; the interval then begins
+            at 0.
+
+        Raises
+        ------
+        ValueError
+            When the release has no such column, `level` is not in (0, 1), or `of` is neither.
+        """
+        found = self._find(column)
+        return _scaled(self._sums(found).std(level, of), 0.0, center_and_scale(found)[1])
+
+    def histogram(self, column: ColumnAsked) -> Histogram:
+        """Return the counts of a column in equal bins of its bounds.
+
+        Parameters
+        ----------
+        column : str or Expression
+            One that was asked in a tree or a flat item. A tree goes first, then what has more bins, or less noise.
+
+        Returns
+        -------
+        Histogram
+            Of a tree its finest bins, by least squares over all levels.
+
+        Raises
+        ------
+        ValueError
+            When the release has no such column, or only its moments.
+        """
+        found = self._find(column)
+        histograms = self._histograms(found)
+        if not histograms:
+            raise ValueError(f"the release has only moments of {found.name!r}: ask for Tree([{found.name!r}]) too")
+        return histograms[0]
+
+    def quantiles(
+        self, column: ColumnAsked, q: float | Sequence[float], level: float = LEVEL, *, of: str = "dataset"
+    ) -> Estimate:
+        """Return quantiles of a column, of the rows that have a value.
+
+        Parameters
+        ----------
+        column : str or Expression
+            As of `histogram`.
+        q : float or sequence of float
+            Within (0, 1).
+        level : float
+            Coverage of each interval, in (0, 1).
+        of : str
+            ``"dataset"`` or ``"population"``, as of `mean`.
+
+        Returns
+        -------
+        Estimate
+            As of `Histogram.quantiles`: intervals go from edge to edge.
+
+        Raises
+        ------
+        ValueError
+            When the release has no bins of such a column, a q or `level` is not in (0, 1), or `of` is neither.
+        """
+        return self.histogram(column).quantiles(q, level, of=of)
+
+    def support(self, column: ColumnAsked, tail: float = 0.01, level: float = LEVEL) -> Support:
+        """Return a range that holds nearly all values of a column.
+
+        Parameters
+        ----------
+        column : str or Expression
+            As of `histogram`.
+        tail : float
+            Part of the rows that may be below the range, and that may be above; within (0, 0.5).
+        level : float
+            The probability that at most so many are, in (0, 1).
+
+        Returns
+        -------
+        Support
+            From edge to edge; the bounds where the noise hides a part so small.
+
+        Raises
+        ------
+        ValueError
+            When the release has no bins of such a column, or `tail` or `level` is not in its range.
+
+        Notes
+        -----
+        It begins where the interval of the quantile `tail` does, and ends where that of 1 − `tail` ends; each of these
+        ends is wrong with probability (1 − level) / 2 at most.
+        """
+        if not 0.0 < tail < 0.5:
+            raise ValueError(f"tail must be in (0, 0.5), not {tail!r}")
+        histogram = self.histogram(column)
+        low, high = histogram.quantiles(tail, level).low, histogram.quantiles(1.0 - tail, level).high
+        return Support(low, high, level)
+
+    def recentring(self, columns: Iterable[ColumnAsked] | None = None) -> dict[str, Recentring]:
+        """Propose where to center, scale and cut columns, for a next request.
+
+        Parameters
+        ----------
+        columns : iterable of str or Expression, optional
+            Default all columns of the release.
+
+        Returns
+        -------
+        dict of str to Recentring
+            By the column's name. It is made of what was released and costs nothing.
+
+        Raises
+        ------
+        ValueError
+            When the release has no such column, or `columns` is no list.
+
+        Notes
+        -----
+        By a tree or a flat item: the range of the quantiles that rise above the noise, 0.5 % to 99.5 % where there is
+        little of it, and the mean and standard deviation of the bins within. By moments: mean and standard deviation,
+        and 2.5 of these on either side. Where the noise hides all of that: the declared bounds. Which item is used
+        depends on the noise and the number of rows that were released.
+        """
+        if isinstance(columns, str | Expression):
+            raise ValueError(f"columns is a list: one column is recentring([{columns!r}])")  # noqa: TRY004 -- one kind of error for arguments
+        found = self.columns if columns is None else [self._find(column) for column in columns]
+        return {column.name: propose(column, self._histograms(column), self._moments(column)) for column in found}
+
+    def arranged_as(self, asked: Sequence[Item]) -> "MarginalsRelease":
+        """Return this release with items and columns as they were asked. Raise `ServiceError` when it has others."""
+        places = match_items(asked, self.marginals)
+        return replace(self, marginals=tuple(self.marginals[i].arranged(order) for i, order in places))
+
+    @classmethod
+    def from_text(cls, text: str, answer: str | None = None) -> "MarginalsRelease":
+        """Read the text of an answer.
+
+        Parameters
+        ----------
+        text : str
+            Body of a release.
+        answer : str, optional
+            The header ``Curator-Answer``.
+
+        Raises
+        ------
+        ServiceError
+            When the text is not a release of marginals.
+        """
+        body = Fields(parse_json(text))
+        if body.text("kind") != KIND:
+            raise body.fault("kind", f"{KIND!r}, the kind of this release")
+        statistics, noise = body.object("statistics"), body.object("noise")
+        marginals = tuple(read_marginal(item, statistics, noise) for item in read_items(body))
+        return cls(marginals=marginals, **read_published(body, text, answer))
+
+    def __reduce__(self) -> "tuple[Callable[..., MarginalsRelease], tuple[Any, ...]]":
+        """Pickle the text and the order: read anew, the arrays are read-only again."""
+        return _read_arranged, (self.text, self.answer, tuple(marginal.as_asked for marginal in self.marginals))
+
+    def _find(self, asked: ColumnAsked) -> Column:
+        expression, columns = as_expression(asked), self.columns
+        for column in columns:
+            if (isinstance(asked, str) and asked == column.name) or names_column(expression, column):
+                return column
+        names = ", ".join(column.name for column in columns)
+        raise ValueError(f"the release has no column {asked!r}; it has {names}")
+
+    def _items(self, column: Column, *types: str) -> list[tuple[Marginal, int]]:
+        """Return the items of some types that tell of a column, and its place in each."""
+        return [
+            (marginal, place)
+            for marginal in self.marginals
+            for place, other in enumerate(marginal.columns)
+            if other.name == column.name and marginal.type in types
+        ]
+
+    def _histograms(self, column: Column) -> list[Histogram]:
+        found = [Histogram.of(marginal, place) for marginal, place in self._items(column, "tree", "flat")]
+        return sorted(found, key=lambda one: (not one.is_tree, -len(one.values), one.draw_sd))  # public numbers alone
+
+    def _moments(self, column: Column) -> Sums | None:
+        found = [Sums.of_moments(marginal, place) for marginal, place in self._items(column, "moments")]
+        return reduce(Sums.seeing, found) if found else None
+
+    def _sums(self, column: Column) -> Sums:
+        """Return the sums of a column's powers: by moments if there are any, and the count of all items."""
+        histograms = [Sums.of_bins(histogram) for histogram in self._histograms(column)]
+        moments = self._moments(column)
+        return reduce(Sums.seeing, histograms if moments is None else [moments, *histograms])
+
+    def _view(self) -> View:
+        stated = list_published(self)
+        if self.cost is not None:
+            stated.append(("cost", write_cost(self.cost)))
+        return (
+            facts(
+                join("Release ", untrusted(f"marginals: {self._titles}"), quiet(" of "), untrusted(self.dataset)),
+                stated + list_request(self.request),
+            ),
+            self._list_columns(),
+            Note(SHOWN_NOTE),
+            *([] if self.receipt is None else [fold_receipt(self.receipt)]),
+        )
+
+    def _list_columns(self) -> Block:
+        rows: list[list[Inline]] = []
+        for column in self.columns:
+            sums, (center, scale) = self._sums(column), center_and_scale(column)
+            mean, std = sums.mean(LEVEL, "dataset"), sums.std(LEVEL, "dataset")
+            named = untrusted(f"{column.name} ({column.unit})" if column.unit else column.name)
+            rows.append([named, "rows", *_write(sums.count(LEVEL))])
+            rows.append(["", "mean", *_write(_scaled(mean, center, scale))])
+            rows.append(["", "sd", *_write(_scaled(std, 0.0, scale))])
+        law = "Laplace" if self.marginals[0].is_laplace else "Gaussian"
+        return table(f"Columns ({law} noise)", ("column", "", "estimate", "95% interval"), rows, numeric=(2, 3))
+
+
+def _scaled(estimate: Estimate, center: float, scale: float) -> Estimate:
+    value, low, high = (center + scale * one for one in estimate[:3])
+    return Estimate(value, low, high, estimate.level)
+
+
+def _write(estimate: Estimate) -> tuple[str, str]:
+    value = "–" if math.isnan(estimate.value) else number(estimate.value)
+    return value, f"{number(estimate.low)} to {number(estimate.high)}"
+
+
+def _read_arranged(text: str, answer: str | None, asked: Sequence[Item]) -> MarginalsRelease:
+    return MarginalsRelease.from_text(text, answer).arranged_as(asked)
