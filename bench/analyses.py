@@ -18,6 +18,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -202,9 +203,9 @@ def read(release: Release, parts: Sequence[str]) -> tuple[dict[str, Estimate], d
     return found, pvalues
 
 
-def run_repeat(case: tuple[int, int, Noise, Sequence[str]]) -> dict[str, float]:
+def run_repeat(case: tuple[int, int, Noise], parts: Sequence[str] = PARTS) -> dict[str, float]:
     """Return of each figure whether its interval holds the truth, or its test rejects a true hypothesis."""
-    seed, n, noise, parts = case
+    seed, n, noise = case
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found, pvalues = read(release_of(np.random.default_rng([seed, n]), n, noise), parts)
@@ -234,8 +235,8 @@ def main() -> None:
         for mechanism, epsilon, n in product(options.noise, options.epsilons, options.rows):
             noise = noise_at(epsilon, Mechanism(mechanism))
             cell: dict[str, list[float]] = defaultdict(list)
-            cases = [(seed, n, noise, options.parts) for seed in range(options.repeats)]
-            for outcome in workers.map(run_repeat, cases, chunksize=20):
+            cases = [(seed, n, noise) for seed in range(options.repeats)]
+            for outcome in workers.map(partial(run_repeat, parts=options.parts), cases, chunksize=20):
                 for name, right in outcome.items():
                     cell[name].append(right)
             cells[mechanism, epsilon, n] = cell

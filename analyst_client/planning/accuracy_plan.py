@@ -240,5 +240,6 @@ def _rows_needed(expectation: Expectation, half_length: float, j: int) -> float:
     def too_few(rows: float) -> bool:
         return float(expectation.at(rows=rows).half_lengths[j]) > half_length
 
-    least = (len(expectation.assumptions.terms) + 1.0) / expectation.assumptions.weight
+    # A little more than one degree of freedom: just one may be less after rounding.
+    least = (1.0 + TOLERANCE) * (len(expectation.assumptions.terms) + 1.0) / expectation.assumptions.weight
     return bisect(too_few, least, ROWS_MAX, TOLERANCE) if too_few(least) else least

@@ -16,7 +16,11 @@ from curator_service.privacy.conversions import UNITS_PER_ONE
 from curator_service.privacy.design import ColumnType, MissingRule
 from curator_service.privacy.guessing import EVEN, Spending, best_guess, number_up, percent_up
 
-KINDS = {"gram": "sums for regression models", "counts": "tables of counts"}
+KINDS = {
+    "gram": "sums for regression models",
+    "counts": "tables of counts",
+    "marginals": "distributions of single columns",
+}
 """Kinds of release in words."""
 _PRIORS = (EVEN, Fraction(1, 10), Fraction(1, 100))
 _FALSE_ALARMS = 0.05
