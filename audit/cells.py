@@ -18,6 +18,12 @@ def _ball(norm: float) -> dict[str, Any]:
     return {"map": "ball", "norm": norm}
 
 
+def _linear(bits: int, **matrix: list[int]) -> dict[str, Any]:
+    """Return rows of combinations of the constant and numeric columns, in order."""
+    constant = {"(constant)": matrix.pop("constant")} if "constant" in matrix else {}
+    return {"map": "linear", "bits": bits, "matrix": constant | matrix}
+
+
 def _ask(features: str, rows: dict[str, Any], *, targets: str = "y", **more: Any) -> dict[str, Any]:
     """Return a fresh request; columns are single letters."""
     named: dict[str, Any] = {"targets": list(targets)} if targets else {}
@@ -55,6 +61,7 @@ def _gaussian_cells() -> list[Cell]:
     a, b = math.sqrt(T), math.sqrt(1 - T)
     # The constant stays outside the norm and has a full 1 of the 2 = R²: (1 + cosine)/2 = T.
     one, other = _pair_on_circle(2 * T - 1, 0.1)
+    whole, mirrored = _pair_on_circle(T, 1.0)
     lambda_alone = {"intercept": False, "statistics": ["xtx", "lambda_min"]}
     groups = dict.fromkeys("gh", ("p", "q", "r"))
     corner = {"xtx": 0.4, "xty": 0.3, "yty": 0.3}
@@ -75,6 +82,33 @@ def _gaussian_cells() -> list[Cell]:
         Cell("gaussian unit_xy", ADD, _ask("ab", UNIT_XY), _row(a=0.06, b=0.08, y=0.5)),
         Cell("gaussian unit_xy", REPLACE, _ask("ab", UNIT_XY), _row(**one, y=0.5), _row(**other, y=-0.5)),
         Cell("gaussian ball, long rows", ADD, _ask("ab", _ball(1.0), targets=""), _row(a=1.0, b=1.0)),
+        Cell(
+            "gaussian combinations",
+            ADD,
+            _ask("ab", _linear(3, constant=[4, 0], a=[0, 8], b=[1, 1])),
+            _row(a=math.sqrt(0.75), b=0.0, y=1.0),
+        ),
+        Cell(
+            "gaussian combinations",
+            REPLACE,
+            _ask("ab", _linear(3, a=[8, 0], b=[0, 8]), intercept=False),
+            _row(**whole, y=1.0),
+            _row(**mirrored, y=-1.0),
+        ),
+        Cell(
+            "gaussian combinations, huge weights",
+            ADD,
+            _ask("ab", _linear(0, constant=[2**34, 5], a=[1, 2**34 - 9], b=[-7, 3]), targets=""),
+            _row(a=1.0, b=-1.0),
+        ),
+        Cell(
+            "gaussian combinations, persons of two rows",
+            REPLACE,
+            _ask("ab", _linear(3, a=[8, 0], b=[0, 8]), intercept=False),
+            _row(**whole, y=1.0),
+            _row(**mirrored, y=-1.0),
+            rows_per_person=2,
+        ),
         Cell("gaussian box, values beyond bounds", ADD, _ask("ab", BOX), _row(a=1.6, b=-1.9, y=1.7), omit=True),
         Cell("gaussian box, two targets", ADD, _ask("ab", BOX, targets="yz"), _row(a=1.0, b=1.0, y=1.0, z=-1.0)),
         Cell(
@@ -119,6 +153,7 @@ def _laplace_cells() -> list[Cell]:
         ("ball", _ball(0.8), 0.8),
         ("unit", UNIT, 0.1),
         ("unit_xy", UNIT_XY, 0.1),
+        ("combination", _linear(2, a=[4]), 1.0),
     ):
         y = 0.5 if name == "unit_xy" else 1.0
         cells += [
@@ -299,5 +334,88 @@ def _marginals_cells() -> list[Cell]:
     ]  # fmt: skip
 
 
-_ALL = (*_gaussian_cells(), *_laplace_cells(), *_counts_cells(), *_marginals_cells(), *_computed_cells())
+def _score(
+    features: str, theta: list[int], directions: list[list[int]], *statistics: str, **more: Any
+) -> dict[str, Any]:
+    """Return a fresh request of scores; a number for each term, the constant first."""
+    terms = ["(constant)", *features]
+    return {
+        "kind": "score",
+        "features": list(features),
+        "target": "y",
+        "loss": "linear",
+        "coefficients": {"bits": 2, "weights": dict(zip(terms, theta, strict=True))},
+        "directions": {"bits": 2, "matrix": dict(zip(terms, directions, strict=True))},
+        "statistics": list(statistics),
+        "price": {"mu": 1.0},
+        "fresh": True,
+        **more,
+    }
+
+
+def _score_cells() -> list[Cell]:
+    every, two = ("score", "norms", "meat"), [[1, 3], [16, -2], [0, 24]]
+    pure: dict[str, Any] = {"mechanism": "laplace", "price": {"epsilon": EPSILON}}
+    axes = [[0, 0], [8, 0], [0, 8]]
+    high = _row(a=1.0, b=-1.0, y=1.0)
+    of_sign: dict[str, Any] = {"loss": "logistic", "target": {"greater": ["y", 0]}}
+    of_counts: dict[str, Any] = {"loss": "poisson", "target": {"maximum": ["y", 0]}}
+    weight: dict[str, Any] = {"weight": {"maximum": ["w", 0]}}
+    rare: dict[str, Any] = {"where": {"in": ["g", ["r"]]}}
+
+    def terms(row: Row) -> list[float]:
+        return [1.0, _number(row, "a"), _number(row, "b")]
+
+    def sign(row: Row) -> Coded:
+        return 1.0, terms(row), [float(_number(row, "y") > 0)]
+
+    def counts(row: Row) -> Coded:
+        return 1.0, terms(row), [max(_number(row, "y"), 0.0)]
+
+    def weighed(row: Row) -> Coded:
+        return max(_number(row, "w"), 0.0), terms(row), [_number(row, "y")]
+
+    def rarely(row: Row) -> Coded:
+        return _rare(row), terms(row), [_number(row, "y")]
+
+    return [
+        Cell("score, one of each", ADD, _score("ab", [1, -2, 1], two, *every), high),
+        Cell("score, residuals of either sign", REPLACE, _score("ab", [0, 0, 0], two, "score"), high,
+             high | _row(y=-1.0)),
+        # Gradients at a right angle, of unlike lengths.
+        Cell("score, norms and meat", REPLACE, _score("ab", [0, 0, 0], axes, "norms", "meat"),
+             _row(a=1.0, b=0.0, y=1.0), _row(a=0.0, b=0.51, y=1.0)),
+        Cell("score, logistic", ADD, _score("ab", [-2, -1, 3], two, *every) | of_sign, high, code=sign),
+        Cell("score, logistic", REPLACE, _score("ab", [0, 0, 0], two, "score") | of_sign, high, high | _row(y=-1.0),
+             code=sign),
+        Cell("score, counts", ADD, _score("ab", [-9, 0, 0], two, *every) | of_counts, high, code=counts),
+        Cell("score, huge weights", ADD, _score("ab", [2**33, 5, -3], [[2**34], [-7], [3]], *every), high),
+        Cell("score, persons of two rows", ADD, _score("ab", [1, -2, 1], two, *every), high, rows_per_person=2),
+        Cell("score, persons of two rows", REPLACE, _score("ab", [0, 0, 0], two, "score"), high, high | _row(y=-1.0),
+             rows_per_person=2),
+        Cell("score, values beyond bounds", ADD, _score("ab", [0, 0, 0], two, "score"), _row(a=1.9, b=-1.2, y=1.7)),
+        Cell("score, a missing value", REPLACE, _score("ab", [0, 0, 0], two, "score", "meat"), high,
+             high | _row(a=None), omit=True, sharp=False),
+        Cell("score, a weight", ADD, _score("ab", [0, 0, 0], two, *every) | weight, high | _row(w=1.0), code=weighed),
+        Cell("score, a small weight", ADD, _score("ab", [0, 0, 0], two, *every) | weight, high | _row(w=0.3),
+             code=weighed, sharp=False),
+        Cell("score, a rare condition", ADD, _score("ab", [0, 0, 0], two, *every) | rare, high | _row(g="r"),
+             code=rarely, categories={"g": ("p", "q", "r")}),
+        Cell("laplace score", ADD, _score("a", [0, 0], [[0], [8]], "score", **pure), _row(a=1.0, y=1.0)),
+        Cell("laplace score", REPLACE, _score("a", [0, 0], [[0], [8]], "score", **pure), _row(a=1.0, y=1.0),
+             _row(a=1.0, y=-1.0)),
+        Cell("laplace score, norms", REPLACE, _score("a", [0, 0], [[0], [8]], "norms", **pure), _row(a=1.0, y=1.0),
+             _row(a=0.1, y=1.0)),
+        Cell("laplace score, meat", ADD, _score("a", [0, 0], [[0], [8]], "meat", **pure), _row(a=1.0, y=1.0)),
+    ]  # fmt: skip
+
+
+_ALL = (
+    *_gaussian_cells(),
+    *_laplace_cells(),
+    *_counts_cells(),
+    *_marginals_cells(),
+    *_score_cells(),
+    *_computed_cells(),
+)
 CELLS = {f"{cell.name}, {cell.adjacency}": cell for cell in _ALL}

@@ -189,10 +189,10 @@ def stated_law(answer: dict[str, Any]) -> Law:
     """Return the noise that an answer states, entry by entry."""
     sd: list[float] = []
     for name, part in answer["statistics"].items():
-        if name == "xtx":
+        if part["packing"] == "upper":
             size = part["shape"][0]
             kinds = ["diagonal" if i == j else "offdiagonal" for i in range(size) for j in range(i, size)]
-            sd += [answer["noise"]["sd"][f"xtx_{kind}"] for kind in kinds]
+            sd += [answer["noise"]["sd"][f"{name}_{kind}"] for kind in kinds]
         else:
             sd += [answer["noise"]["sd"][name]] * len(part["values"])
     return Law(answer["noise"]["distribution"], np.array(sd))

@@ -23,6 +23,8 @@ ACCOUNTANT, DESIGN, LATTICE, MECHANISMS, PLANNING, ROWS, SAMPLERS, SENSITIVITY, 
 )
 EXPRESSIONS, SELECTION = "tests/unit/privacy/test_expressions.py", "tests/unit/privacy/test_selection.py"
 MARGINALS = "tests/unit/privacy/test_marginals_sensitivity.py"
+COMBINATIONS, SCORES = (f"tests/unit/privacy/test_{name}.py" for name in ("combinations", "score_sensitivity"))
+SCORE_REQUESTS = "tests/integration/test_score_requests.py"
 EXPRESSION_ATTACKS = "tests/unit/privacy/test_expressions_attacks.py"
 EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
@@ -219,11 +221,35 @@ MUTANTS = (
         "no ball",
         "privacy/row_maps/ball.py",
         (
-            "        return scale(rows, np.add(multiplier, 1, out=multiplier), np.add(divisor, 1, out=divisor), out)\n",
+            "        return shrink(rows, squared, min(self.radius, _LENGTH_MAX), out)\n",
             "        return rows\n",
         ),
         cells=("gaussian ball, long rows, add_remove",),
         tests=(ROWS,),
+    ),
+    _mutant(
+        "rows of combinations not shrunk",
+        "privacy/row_maps/__init__.py",
+        ("        return Ball.of_norm(1.0)\n", "        return Box()\n"),
+        cells=("gaussian combinations, add_remove",),
+    ),
+    _mutant(
+        "long combinations not cut",
+        "privacy/combinations.py",
+        ("        return np.clip(rounded, -LONGEST, LONGEST, out=rounded)\n", "        return rounded\n"),
+        tests=(COMBINATIONS,),
+    ),
+    _mutant(
+        "combinations rounded towards zero",
+        "privacy/combinations.py",
+        ("        np.rint(rounded, out=rounded)\n", "        np.trunc(rounded, out=rounded)\n"),
+        tests=(COMBINATIONS,),
+    ),
+    _mutant(
+        "weights of any size",
+        "privacy/combinations.py",
+        ("if (size := sum(map(abs, column))) > WEIGHTS_MAX:", "if (size := sum(map(abs, column))) > 2**99:"),
+        tests=(COMBINATIONS,),
     ),
     _mutant(
         "no unit map",
@@ -295,10 +321,10 @@ MUTANTS = (
     _mutant(
         "rows weighed before they are mapped",
         "kinds/gram/kernel.py",
-        ("        self.row_map.apply(out, self.design, out)\n", ""),
+        ("        self.row_map.apply(rows, self.design, rows)\n", ""),
         (
-            "            np.trunc(out, out=out)\n",
-            "            np.trunc(out, out=out)\n        self.row_map.apply(out, self.design, out)\n",
+            "            np.trunc(rows, out=rows)\n",
+            "            np.trunc(rows, out=rows)\n        self.row_map.apply(rows, self.design, rows)\n",
         ),
         tests=(f"{SELECTION}::test_a_row_is_weighed_after_it_was_mapped",),
     ),
@@ -311,7 +337,7 @@ MUTANTS = (
     _mutant(
         "weighed rows not rounded",
         "kinds/gram/kernel.py",
-        ("            np.trunc(out, out=out)\n", ""),
+        ("            np.trunc(rows, out=rows)\n", ""),
         tests=(f"{SELECTION}::test_weighed_rows_are_integers_and_rounded_towards_zero",),
     ),
     _mutant(
@@ -548,6 +574,87 @@ MUTANTS = (
         ("len(marginal.columns) * _column_l1(", "_column_l1("),
         cells=("laplace marginals, two columns, replace_one",),
         tests=(MARGINALS,),
+    ),
+    _mutant(
+        "gradients not shrunk",
+        "kinds/score/kernel.py",
+        ("        shrink(contributions, squared, UNIT, out[:, :count])\n", "        out[:, :count] = contributions\n"),
+        cells=("score, one of each, add_remove",),
+    ),
+    _mutant(
+        "gradients shrunk by their norms, rounded to the nearest",
+        "kinds/score/kernel.py",
+        (
+            "        shrink(contributions, squared, UNIT, out[:, :count])\n",
+            "        lengths = np.maximum(np.sqrt(squared), UNIT)\n"
+            "        out[:, :count] = np.rint(contributions * (UNIT / lengths)[:, None])\n",
+        ),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "long gradients not cut before they are squared",
+        "kinds/score/kernel.py",
+        ("        np.clip(contributions, -LONGEST, LONGEST, out=contributions)\n", ""),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "a score that is replaced moves as one that is added",
+        "kinds/score/sensitivity.py",
+        ("squared = Fraction((4 if replaces else 1) * UNIT**4)", "squared = Fraction(UNIT**4)"),
+        cells=("score, residuals of either sign, replace_one",),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "norms of a replaced row in one bin",
+        "kinds/score/sensitivity.py",
+        ("squared = Fraction((2 if replaces else 1) * UNIT**4)", "squared = Fraction(UNIT**4)"),
+        cells=("score, norms and meat, replace_one",),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "products of gradients that are replaced move as added",
+        "kinds/score/sensitivity.py",
+        ("xtx_norm_l2_squared(UNIT**2, adjacency))", "xtx_norm_l2_squared(UNIT**2, Adjacency.ADD_REMOVE))"),
+        cells=("score, norms and meat, replace_one",),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "scores of one row of a person with two",
+        "kinds/score/sensitivity.py",
+        ("    return squared * rows_per_person**2\n", "    return squared\n"),
+        cells=("score, persons of two rows, add_remove",),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "a score of one direction, for Laplace noise",
+        "kinds/score/sensitivity.py",
+        ("twice * root_up(Fraction(count * UNIT**4))", "twice * UNIT**2"),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "the second move of a replaced score left out, for Laplace noise",
+        "kinds/score/sensitivity.py",
+        ("    twice = 2 if adjacency is Adjacency.REPLACE_ONE else 1\n", "    twice = 1\n"),
+        cells=("laplace score, replace_one",),
+        tests=(SCORES,),
+    ),
+    _mutant(
+        "the weights of scores ignored",
+        "kinds/score/kernel.py",
+        ("            out[:, :count] *= weights[:, None]\n", ""),
+        tests=(SCORE_REQUESTS,),
+    ),
+    _mutant(
+        "rows that do not count among the norms",
+        "kinds/score/kernel.py",
+        ("        out[:, count] = places * counts\n", "        out[:, count] = places\n"),
+        tests=(SCORE_REQUESTS,),
+    ),
+    _mutant(
+        "a link of another table",
+        "privacy/losses.py",
+        ("STEPS, REACH = 2**12, 16\n", "STEPS, REACH = 2**11, 16\n"),
+        tests=(SCORES,),
     ),
     _mutant(
         "marginals of one row of a person with two",

@@ -104,6 +104,9 @@ def exact_answer(cell: Cell, rows: list[Row]) -> Floats:
         return np.concatenate([_counts(cell, table, counted).ravel() for table in cell.request["tables"]])
     if cell.request.get("kind") == "marginals":
         return np.concatenate([_marginal(cell, asked, counted).ravel() for asked in cell.request["marginals"]])
+    if cell.request.get("kind") == "score":
+        found = [_scored(cell, row) for row in counted]
+        return np.concatenate([sum(part[name] for part in found) for name in statistics_of(cell.request)])
     mapped = [_mapped(cell, row) for row in counted]
     terms, targets = np.array([x for x, _ in mapped]), np.array([y for _, y in mapped])
     xtx = terms.T @ terms
@@ -122,6 +125,8 @@ def statistics_of(request: Mapping[str, Any]) -> list[str]:
         return [f"table_{i}" for i in range(len(request["tables"]))]
     if request.get("kind") == "marginals":
         return [f"marginal_{i}" for i in range(len(request["marginals"]))]
+    if request.get("kind") == "score":
+        return list(request["statistics"])
     return list(request.get("statistics") or (["xtx", "xty", "yty"] if request.get("targets") else ["xtx"]))
 
 
@@ -161,6 +166,32 @@ def _numbers(asked: Mapping[str, Any], value: float | str | None) -> Floats:
     return np.concatenate([np.arange(size) == _bin(u, size) for size in sizes]) * counts
 
 
+def _scored(cell: Cell, row: Row) -> dict[str, Floats]:
+    """Return what a row adds to a score, to the histogram of norms, and to the products of gradients."""
+    request, first = cell.request, int(cell.request.get("intercept", True))
+    if cell.code is None:
+        x, targets = _plain(cell, row, first)
+        weight = float(all(row[name] is not None for name in [*request["features"], request["target"]]))
+    else:
+        weight, terms, values = cell.code(row)
+        x, targets = np.array(terms), np.array(values)
+    theta = np.array(list(request["coefficients"]["weights"].values())) / 2.0 ** request["coefficients"]["bits"]
+    eta, y = float(x @ theta), float(targets[0])
+    match request["loss"]:
+        case "logistic":
+            residual = y - 1 / (1 + math.exp(-eta))
+        case "poisson":  # of a target with bounds 0 and 1
+            residual = y - min(math.exp(eta), 1.0)
+        case _:
+            residual = y - eta
+    directions = np.array(list(request["directions"]["matrix"].values())) / 2.0 ** request["directions"]["bits"]
+    gradient = residual * (x @ directions)
+    length = _norm(gradient)
+    added = weight * min(1.0, 1.0 / max(length, 1e-300)) * gradient
+    bins = np.arange(13) == np.sum(length >= 1.6 ** np.arange(-8.0, 4.0))
+    return {"score": added, "norms": weight * bins, "meat": np.outer(added, added)[np.triu_indices(len(added))]}
+
+
 def _weight(cell: Cell, row: Row) -> float:
     return 1.0 if cell.code is None else cell.code(row)[0]
 
@@ -183,7 +214,8 @@ def _mapped(cell: Cell, row: Row) -> tuple[Floats, Floats]:
 def _plain(cell: Cell, row: Row, first: int) -> tuple[Floats, Floats]:
     """Return terms and targets of a request that names columns alone."""
     request = cell.request
-    used = [*request["features"], *request.get("targets", [])]
+    asked = [request["target"]] if request.get("kind") == "score" else request.get("targets", [])
+    used = [*request["features"], *asked]
     counts = not any(row[name] is None for name in used)
     terms = [1.0] * first
     for name in request["features"]:
@@ -191,12 +223,16 @@ def _plain(cell: Cell, row: Row, first: int) -> tuple[Floats, Floats]:
             terms += [float(row[name] == level) for level in cell.categories[name][first:]]
         else:
             terms.append(_clipped(row[name]))
-    y = np.array([_clipped(row[name]) for name in request.get("targets", [])])
+    y = np.array([_clipped(row[name]) for name in asked])
     return np.array(terms) * counts, y * counts
 
 
 def _shrunk(rows: Mapping[str, Any], first: int, x: Floats, y: Floats) -> tuple[Floats, Floats]:
     match rows["map"]:
+        case "linear":
+            x = x @ np.array(list(rows["matrix"].values())) / 2.0 ** rows["bits"]  # a list for each term, in order
+            weight = min(1.0, 1.0 / max(_norm(x), 1e-300))
+            return x * weight, y * weight
         case "ball":
             weight = min(1.0, rows["norm"] / max(_norm(x), 1e-300))
             return x * weight, y * weight

@@ -34,8 +34,12 @@ from curator_service.kinds.features import read_selection
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kinds.marginals.kernel import MarginalsKernel
 from curator_service.kinds.marginals.marginals import Moments, Tree
-from curator_service.privacy.design import Column, ColumnType, MissingRule, make_design
+from curator_service.kinds.score.kernel import ScoreKernel
+from curator_service.kinds.score.statistics import Statistic
+from curator_service.privacy.combinations import Combinations
+from curator_service.privacy.design import Column, ColumnType, MissingRule, combine_terms, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, IntArray, StoredArray
+from curator_service.privacy.losses import Loss
 from curator_service.privacy.row_maps import Ball, UnitXY
 from curator_service.releases.pace import measure_pace
 from curator_service.releases.response_time import pass_duration_s
@@ -58,8 +62,16 @@ def make_kernels() -> dict[str, RowKernel]:
         "a table of 21³ cells": CountsKernel((Table(tuple(axes[:3])),)),
         "9 tables of 21 cells": CountsKernel(tuple(Table((axis,)) for axis in axes)),
         "9 trees of 8 levels": MarginalsKernel((Tree(COLUMNS, 8),)),
+        "combinations, 10 numbers": GramKernel(combine_terms(wide, _spread(len(wide.terms))), Ball.of_norm(1.0)),
+        "logistic scores, 9 numbers": ScoreKernel(
+            wide, Loss.LOGISTIC, Combinations(((3,),) * len(wide.terms), 1), _spread(len(wide.terms)), tuple(Statistic)
+        ),
         "moments of 8 columns, weighed": MarginalsKernel((Moments(COLUMNS[1:]),), WEIGHED),
     }
+
+
+def _spread(count: int) -> Combinations:
+    return Combinations(tuple(tuple(3 * (i == j) + 1 for j in range(count)) for i in range(count)), 2)
 
 
 def draw(rng: np.random.Generator, count: int, missing: float) -> dict[str, StoredArray]:

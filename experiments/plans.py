@@ -29,6 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client.planning.prices import gdp_delta, number_of
+from analyst_client.refinement.belief import Belief
+from analyst_client.refinement.solution import shrunk_coefficients
 from bench.uci import load, outward
 
 Floats = npt.NDArray[Any]
@@ -45,14 +47,16 @@ class Rules:
 
     Attributes
     ----------
-    columns : float
-        Share of µ² for marginals of the features.
+    columns, first : float
+        Share of µ² for marginals of the features, and share of that for the first look, at declared ranges.
+    reach : float
+        Ranges that are looked at again, in standard deviations from the mean.
     gram : float
         Share of the rest for XᵀX and Xᵀy, divided by `shares` with the target's square.
     radius : float
         C² of recentred rows over their number of terms: longer rows are weighted down.
     clip : float
-        Where columns are cut, in standard deviations, if marginals are moments.
+        Where columns are cut, in standard deviations.
     steps, growth : int and float
         Gradients, and how fast their shares grow.
     beyond : float
@@ -62,6 +66,8 @@ class Rules:
     """
 
     columns: float = 0.25
+    first: float = 0.3
+    reach: float = 3.0
     gram: float = 0.5
     shares: tuple[float, float, float] = (0.8, 0.18, 0.02)
     radius: float = 0.7
@@ -107,10 +113,11 @@ class Curator:
         sd = 1.0 / self._pay(cost)
         return self._count(column, bins) + sd * self._generator.standard_normal(bins), sd
 
-    def moments(self, columns: Sequence[int], cost: float) -> tuple[Floats, Floats, float, float]:
-        """Return Σu and Σu² − n/2 of columns, the number of rows, and the noise of each."""
+    def moments(self, columns: Sequence[int], ranges: Floats, cost: float) -> tuple[Floats, Floats, float, float]:
+        """Return Σu and Σu² − n/2 of columns cut to ranges and scaled by them, the number of rows, and the noise."""
         sd = math.sqrt(5 * len(columns) + 4) / 2 / self._pay(cost)
-        u = self._rows[:, list(columns)]
+        lower, upper = ranges.T
+        u = (np.clip(self._rows[:, list(columns)], lower, upper) - (lower + upper) / 2) / ((upper - lower) / 2)
         noise = sd * self._generator.standard_normal((3, len(columns)))
         return u.sum(axis=0) + noise[0], (u**2 - 0.5).sum(axis=0) + noise[1], len(u) + noise[2, 0], sd
 
@@ -124,7 +131,8 @@ class Curator:
         upper = np.triu(self._generator.standard_normal((d, d)), 1) / math.sqrt(2)
         noise = upper + upper.T + np.diag(self._generator.standard_normal(d))
         xty = x.T @ y + sds[1] * self._generator.standard_normal(d)
-        return Gram(x.T @ x + sds[0] * noise, xty, float(y @ y + sds[2] * self._generator.standard_normal()), *sds[:2])
+        yty = float(y @ y + sds[2] * self._generator.standard_normal())
+        return Gram(x.T @ x + sds[0] * noise, xty, yty, (sds[0], sds[0] / math.sqrt(2), sds[1]), sds[2])
 
     def score(self, gradients: Callable[[Floats], Floats], norm: float, cost: float) -> tuple[Floats, float, Floats]:
         """Return the sum of gradients that are clipped to a norm, its noise, and how many were so long.
@@ -145,88 +153,13 @@ class Curator:
 
 @dataclass(frozen=True)
 class Gram:
-    """Noisy statistics; deviations of XᵀX are those of its diagonal, √2 times those beside it."""
+    """Noisy statistics; deviations of the noise are those of XᵀX's diagonal, beside it, of Xᵀy and of yᵀy."""
 
     xtx: Floats
     xty: Floats
     yty: float
-    xtx_sd: float
-    xty_sd: float
-
-
-class Belief:
-    """A Gaussian law of the upper triangle of A, and b, which linear measurements narrow.
-
-    Parameters
-    ----------
-    d : int
-    n : float
-        Rows.
-    correlation : float
-        See `Rules`.
-    """
-
-    def __init__(self, d: int, n: float, correlation: float) -> None:
-        self.d, self._upper = d, np.triu_indices(d)
-        self._pairs = len(self._upper[0])
-        diagonal, first = self._upper[0] == self._upper[1], self._upper[0] == 0
-        deviations = np.where(diagonal, 0.4, np.where(first, 0.2, correlation))
-        self._mean = np.concatenate([0.8 * n * diagonal, np.zeros(d)])
-        self._covariance = np.diag((n * np.concatenate([deviations, np.full(d, 0.6)])) ** 2)
-
-    @property
-    def pair(self) -> tuple[Floats, Floats]:
-        """A and b as they are expected."""
-        A = np.zeros((self.d, self.d))
-        A[self._upper] = self._mean[: self._pairs]
-        return A + np.triu(A, 1).T, self._mean[self._pairs :]
-
-    def see_gram(self, gram: Gram) -> None:
-        """Take in statistics themselves."""
-        diagonal = self._upper[0] == self._upper[1]
-        variances = np.where(diagonal, gram.xtx_sd**2, gram.xtx_sd**2 / 2)
-        seen = np.concatenate([gram.xtx[self._upper], gram.xty])
-        self._see(np.eye(len(seen)), seen, np.concatenate([variances, np.full(self.d, gram.xty_sd**2)]))
-
-    def see_score(self, P: Floats, theta: Floats, score: Floats, sd: float) -> None:
-        """Take in Pᵀ(b − Aθ)."""
-        self._see(self._form(P, theta), score, np.full(len(score), sd**2))
-
-    def noise_at(self, theta: Floats) -> Floats:
-        """Return the covariance of b − Aθ."""
-        form = self._form(np.eye(self.d), theta)
-        return form @ self._covariance @ form.T
-
-    def _form(self, P: Floats, theta: Floats) -> Floats:
-        i, j = self._upper
-        weights = P[i] * theta[j][:, None] + (i != j)[:, None] * P[j] * theta[i][:, None]
-        return np.hstack([-weights.T, P.T])
-
-    def _see(self, form: Floats, seen: Floats, variances: Floats) -> None:
-        spread = self._covariance @ form.T
-        gain = np.linalg.solve(form @ spread + np.diag(variances), spread.T).T
-        self._mean = self._mean + gain @ (seen - form @ self._mean)
-        covariance = self._covariance - gain @ spread.T
-        self._covariance = (covariance + covariance.T) / 2
-
-    def solve(self, n: float, start: Floats) -> Floats:
-        """Return θ of b = Aθ with a normal prior whose deviation is the likeliest."""
-        A, b = self.pair
-        eigenvalues, Q = np.linalg.eigh(A)
-        H = (Q * np.maximum(eigenvalues, 0.01 * n)) @ Q.T
-        deviations = np.geomspace(1e-3, 3, 19)
-        theta = solved = start
-        for _ in range(6):
-            theta = (theta + solved) / 2  # the noise of what is measured depends on where it is looked at
-            known = self.noise_at(theta) + H[:, :1] @ H[:1] + 1e-9 * n * np.eye(self.d)
-            inverse = np.linalg.inv(np.linalg.cholesky(known))
-            w, U = np.linalg.eigh(inverse @ H[:, 1:] @ H[1:] @ inverse.T)
-            r = U.T @ inverse @ b
-            spread = 1 + deviations[:, None] ** 2 * np.maximum(w, 0.0)
-            best = int(np.argmax(-0.5 * np.sum(r**2 / spread + np.log(spread), axis=1)))
-            prior = np.concatenate([[1.0], np.full(self.d - 1, deviations[best] ** 2)])
-            solved = prior * (H @ inverse.T @ U @ (r / spread[best]))
-        return solved
+    sds: tuple[float, float, float]
+    yty_sd: float
 
 
 @dataclass(frozen=True)
@@ -272,21 +205,20 @@ def place_by_tree(levels: Sequence[Floats], sd: float, tail: float, margin: floa
 
 
 def place_columns(curator: Curator, p: int, n: float, cost: float, rules: Rules) -> tuple[list[Place], float]:
-    """Place the features: by trees where their noise allows it."""
-    columns = range(p)
-    if 3 * math.sqrt(8 * p / cost) < 0.12 * n:
-        trees, sd = curator.tree(columns, 8, cost)
-        found = [place_by_tree(tree, sd, 0.005, 0.15) for tree in trees]
-        return [place for place, _ in found], float(np.mean([count for _, count in found]))
-    sums, squares, count, sd = curator.moments(columns, cost)
-    n = max(count, 10.0)
-    means = sums / n
-    variances = np.maximum(squares / n + 0.5 - means**2, max(0.5 * sd / n, 1e-3))
-    places = []
-    for mean, scale in zip(np.clip(means, -1, 1), np.sqrt(variances), strict=True):
-        reach = rules.clip * scale
-        places.append(Place(mean, scale, max(mean - reach, -1.0), min(mean + reach, 1.0)))
-    return places, n
+    """Place the features by their moments: within declared ranges, then within what those told."""
+    ranges = np.tile([-1.0, 1.0], (p, 1))
+    for share in (rules.first, 1 - rules.first):
+        sums, squares, count, sd = curator.moments(range(p), ranges, share * cost)
+        n = max(count, 10.0)
+        middles, halves = ranges.mean(axis=1), (ranges[:, 1] - ranges[:, 0]) / 2
+        means = np.clip(sums / n, -1, 1)
+        variances = np.maximum(squares / n + 0.5 - means**2, max(0.5 * sd / n, 1e-3))
+        means, scales = middles + halves * means, halves * np.sqrt(variances)
+        told = np.column_stack([means - rules.reach * scales, means + rules.reach * scales])
+        ranges = np.column_stack([np.maximum(told[:, 0], ranges[:, 0]), np.minimum(told[:, 1], ranges[:, 1])])
+    reach = rules.clip * scales
+    edges = np.maximum(means - reach, ranges[:, 0]), np.minimum(means + reach, ranges[:, 1])
+    return [Place(*place) for place in zip(means, scales, *edges, strict=True)], n
 
 
 def place_target(curator: Curator, p: int, n: float, cost: float) -> Place:
@@ -295,7 +227,7 @@ def place_target(curator: Curator, p: int, n: float, cost: float) -> Place:
         (tree,), sd = curator.tree([p], 9, cost)
         return place_by_tree(tree, sd, 0.002, 0.1)[0]
     counts, sd = curator.flat(p, 16, cost / 2)
-    sums, squares, _, moment_sd = curator.moments([p], cost / 2)
+    sums, squares, _, moment_sd = curator.moments([p], np.array([[-1.0, 1.0]]), cost / 2)
     told = np.flatnonzero(counts > 2 * sd)
     told = told if len(told) else np.array([np.argmax(counts)])
     edges = np.linspace(-1, 1, 17)
@@ -320,7 +252,7 @@ def refine(curator: Curator, rows: int, d: int, rules: Rules) -> Callable[[Float
     budget, p = curator.left, d - 1
     mu = math.sqrt(budget)
     if rows * mu < 30:
-        sums, _, count, _ = curator.moments([p], budget)
+        sums, _, count, _ = curator.moments([p], np.array([[-1.0, 1.0]]), budget)
         mean = float(np.clip(sums[0] / max(count, 1.0), -1, 1))
         return lambda x: np.full(len(x), mean)
     places, n = place_columns(curator, p, rows, rules.columns * budget, rules)
@@ -337,21 +269,23 @@ def refine(curator: Curator, rows: int, d: int, rules: Rules) -> Callable[[Float
         y = (np.clip(x[:, p], target.lower, target.upper) - target.center) / target.scale
         return terms * weights[:, None], y * weights
 
-    belief, theta, residual = Belief(d, n, rules.correlation), np.zeros(d), 1.0
+    belief, theta, residual = Belief.of_standard_terms(d, n, rules.correlation), np.zeros(d), 1.0
     cost = curator.left * rules.gram
     affordable = math.sqrt(2 * d) * radius**2 / (math.sqrt(cost) * n) < 0.15 * math.sqrt(d)
     if affordable:
         largest = max(target.upper - target.center, target.center - target.lower) / target.scale
         gram = curator.gram(recentre, (radius, largest), rules.shares, cost)
-        belief.see_gram(gram)
-        theta = belief.solve(n, theta)
-        A, b = belief.pair
-        residual = float(np.clip((gram.yty - 2 * theta @ b + theta @ A @ theta) / n, 0.02, 1.2))
+        belief.see_gram(gram.xtx, gram.xty, gram.sds)
+        theta = shrunk_coefficients(belief, n, theta)
+        A, b = belief.xtx, belief.xty
+        variance = gram.yty_sd**2 + theta @ belief.score_covariance(theta) @ theta
+        residual = expected_within((gram.yty - 2 * theta @ b + theta @ A @ theta) / n, math.sqrt(variance) / n)
     costs = rules.growth ** np.arange(rules.steps)
     costs *= curator.left / costs.sum() * (1 - 1e-12)
-    norm = 1.3 * math.sqrt(residual * d)
+    usual = 1.3 * math.sqrt(residual * d)
+    norm = usual
     for k, cost in enumerate(costs):
-        eigenvalues, Q = np.linalg.eigh(belief.pair[0])
+        eigenvalues, Q = np.linalg.eigh(belief.xtx)
         P = Q / np.sqrt(np.maximum(eigenvalues / n, 0.1))
 
         def gradients(x: Floats, P: Floats = P, theta: Floats = theta) -> Floats:
@@ -361,16 +295,25 @@ def refine(curator: Curator, rows: int, d: int, rules: Rules) -> Callable[[Float
 
         score, sd, histogram = curator.score(gradients, norm, cost)
         belief.see_score(P, theta, score, sd)
-        theta = belief.solve(n, theta)
+        theta = shrunk_coefficients(belief, n, theta)
         longer = np.append(np.cumsum(histogram[::-1])[::-1], 0.0)[1:]
         allowed = rules.beyond * math.sqrt(d / costs[min(k + 1, rules.steps - 1)])
         place = int(np.argmax(longer <= allowed))
-        norm = float(np.clip(norm * 1.6 ** (place - 8), norm / 1.6**3, norm * 1.6**2))
+        norm = float(np.clip(norm * 1.6 ** (place - 8), norm / 1.6, norm * 1.6))
+        norm = float(np.clip(norm, 0.7 * usual, 3 * usual))
 
     def predict(x: Floats) -> Floats:
         return np.clip(target.center + target.scale * (terms_of(x) @ theta), target.lower, target.upper)
 
     return predict
+
+
+def expected_within(mean: float, sd: float, lower: float = 0.03, upper: float = 1.2) -> float:
+    """Return what a number within bounds is expected to be that was measured with normal noise."""
+    grid = np.linspace(lower, upper, 200)
+    squares = ((grid - mean) / sd) ** 2
+    weights = np.exp(-0.5 * (squares - squares.min()))
+    return float(weights @ grid / weights.sum())
 
 
 def adassp(x: Floats, y: Floats, epsilon: float, generator: np.random.Generator) -> Floats:

@@ -25,9 +25,11 @@ from curator_service.kinds.counts.tables import Axis
 from curator_service.kinds.gram.conformance import KERNELS as GRAM
 from curator_service.kinds.marginals.conformance import KERNELS as MARGINALS
 from curator_service.kinds.marginals.kernel import MarginalsKernel
+from curator_service.kinds.score.conformance import KERNELS as SCORE
+from curator_service.kinds.score.kernel import ScoreKernel
 from curator_service.privacy.bins import equal_edges
 
-KERNELS = {"gram": GRAM, "counts": COUNTS, "marginals": MARGINALS}
+KERNELS = {"gram": GRAM, "counts": COUNTS, "marginals": MARGINALS, "score": SCORE}
 
 
 def rounded(value: Fraction) -> Fraction:
@@ -78,7 +80,7 @@ def sum_slowly(kernel: Any, rows: Sequence[Row]) -> list[int]:
     where, weight = kernel.selection.where, kernel.selection.weight
     counted = [row for row in rows if row[MARK] == 1 and (where is None or store(where, row) == 1)]
     weighed = [(row, w) for row in counted if (w := 1.0 if weight is None else weigh(weight, row)) is not None]
-    sums = {CountsKernel: _count, MarginalsKernel: _add_marginals}
+    sums = {CountsKernel: _count, MarginalsKernel: _add_marginals, ScoreKernel: _add_scores}
     return sums.get(type(kernel), _multiply)(kernel, weighed)
 
 
@@ -130,11 +132,69 @@ def _multiply(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:
     for row, weight in weighed:
         if any(store(sources[name], row) == MISSING for name in design.omitting):
             continue
-        terms, targets = ([code(term, sources, row) for term in side] for side in (design.terms, design.targets))
+        terms, targets = ([code(term, sources, row) for term in side] for side in (design.coded, design.targets))
+        if design.combinations is not None:
+            terms = combine(design.combinations, terms)
         mapped = shrink(kernel.row_map, terms, targets, int(design.has_constant))
         z = [math.trunc(entry * math.sqrt(weight)) for entry in mapped]
         gram = [[old + a * b for old, b in zip(line, z, strict=True)] for line, a in zip(gram, z, strict=True)]
     return [entry for line in gram for entry in line]
+
+
+def _add_scores(kernel: Any, weighed: Sequence[tuple[Row, float]]) -> list[int]:
+    design, count = kernel.design, kernel.directions.count
+    sources = {column.name: column for column in design.sources}
+    score, norms, meat = [0] * count, [0] * 13, [[0] * count for _ in range(count)]
+    edges = [Q * Q * Fraction(8, 5) ** (2 * step) // 1 for step in range(-8, 4)]
+    for row, weight in weighed:
+        if any(store(sources[name], row) == MISSING for name in design.omitting):
+            continue
+        z, u = [code(term, sources, row) for term in design.terms], code(design.targets[0], sources, row)
+        r = residual(kernel.loss, dot(kernel.coefficients, z)[0] / 2.0**kernel.coefficients.bits, u, design.targets[0])
+        moved = [d / 2.0**kernel.directions.bits * (r / Q) for d in dot(kernel.directions, z)]
+        g = [max(-(2**21), min(round(one), 2**21)) for one in moved]
+        squared = sum(one * one for one in g)
+        norms[sum(squared >= edge for edge in edges)] += math.trunc(weight * (Q * Q))
+        if squared > Q * Q:
+            g = [scale(one, Q, math.isqrt(squared) + 1) for one in g]
+        g = [math.trunc(one * weight) for one in g]
+        score = [old + Q * one for old, one in zip(score, g, strict=True)]
+        meat = [[old + a * b for old, b in zip(line, g, strict=True)] for line, a in zip(meat, g, strict=True)]
+    parts = {"score": score, "norms": norms, "meat": [meat[i][j] for i in range(count) for j in range(i, count)]}
+    return [number for statistic in kernel.statistics for number in parts[statistic]]
+
+
+def residual(loss: str, eta: float, u: int, target: Any) -> float:
+    """Return y less its mean at η, in lattice units, in floats as they are added, multiplied and divided."""
+    if loss == "linear":
+        return u - eta
+    place = round(max(-16 * 4096, min(eta * (4096 / Q), 16 * 4096)))
+    if loss == "logistic":
+        return u - round(2**30 / (1 + exp_slowly(-place / 4096))) * (Q / 2**30)
+    upper = target.center + target.scale
+    return (target.center + target.scale * (u / Q) - min(exp_slowly(place / 4096), upper)) / upper * Q
+
+
+def exp_slowly(value: float) -> float:
+    """Return what `elementary.exp` makes of one number, step by step."""
+    high, low = float.fromhex("0x1.62E42FEE00000p-1"), float.fromhex("0x1.A39EF35793C76p-33")
+    k = round(value / (high + low))
+    r, total = (value - k * high) - k * low, 1 / math.factorial(14)
+    for i in reversed(range(14)):
+        total = total * r + 1 / math.factorial(i)
+    return math.ldexp(total, k)
+
+
+def dot(combinations: Any, terms: Sequence[int]) -> list[int]:
+    return [
+        sum(w * z for w, z in zip(column, terms, strict=True)) for column in zip(*combinations.weights, strict=True)
+    ]
+
+
+def combine(combinations: Any, terms: Sequence[int]) -> list[int]:
+    """Return combinations of a row's terms, rounded and cut."""
+    rounded = [round(Fraction(one, 2**combinations.bits)) for one in dot(combinations, terms)]
+    return [max(-(2**21), min(one, 2**21)) for one in rounded]
 
 
 def rows_of(stored: Mapping[str, Sequence[int]]) -> list[Row]:

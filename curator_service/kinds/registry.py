@@ -9,6 +9,7 @@ from curator_service.kinds.base import NAME_MAX, ReleaseKind
 from curator_service.kinds.counts.kind import Counts
 from curator_service.kinds.gram.kind import Gram
 from curator_service.kinds.marginals.kind import Marginals
+from curator_service.kinds.score.kind import Score
 from curator_service.privacy.selftest import Check
 
 AnyKind: TypeAlias = ReleaseKind[Any, Any, Any]
@@ -75,5 +76,5 @@ class KindRegistry:
         return {} if kind is self.first else {"release_kind": kind.name}
 
 
-KINDS = KindRegistry(Gram(), Counts(), Marginals())
+KINDS = KindRegistry(Gram(), Counts(), Marginals(), Score())
 """The kinds of this package."""

@@ -14,6 +14,7 @@ from itertools import product
 import numpy as np
 
 from curator_service.privacy.bases import Basis, Polynomial, tabulate
+from curator_service.privacy.combinations import Combinations
 from curator_service.privacy.lattice import (
     MISSING,
     UNIT,
@@ -142,6 +143,7 @@ class TermKind(StrEnum):
     MISSING = "missing"
     BASIS = "basis"
     PRODUCT = "product"
+    COMBINATION = "combination"
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,12 +323,27 @@ class Design:
         Columns whose missing value takes the whole row out.
     sources : tuple of Column
         The columns that terms, targets and omissions read, each once.
+    combined : tuple of Term
+        What rows are coded as first, where the terms are combinations of it; else nothing.
+    combinations : Combinations or None
     """
 
     terms: tuple[Term, ...]
     targets: tuple[Term, ...] = ()
     omitting: frozenset[str] = frozenset()
     sources: tuple[Column, ...] = ()
+    combined: tuple[Term, ...] = ()
+    combinations: Combinations | None = None
+
+    @property
+    def coded(self) -> tuple[Term, ...]:
+        """The terms that rows are coded as."""
+        return self.combined or self.terms
+
+    @property
+    def width(self) -> int:
+        """How many columns coding takes: terms and targets, or what is combined where that is more."""
+        return max(len(self.coded), len(self.terms)) + len(self.targets)
 
     @property
     def has_constant(self) -> bool:
@@ -388,6 +405,15 @@ def make_design(features: tuple[Feature, ...], targets: tuple[Column, ...], *, i
     return Design(tuple(terms), tuple(target_term(c) for c in targets), frozenset(omitting), sources)
 
 
+def combine_terms(design: Design, combinations: Combinations) -> Design:
+    """Return the design whose terms are combinations of another one's; each is a group of its own."""
+    terms = tuple(
+        Term(f"combination[{place}]", TermKind.COMBINATION, (TermKind.COMBINATION, place))
+        for place in range(1, combinations.count + 1)
+    )
+    return replace(design, terms=terms, combined=design.terms, combinations=combinations)
+
+
 def cached_design(columns: tuple[Column, ...]) -> Design:
     """Return the widest box design of columns that omit no row: a constant, and every level of every category.
 
@@ -415,27 +441,34 @@ def code_rows(
         n, for a design that reads no column.
     counted : ndarray of bool, shape (n,), optional
         Which rows count; all of them, if it is not given.
-    out : ndarray of float64, shape (n, terms + targets), optional
+    out : ndarray of float64, shape (n, design.width), optional
         Where the result is written.
 
     Returns
     -------
     ndarray of float64, shape (n, terms + targets)
-        Integers in ``[-q, q]``. A row that does not count, or misses a value of an omitting column, is all zeros.
+        Integers in ``[-q, q]``; combinations are within ±`LONGEST`, and for a row map to bound. A row that does not
+        count, or misses a value of an omitting column, is all zeros.
     """
-    fields = (*design.terms, *design.targets)
-    rows = np.empty((row_count, len(fields)), dtype=np.float64, order="F") if out is None else out
+    wide = np.empty((row_count, design.width), dtype=np.float64, order="F") if out is None else out
+    fields = (*design.coded, *design.targets)
+    rows = wide[:, : len(fields)]
     work = np.empty(row_count, dtype=np.int32)
     values = {column.name: column.read(columns, row_count) for column in design.sources}
     for j, term in enumerate(fields):
         _code(term, values, design.omitting, rows[:, j], work)
-    if counted is None and not design.omitting:
+    if counted is not None or design.omitting:
+        kept = np.ones(row_count, dtype=np.bool_) if counted is None else counted.copy()
+        for name in design.omitting:
+            kept &= values[name] != MISSING
+        rows *= kept.astype(np.float64)[:, None]  # the same work for any number of them
+    if design.combinations is None:
         return rows
-    kept = np.ones(row_count, dtype=np.bool_) if counted is None else counted.copy()
-    for name in design.omitting:
-        kept &= values[name] != MISSING
-    rows *= kept.astype(np.float64)[:, None]  # the same work for any number of them
-    return rows
+    held, count = len(design.combined), len(design.terms)
+    combinations, targets = design.combinations.round(rows[:, :held]), rows[:, held:].copy()
+    wide[:, :count] = combinations
+    wide[:, count : count + len(design.targets)] = targets
+    return wide[:, : count + len(design.targets)]
 
 
 def _code(

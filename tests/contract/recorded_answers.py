@@ -41,6 +41,24 @@ _COMPUTED = (
         "weight": {"divide": ["age", 100]},
         "price": {"mu": 0.01},
     },
+    body(
+        features=["age", {"interaction": ["age", "sex"]}, {"spline": ["kappa", [2]]}],
+        targets=["alive"],
+        rows={"map": "linear", "bits": 3, "matrix": {"age": [9, 1], "(constant)": [0, -4]}},
+        price={"mu": 0.01},
+    ),
+    {
+        "kind": "score",
+        "features": [{"log": ["age"]}],
+        "target": "alive",
+        "loss": "logistic",
+        "coefficients": {"bits": 1, "weights": {"(constant)": 3}},
+        "directions": {"bits": 1, "matrix": {"(constant)": [3, 1]}},
+        "statistics": ["score", "norms", "meat"],
+        "where": "alive",
+        "weight": {"divide": ["age", 100]},
+        "price": {"mu": 0.01},
+    },
     {
         "kind": "marginals",
         "marginals": [

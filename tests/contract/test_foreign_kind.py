@@ -90,7 +90,7 @@ def discrepancies(world: World) -> list[str]:
 
 def test_a_foreign_kind_is_quoted_charged_found_again_and_read(served: tuple[World, CuratorClient]) -> None:
     world, client = served
-    assert client.dataset("cohort").kinds == ("gram", "counts", "marginals", "filled")
+    assert client.dataset("cohort").kinds == ("gram", "counts", "marginals", "score", "filled")
     quote = client.quote("cohort", Ask("creatinine", 0.1))
     assert (quote.kind, quote.noise.sd, quote.stored_release) == ("filled", {"rows": pytest.approx(10.0)}, None)
     new = client.release("cohort", Ask("creatinine", 0.1))

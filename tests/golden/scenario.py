@@ -166,6 +166,28 @@ def _steps() -> Iterator[tuple[str, Step]]:
         request = {"kind": "marginals", **asked}
         yield f"quote marginals, {name}", ("ada", "/v1/datasets/visits/quotes", request)
         yield f"release marginals, {name}", ("ada", "/v1/datasets/visits/releases", request)
+    posted: dict[str, Any] = {
+        "kind": "score",
+        "features": ["age", "sex"],
+        "coefficients": {"bits": 3, "weights": {"age": 5}},
+        "directions": {"bits": 3, "matrix": {"age": [9, 0], "(constant)": [0, 7]}},
+        "price": {"mu": 0.02},
+    }
+    every: dict[str, Any] = {"statistics": ["score", "norms", "meat"], "fresh": True}
+    for name, more in {
+        "linear": {"target": "dose", "loss": "linear", **every},
+        "logistic": {"target": "alive", "loss": "logistic", "weight": {"divide": ["kappa", 6]}},
+        "poisson, laplace": {"target": "kappa", "loss": "poisson", "mechanism": "laplace", **every},
+        "a number of a logistic loss": {"target": "kappa", "loss": "logistic"},
+    }.items():
+        for end in ("quotes", "releases"):
+            price = {"price": {"epsilon": 0.05}} if "laplace" in name else {}
+            yield f"{end} of scores, {name}", ("ada", f"/v1/datasets/visits/{end}", posted | more | price)
+    combined = {"map": "linear", "bits": 4, "matrix": {"age": [20, 3], "(constant)": [-1, 8]}}
+    for dataset in ("cohort", "visits"):
+        for end in ("quotes", "releases"):
+            asked = _ask("age sex", rows=combined, fresh=True, **_ALL)
+            yield f"{dataset}: {end} of combined rows", ("ada", f"/v1/datasets/{dataset}/{end}", asked)
 
 
 def _open_accounts(world: World) -> None:

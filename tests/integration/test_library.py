@@ -9,7 +9,7 @@ import pytest
 from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
 from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
-from curator_service.kinds.gram import kind as gram
+from curator_service.kinds import designs
 from curator_service.kinds.gram.schema import GramRequest
 from curator_service.privacy.accountant import GDP, Price, own_price
 from curator_service.privacy.samplers import Distribution
@@ -705,7 +705,7 @@ def test_a_release_of_before_is_found_in_whatever_order_it_was_asked(
     shelf: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Earlier versions kept the caller's order and notion of the price, in the answer and in its digest."""
-    monkeypatch.setattr(gram, "order_features", lambda features, _declared: features)
+    monkeypatch.setattr(designs, "order_features", lambda features, _declared: features)
     monkeypatch.setattr(GramRequest, "own_price", lambda request, _accountant: request.state_price())
     api, old = shelf.api(), ASKED | {"features": ["weight", "sex", "age"], "price": {"epsilon": 0.3, "delta": 1e-6}}
     _, answer = buy(api, old, "old")

@@ -13,7 +13,7 @@ from scenes import RELEASES, box, register_private
 from support import World, open_world
 
 from curator_service.datasets.repository import list_datasets
-from curator_service.kinds.gram import kind
+from curator_service.kinds import designs
 from curator_service.ledger.accounts.unit_of_work import Ledger, Trust
 from curator_service.ledger.chain.entries import Receipt
 from curator_service.privacy.accountant import Price
@@ -65,7 +65,7 @@ def test_a_block_and_a_source_in_the_stated_order_of_columns_are_backed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers of before the canonical order stand in the order in which they were asked."""
-    monkeypatch.setattr(kind, "order_features", lambda features, _declared: features)
+    monkeypatch.setattr(designs, "order_features", lambda features, _declared: features)
     block = derive(world)
     assert [term["name"] for term in block["terms"]] == ["(constant)", "weight", "age"]
     monkeypatch.undo()

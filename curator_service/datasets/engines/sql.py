@@ -151,7 +151,7 @@ def gram_query(design: Design, row_map: RowMap, lattice: str, dialect: Dialect) 
     """
     fields = (*design.terms, *design.targets)
     _check_declared(design.sources)
-    if any(term.factors or term.basis is not None for term in fields):
+    if design.combinations is not None or any(term.factors or term.basis is not None for term in fields):
         raise ValueError(_DECLARED_ALONE)
     entries = list(combinations_with_replacement([f"z{j}" for j in range(len(fields))], 2))
     if len(entries) > ENTRIES_MAX:

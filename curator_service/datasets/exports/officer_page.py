@@ -20,6 +20,7 @@ KINDS = {
     "gram": "sums for regression models",
     "counts": "tables of counts",
     "marginals": "distributions of single columns",
+    "score": "steps of fitting a model",
 }
 """Kinds of release in words."""
 _PRIORS = (EVEN, Fraction(1, 10), Fraction(1, 100))

@@ -6,8 +6,9 @@ from curator_service.datasets.engines.conformance import COLUMNS, read_known_sum
 from curator_service.kinds.features import read_column, read_feature, read_selection
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kinds.gram.schema import KIND
-from curator_service.privacy.design import make_design
-from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.combinations import Combinations
+from curator_service.privacy.design import combine_terms, make_design
+from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY, make_row_map
 
 
 def _kernel(
@@ -16,11 +17,14 @@ def _kernel(
     row_map: RowMap,
     *,
     intercept: bool = True,
+    combined: Combinations | None = None,
     where: object = None,
     weight: object = None,
 ) -> GramKernel:
     read = tuple(read_feature(feature, COLUMNS) for feature in features)
     design = make_design(read, (read_column(target, COLUMNS),), intercept=intercept)
+    if combined is not None:
+        design = combine_terms(design, combined)
     return GramKernel(design, row_map, read_selection(where, weight, COLUMNS))
 
 
@@ -35,6 +39,12 @@ KERNELS = {
     "unit, omitting": _kernel(["omitted", "ties"], "flag", Unit(), intercept=False),
     "unit_xy": _kernel(["ties"], "centred", UnitXY()),
     "unit_xy, omitting": _kernel(["decimals", "level", "flag"], "omitted", UnitXY(), intercept=False),
+    "combined": _kernel(
+        ["centred", "decimals", "omitted"],
+        "ties",
+        make_row_map({"map": "linear"}),
+        combined=Combinations(((300, -7, 0), (1000, 3, 1), (-5, 900, 2**30), (0, 17, 5), (3, 0, -2000)), 10),
+    ),
     "expressions": _kernel(
         [
             {"log": ["decimals"]},

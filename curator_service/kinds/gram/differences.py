@@ -58,6 +58,8 @@ def _in_rows(stored: GramListing, asked: GramListing) -> Iterator[str]:
     here, there = stored.request["rows"], asked.request["rows"]
     if here["map"] != there["map"]:
         yield f"its rows were mapped by {here['map']}, not by {there['map']}"
+    elif here["map"] == "linear" and here != there:
+        yield "its rows were combined with other weights"
     elif here != there:
         own, other = _numbers(here, there)
         yield f"its rows were shrunk into a ball of {own}, not {other}"

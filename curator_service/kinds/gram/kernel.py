@@ -26,13 +26,16 @@ from curator_service.privacy.row_maps import Ball, RowMap
 from curator_service.privacy.selection import EVERY_ROW, Selection
 from curator_service.privacy.sums import compute_gram, round_limbs, split_integer
 
-_TABLE_PRODUCTS, _FACTOR_PRODUCTS, _ROOT_PRODUCTS, _WEIGHT_PRODUCTS = 38, 22, 40, 6
-"""What a row takes for a value of a basis, each further factor of a product, its weight, and each number so weighed."""
+_TABLE_PRODUCTS, _FACTOR_PRODUCTS, _ROOT_PRODUCTS, _WEIGHT_PRODUCTS, _COMBINED_PRODUCTS = 38, 22, 40, 6, 20
+"""What a row takes for a value of a basis, each further factor of a product, its weight, each number so weighed, and
+rounding a combination."""
 
 
 def needs_pass(design: Design, row_map: RowMap, selection: Selection = EVERY_ROW) -> bool:
     """Tell whether a request needs a pass over rows: from declarations, never from the data."""
     if design.omitting or row_map.weighs_terms or selection:
+        return True
+    if design.combinations is not None:
         return True
     computed = any(column.reads != (column.name,) for column in design.sources)
     return computed or any(term.kind in {TermKind.BASIS, TermKind.PRODUCT} for term in design.terms)
@@ -53,16 +56,22 @@ class GramKernel:
 
     @property
     def width(self) -> int:
-        """Terms and targets."""
+        """Terms and targets, or what is combined into terms, where that is more."""
+        return self.design.width
+
+    @property
+    def _entries(self) -> int:
         return len(self.design.terms) + len(self.design.targets)
 
     @property
     def products(self) -> int:
         """Multiplications for one row, and what its terms take to compute in products of two numbers."""
         computed = sum(column.work for column in {*self.design.sources, *self.selection.columns})
-        terms = sum(map(_work_of, (*self.design.terms, *self.design.targets)))
-        weights = 0 if self.selection.weight is None else _ROOT_PRODUCTS + _WEIGHT_PRODUCTS * self.width
-        return self.width**2 + work_in_tiles(computed + terms + weights, tile_rows(self.width))
+        terms = sum(map(work_of, (*self.design.coded, *self.design.targets)))
+        weights = 0 if self.selection.weight is None else _ROOT_PRODUCTS + _WEIGHT_PRODUCTS * self._entries
+        each = len(self.design.combined) + _COMBINED_PRODUCTS if self.design.combined else 0
+        combined = len(self.design.terms) * each
+        return self._entries**2 + combined + work_in_tiles(computed + terms + weights, tile_rows(self.width))
 
     @property
     def cached_terms(self) -> tuple[Term, ...] | None:
@@ -73,25 +82,25 @@ class GramKernel:
 
     def map(self, stored: Mapping[str, StoredArray], counted: FlagArray, out: RowArray) -> None:
         """Code rows, map them, and weigh what came out."""
-        code_rows(stored, self.design, len(out), self.selection.select(stored, counted), out)
-        self.row_map.apply(out, self.design, out)
+        rows = code_rows(stored, self.design, len(out), self.selection.select(stored, counted), out)
+        self.row_map.apply(rows, self.design, rows)
         weights = self.selection.weigh(stored, len(out))
         if weights is not None:
-            out *= np.sqrt(weights)[:, None]
-            np.trunc(out, out=out)
+            rows *= np.sqrt(weights)[:, None]
+            np.trunc(rows, out=rows)
 
     def sum(self, rows: RowArray) -> IntArray:
         """Return Σ z zᵀ."""
-        return compute_gram([rows], self.width)
+        return compute_gram([rows[:, : self._entries]], self._entries)
 
 
-def _work_of(term: Term) -> int:
+def work_of(term: Term) -> int:
     """Return what a term takes beside being read, in products of two numbers."""
     match term.kind:
         case TermKind.BASIS:
             return _TABLE_PRODUCTS
         case TermKind.PRODUCT:
-            return _FACTOR_PRODUCTS * (len(term.factors) - 1) + sum(map(_work_of, term.factors))
+            return _FACTOR_PRODUCTS * (len(term.factors) - 1) + sum(map(work_of, term.factors))
     return 0
 
 

@@ -1,24 +1,16 @@
 """The kind ``gram``: noisy sufficient statistics, one release for every regression on its columns."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
-from curator_service.kinds.features import (
-    SELECTING,
-    at,
-    order_features,
-    read_column,
-    read_feature,
-    read_selection,
-    state_feature,
-    state_selection,
-)
+from curator_service.kinds.combining import matrix_bytes, read_combinations, state_combinations
+from curator_service.kinds.designs import count_functions, long_name_bytes, read_design
+from curator_service.kinds.features import SELECTING, read_selection, state_feature, state_selection
 from curator_service.kinds.gram.conformance import CONFORMANCE
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
 from curator_service.kinds.gram.kernel import GramKernel, flatten, is_lambda_min_right, typical_kernel
@@ -32,35 +24,17 @@ from curator_service.kinds.gram.statistics import Statistic
 from curator_service.kit.problems import RequestInvalid
 from curator_service.privacy.accountant import JointBound, Price
 from curator_service.privacy.allocation import Bound
-from curator_service.privacy.bases import FUNCTIONS_MAX, TABLE_S
-from curator_service.privacy.design import Column, ColumnType, Design, Feature, Term, count_terms, make_design
+from curator_service.privacy.bases import TABLE_S
+from curator_service.privacy.design import Column, Design, Feature, combine_terms
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.parts import Part
-from curator_service.privacy.row_maps import BallRows, RowMap, make_row_map
+from curator_service.privacy.row_maps import BallRows, LinearRows, RowMap, make_row_map
 from curator_service.privacy.sums import INT64_CAPACITY_MAX
 
-TERMS_MAX = 1000
-NAMES_MAX = 500_000
-"""Characters of the names of all terms: an answer states them with every term, and a basis or a cut in each of them."""
-SHORT_NAME_BYTES = 200
-"""What names of a term may take that are not counted for an answer's space."""
 PASS_WORK_MAX = 1_000_000_000_000
 """Most multiplications of a pass, by the declared row capacity: some minutes of one core."""
 LAMBDA_MIN_S, LAMBDA_MIN_PER_CUBE_S = 0.005, 1e-9
-
-
-def _count_functions(terms: Iterable[Term]) -> int:
-    """Return how many functions the bases of terms have, each basis of a number once."""
-    fields = [term for one in terms for term in (one.factors or (one,))]
-    return sum(basis.size for basis, _ in {(t.basis, t.column) for t in fields} if basis is not None)
-
-
-def _name_bytes(term: Term) -> int:
-    own = 2 * len(term.name.encode()) + len((term.column or "").encode())  # a basis states its knots once more
-    if term.basis is not None or term.factors:
-        own += SHORT_NAME_BYTES
-    return own + sum(map(_name_bytes, term.factors))
 
 
 class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
@@ -82,7 +56,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         "shares",
         *SELECTING,
     )
-    declared: ClassVar = ("features", "terms", "targets", "columns", "derived")
+    declared: ClassVar = ("features", "terms", "combined", "targets", "columns", "derived")
     example: ClassVar = EXAMPLE
     library = GramLibrary()
     conformance: ClassVar = CONFORMANCE
@@ -97,7 +71,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
         selection = read_selection(request.where, request.weight, dataset.manifest.by_name)
         rows = _rows(dataset, request, design)
         row_map = make_row_map(rows)
-        capacity, width = dataset.manifest.row_capacity, len(design.terms) + len(design.targets)
+        capacity, width = dataset.manifest.row_capacity, design.width
         is_wide = capacity > INT64_CAPACITY_MAX
         kernel = GramKernel(design, row_map, selection)
         if (is_wide or kernel.cached_terms is None) and capacity * max(width**2, kernel.products) > PASS_WORK_MAX:
@@ -155,8 +129,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
 
     def text_bytes(self, plan: GramPlan) -> int:
         """Return what long names of terms take: those of what is computed."""
-        terms = (*plan.design.terms, *plan.design.targets)
-        return sum(max(0, _name_bytes(term) - SHORT_NAME_BYTES) for term in terms)
+        return long_name_bytes(plan.design) + matrix_bytes(plan.design.combinations)
 
     def exact(self, plan: GramPlan, sums: IntArray) -> IntArray:
         """Cut the Gram into what leaves, and compute λ_min where it is asked."""
@@ -164,7 +137,7 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
 
     def exact_s(self, plan: GramPlan) -> float:
         """Return a time for the tables of bases, and for λ_min: how many factorisations it takes depends on rows."""
-        tables_s = TABLE_S * _count_functions(plan.design.terms)
+        tables_s = TABLE_S * count_functions(plan.design.coded)
         if not any(part.statistic == Statistic.LAMBDA_MIN for part in plan.parts):
             return tables_s
         return tables_s + LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3
@@ -183,43 +156,18 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
 
 
 def _design(dataset: Dataset, request: GramRequest) -> tuple[tuple[Feature, ...], tuple[Column, ...], Design]:
-    declared, seen = dataset.manifest.by_name, dict[str, str]()
-
-    def read(role: str, values: Sequence[object], reader: Callable[..., Feature]) -> tuple[Any, ...]:
-        found = []
-        for i, value in enumerate(values):
-            place = f"/{role}/{i}"
-            feature = at(place, partial(reader, value, declared))
-            if seen.setdefault(feature.name, role) != role or feature in found:
-                both = "is a feature and a target; it can be one of them"
-                rule = "is named twice" if feature in found else both
-                raise RequestInvalid.at(place, f"the column {feature.name!r} {rule}")
-            found.append(feature)
-        return tuple(found)
-
-    features, targets = read("features", request.features, read_feature), read("targets", request.targets, read_column)
-    for i, target in enumerate(targets):
-        if target.type is ColumnType.CATEGORICAL:
-            raise RequestInvalid.at(f"/targets/{i}", f"the categorical column {target.name!r} cannot be a target")
-    features, targets = order_features(features, declared), order_features(targets, declared)
-    counts = [count_terms(feature, drop_first_level=request.intercept) for feature in features]
-    if (terms := request.intercept + sum(counts)) > TERMS_MAX:  # before they are made
-        raise RequestInvalid.at(
-            "/features", f"the features make {terms} terms; at most {TERMS_MAX} are released together"
-        )
-    names = sum(len(feature.name) * count for feature, count in zip(features, counts, strict=True))
-    if names > NAMES_MAX:
-        rule = f"the names of terms take {names} characters; at most {NAMES_MAX} are written together"
-        raise RequestInvalid.at("/features", f"{rule}. Ask for shorter expressions, or for fewer cut points or levels")
-    design = make_design(features, targets, intercept=request.intercept)
-    if (functions := _count_functions(design.terms)) > FUNCTIONS_MAX:
-        rule = f"the bases have {functions} functions; at most {FUNCTIONS_MAX} are computed together"
-        raise RequestInvalid.at("/features", f"{rule}. Ask for fewer knots, or for a lower degree")
+    """Return features, targets, and the design of the terms that leave."""
+    features, targets, design = read_design(dataset, request.features, request.targets, intercept=request.intercept)
+    if isinstance(request.rows, LinearRows):
+        combinations = read_combinations(request.rows.matrix, request.rows.bits, design, "/rows/matrix")
+        design = combine_terms(design, combinations)
     return features, targets, design
 
 
 def _rows(dataset: Dataset, request: GramRequest, design: Design) -> dict[str, Any]:
     """Return the row map as the canonical request states it, with defaults filled in."""
+    if design.combinations is not None:
+        return {"map": "linear", **state_combinations(design.combinations, design.combined)}
     small = default_row_maps(design)[0]
     if request.rows is None:
         plan = _plan(dataset, request, design, make_row_map(small), request.price.price)

@@ -1,28 +1,27 @@
 """What a ``gram`` release is without its values."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from curator_service.datasets.schemas import render_column
+from curator_service.kinds.combining import read_combinations
 from curator_service.kinds.features import (
     list_derived,
     read_column,
     read_feature,
     read_selection,
     render_derived,
-    state_basis,
     state_selection,
 )
 from curator_service.kinds.gram.statistics import Statistic, output_of
 from curator_service.kinds.listing import Listing
+from curator_service.kinds.rendering import render_term
 from curator_service.privacy.design import (
     Column,
     Design,
     Feature,
-    Term,
-    TermKind,
     columns_of,
+    combine_terms,
     feature_terms,
     make_design,
 )
@@ -100,7 +99,11 @@ class GramListing(Listing):
     @cached_property
     def design(self) -> Design:
         """The terms, in order."""
-        return make_design(self.declared_features, self.declared_targets, intercept=self.intercept)
+        design = make_design(self.declared_features, self.declared_targets, intercept=self.intercept)
+        rows = self.request["rows"]
+        if rows["map"] != "linear":
+            return design
+        return combine_terms(design, read_combinations(rows["matrix"], rows["bits"], design, "/rows/matrix"))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,10 +128,12 @@ class GramListing(Listing):
         derived = list_derived((*design.sources, *self.selection.columns))
         computed = derived or len(columns) < len(self.declared_features)
         read = {"columns": [render_column(self.declared[name]) for name in self.columns]} if computed else {}
+        combined = [render_term(term, whole) for term in design.combined]
         return {
             "features": [render_column(column) for column in columns],
-            "terms": [_render_term(term, whole) for term in design.terms],
-            "targets": [_render_term(term, whole) for term in design.targets],
+            "terms": [render_term(term, whole) for term in design.terms],
+            **({"combined": combined} if combined else {}),
+            "targets": [render_term(term, whole) for term in design.targets],
             **read,
             **render_derived(derived),
         }
@@ -159,18 +164,3 @@ class GramListing(Listing):
 def _leaves_out(feature: Feature) -> bool:
     """Tell whether a feature leaves out a term beside a constant: a category its first level, a spline a function."""
     return feature_terms(feature, drop_first_level=True) != feature_terms(feature, drop_first_level=False)
-
-
-def _render_term(term: Term, columns: Mapping[str, Column]) -> dict[str, Any]:
-    rendered: dict[str, Any] = {"name": term.name, "kind": term.kind}
-    if term.column is not None:
-        rendered["column"] = term.column
-    if term.kind is TermKind.NUMERIC:
-        rendered |= {"center": term.center, "scale": term.scale, "unit": term.unit}
-    if term.basis is not None:
-        rendered |= {"center": term.center, "scale": term.scale, **state_basis(term.basis), "place": term.place}
-    if term.level is not None:
-        rendered["level"] = columns[term.column or ""].levels[term.level]
-    if term.factors:
-        rendered["factors"] = [_render_term(factor, columns) for factor in term.factors]
-    return rendered

@@ -14,6 +14,7 @@ from curator_service.kinds.response_models import (
     QuoteMembers,
     StatisticModel,
 )
+from curator_service.kinds.term_models import CodedTerm, TargetModel
 from curator_service.kit.wire import STRICT, left_out
 from curator_service.ledger.schemas import PriceModel
 from curator_service.privacy.calibration import Calibration, Mechanism
@@ -52,93 +53,16 @@ class CanonicalGramRequest(BaseModel):
     fresh: bool
 
 
-class ConstantTerm(BaseModel):
-    """The constant."""
+class CombinationTerm(BaseModel):
+    """A combination of the terms listed in `combined`, with the weights that the request has."""
 
     model_config = STRICT
 
-    kind: Literal["constant"]
+    kind: Literal["combination"]
     name: str
 
 
-class NumericTerm(BaseModel):
-    """A number, in scaled units: it was clipped to its bounds, `center` was taken off, and `scale` divides."""
-
-    model_config = STRICT
-
-    kind: Literal["numeric"]
-    name: str
-    column: str
-    center: float
-    scale: float
-    unit: str | None
-
-
-class BooleanTerm(BaseModel):
-    """A boolean, 0 or 1."""
-
-    model_config = STRICT
-
-    kind: Literal["boolean"]
-    name: str
-    column: str
-
-
-class LevelTerm(BaseModel):
-    """A level of a category, 0 or 1."""
-
-    model_config = STRICT
-
-    kind: Literal["level"]
-    name: str
-    column: str
-    level: str
-
-
-class MissingTerm(BaseModel):
-    """Whether a value is missing, 0 or 1."""
-
-    model_config = STRICT
-
-    kind: Literal["missing"]
-    name: str
-    column: str
-
-
-class BasisTerm(BaseModel):
-    """A function of a number in scaled units: a Legendre polynomial, or a B-spline of the knots that are named."""
-
-    model_config = STRICT
-
-    kind: Literal["basis"]
-    name: str
-    column: str
-    center: float
-    scale: float
-    place: int = Field(description="Which function of its basis, from 0")
-    polynomial: list[int] = left_out()
-    spline: list[list[float] | int] = left_out()
-    natural_spline: list[list[float]] = left_out()
-
-
-FactorModel = Annotated[NumericTerm | BooleanTerm | LevelTerm | MissingTerm | BasisTerm, Field(discriminator="kind")]
-
-
-class ProductTerm(BaseModel):
-    """A product of other terms."""
-
-    model_config = STRICT
-
-    kind: Literal["product"]
-    name: str
-    factors: list[FactorModel]
-
-
-TermModel = Annotated[
-    ConstantTerm | NumericTerm | BooleanTerm | LevelTerm | MissingTerm | BasisTerm | ProductTerm,
-    Field(discriminator="kind"),
-]
-TargetModel = Annotated[NumericTerm | BooleanTerm, Field(discriminator="kind")]
+TermModel = Annotated[CodedTerm | CombinationTerm, Field(discriminator="kind")]
 
 
 class GramStatistics(BaseModel):
@@ -180,6 +104,7 @@ class _GramMembers(BaseModel):
     request: CanonicalGramRequest
     features: list[ColumnModel]
     terms: list[TermModel]
+    combined: list[Annotated[CodedTerm, Field(discriminator="kind")]] = left_out()
     targets: list[TargetModel]
     columns: list[ColumnModel] = left_out()
     derived: list[DerivedModel] = left_out()

@@ -80,10 +80,26 @@ class Ball:
             Integers in ``[-q, q]``.
         """
         squared = norms_squared(rows[:, : len(design.terms)])
-        radius = float(min(self.radius, _LENGTH_MAX))
-        multiplier = (squared > radius**2).astype(np.float64)
-        divisor = root(squared)
-        divisor *= multiplier
-        multiplier *= radius - 1
-        # A short row is multiplied and divided by 1: no time is saved, or shown, by how many rows are short.
-        return scale(rows, np.add(multiplier, 1, out=multiplier), np.add(divisor, 1, out=divisor), out)
+        return shrink(rows, squared, min(self.radius, _LENGTH_MAX), out)
+
+
+def shrink(rows: RowArray, squared: RowArray, radius: int, out: RowArray | None = None) -> RowArray:
+    """Return rows with ‖·‖² = s > Q² times Q/(⌊√s⌋ + 1), towards zero, and others as they are: see `Ball.apply`.
+
+    Parameters
+    ----------
+    rows : ndarray of float64, shape (n, k)
+        Integers, of 2^26 in size at most.
+    squared : ndarray of float64, shape (n,)
+        s of each row, below 2^52; of some of its columns.
+    radius : int
+        Q, at most 2^26.
+    out : ndarray of float64, optional
+        Where the result is written.
+    """
+    multiplier = (squared > float(radius) ** 2).astype(np.float64)
+    divisor = root(squared)
+    divisor *= multiplier
+    multiplier *= radius - 1
+    # A short row is multiplied and divided by 1: no time is saved, or shown, by how many rows are short.
+    return scale(rows, np.add(multiplier, 1, out=multiplier), np.add(divisor, 1, out=divisor), out)

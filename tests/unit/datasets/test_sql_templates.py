@@ -37,6 +37,7 @@ from curator_service.kinds.counts.tables import Axis, Table
 from curator_service.kinds.gram.kernel import GramKernel
 from curator_service.kinds.marginals.kernel import MarginalsKernel
 from curator_service.kinds.registry import KINDS
+from curator_service.kinds.score.kernel import ScoreKernel
 from curator_service.privacy.design import Column, ColumnType, MissingRule, TermKind, make_design
 from curator_service.privacy.expressions import DerivedColumn
 from curator_service.privacy.lattice import MISSING, UNIT, center_and_scale
@@ -108,11 +109,11 @@ def is_expressed(kernel: Any) -> bool:
         return not kernel.selection and not any(isinstance(column, DerivedColumn) for column in columns)
     is_computed = any(term.kind in {TermKind.BASIS, TermKind.PRODUCT} for term in kernel.design.terms)
     derived = any(isinstance(column, DerivedColumn) for column in kernel.design.sources)
-    return not (kernel.selection or is_computed or derived)
+    return not (kernel.selection or is_computed or derived or kernel.design.combinations)
 
 
-KNOWN = [case for case in KINDS.conformance if not isinstance(case.kernel, MarginalsKernel)]
-"""Of marginals there are no templates."""
+KNOWN = [case for case in KINDS.conformance if not isinstance(case.kernel, MarginalsKernel | ScoreKernel)]
+"""Of marginals and scores there are no templates."""
 CASES = [case for case in KNOWN if is_expressed(case.kernel)]
 
 

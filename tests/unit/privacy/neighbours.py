@@ -25,10 +25,19 @@ from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.accountant import GDP, PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
-from curator_service.privacy.design import Column, ColumnType, Design, MissingRule, code_rows, make_design
+from curator_service.privacy.combinations import Combinations
+from curator_service.privacy.design import (
+    Column,
+    ColumnType,
+    Design,
+    MissingRule,
+    code_rows,
+    combine_terms,
+    make_design,
+)
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, IntArray, StoredArray
 from curator_service.privacy.parts import GaussianPart, LaplacePart
-from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY
+from curator_service.privacy.row_maps import Ball, Box, RowMap, Unit, UnitXY, make_row_map
 from curator_service.privacy.sums import INT64_CAPACITY_MAX, compute_gram, split
 
 FloatArray = npt.NDArray[np.float64]
@@ -65,11 +74,12 @@ class Case:
     Features are letters: n numeric (a, w and h with other public bounds), z a numeric column that is constant in the
     data, b boolean, 1 to 9 a category of so many levels. After a letter ``?`` keeps missing values as the midpoint,
     ``!`` flags them in an indicator, ``*`` refuses them at upload. `rows` is a row map's name, or the norm of a ball.
-    `tight` names what the search must reach to 99 %.
+    A tuple of weights for each term, over 2^8, makes rows of combinations. `tight` names what the search must reach to
+    99 %.
     """
 
     features: str
-    rows: str | float = "box"
+    rows: str | float | tuple[tuple[int, ...], ...] = "box"
     intercept: bool = True
     targets: int = 1
     tight: str = ""
@@ -99,11 +109,15 @@ class Case:
 
     @cached_property
     def design(self) -> Design:
-        features = len(self.columns) - self.targets
-        return make_design(tuple(self.columns[:features]), tuple(self.columns[features:]), intercept=self.intercept)
+        count = len(self.columns) - self.targets
+        features, targets = tuple(self.columns[:count]), tuple(self.columns[count:])
+        design = make_design(features, targets, intercept=self.intercept)
+        return combine_terms(design, Combinations(self.rows, 8)) if isinstance(self.rows, tuple) else design
 
     @cached_property
     def row_map(self) -> RowMap:
+        if isinstance(self.rows, tuple):
+            return make_row_map({"map": "linear"})
         named: dict[str | float, RowMap] = {"box": Box(), "unit": Unit(), "unit_xy": UnitXY()}
         return named[self.rows] if isinstance(self.rows, str) else Ball.of_norm(self.rows)
 

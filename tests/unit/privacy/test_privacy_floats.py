@@ -66,7 +66,15 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/row_maps/integers", "norms_squared"): ("np.einsum", "exact: every partial sum is below 2^52"),
     ("privacy/row_maps/integers", "scale"): ("/ np.multiply np.trunc", "exact floor, proved"),
     ("privacy/row_maps/integers", "root"): ("np.floor np.sqrt", "exact integer root, proved below 2^52"),
-    ("privacy/row_maps/ball", "Ball.apply"): ("float np.add np.float64", "integers below 2^53"),
+    ("privacy/row_maps/ball", "shrink"): ("float np.add np.float64", "integers below 2^53"),
+    ("privacy/combinations", "Combinations.sums"): ("@ np.array np.float64", "exact product: partial sums are below 2^52"),
+    ("kinds/score/kernel", "ScoreKernel.map"): (
+        "/ literal np.clip np.float64 np.ones_like np.rint np.trunc",
+        "elementwise, of the row alone; then rounded, cut and shrunk in integers, and weighed towards zero",
+    ),
+    ("privacy/losses", "link_table"): ("/ elementary.exp literal np.rint", "a public table, held against its digest"),
+    ("privacy/losses", "residuals"): ("/ literal np.clip np.minimum np.rint", "elementwise, of the row alone: no bound"),
+    ("privacy/combinations", "Combinations.round"): ("literal np.clip np.rint", "a power of two divides exactly"),
     ("privacy/row_maps/integers", "isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
     ("privacy/sums", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
     ("kinds/gram/kernel", "typical_kernel"): ("literal", "public numbers of a request that nobody made"),
@@ -119,6 +127,9 @@ MODULES: dict[str, Callable[[str], bool]] = {
             *(f"privacy/{name}" for name in ("allocation", "calibration", "design", "lattice", "mechanism")),
             # What expressions compute of a row is a value like a stored one: rounded to the lattice, then clipped.
             "privacy/selection",
+            # What they post and what losses make of it is shrunk in integers: see the kernel's list.
+            *(f"kinds/score/{name}" for name in ("kernel", "sensitivity", "statistics")),
+            *(f"privacy/{name}" for name in ("combinations", "losses")),
             *(f"privacy/{name}" for name in ("parts", "samplers", "sums")),
             *(f"privacy/row_maps/{name}" for name in ("ball", "box", "integers", "unit")),
         ],

@@ -82,6 +82,8 @@ CASES = {
     Case("nnn", 1.6, targets=2): REACHED,
     Case("nnnnnn", 1.0, intercept=False, targets=3): REACHED,
     Case("3n", 1.2): set(),
+    Case("nn", ((256, 0), (0, 256)), intercept=False): REACHED,
+    Case("nnn", ((1, -2), (250, 3), (-4, 300), (31, 2)), targets=2): set(),
     Case("nn", "unit", intercept=False): REACHED,
     Case("n", "unit"): set(),
     Case("nnn", "unit", targets=3): REACHED,

@@ -1,0 +1,130 @@
+"""What is known of XᵀX and Xᵀy after several noisy linear measurements of them: a normal law.
+
+A gram release measures A = XᵀX and b = Xᵀy themselves, a score Pᵀ(b − Aθ) at coefficients θ. Each is linear in (A, b),
+and their noise is normal, so what is known after any number of them is a normal law of the entries of A above and on
+its diagonal, and of b, whatever θ and P were chosen by (they may depend on all that was measured before: given that,
+the next noise is new).
+"""
+
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+TERMS_MAX = 64
+"""A law of d terms has d (d + 3)/2 entries, and the square of that covariances."""
+
+
+class Belief:
+    """A normal law of A and b.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (d (d + 3)/2,)
+        Of A's upper triangle, row after row, and of b.
+    covariance : ndarray of shape (d (d + 3)/2, d (d + 3)/2)
+    term_count : int
+        d.
+    """
+
+    def __init__(self, mean: FloatArray, covariance: FloatArray, term_count: int) -> None:
+        if term_count > TERMS_MAX:
+            raise ValueError(f"a law of {term_count} terms is too large; at most {TERMS_MAX}")
+        self.term_count = term_count
+        self.mean, self.covariance = mean, covariance
+        self._upper = np.triu_indices(term_count)
+
+    @classmethod
+    def of_gram(cls, A: FloatArray, b: FloatArray, sds: tuple[float, float, float]) -> Self:
+        """Return what a gram release says, and nothing else.
+
+        Parameters
+        ----------
+        A : ndarray of shape (d, d)
+        b : ndarray of shape (d,)
+        sds : tuple of float
+            Deviations of the noise on A's diagonal, beside it, and in b.
+        """
+        d = len(b)
+        upper = np.triu_indices(d)
+        return cls(np.concatenate([A[upper], b]), np.diag(_gram_deviations(d, sds) ** 2), d)
+
+    @classmethod
+    def of_standard_terms(cls, d: int, n: float, correlation: float) -> Self:
+        """Return what is known of rows before anything is measured, where terms are a constant and standard scores.
+
+        Rows may be weighted down, so the diagonal is expected below n.
+
+        Parameters
+        ----------
+        d : int
+        n : float
+            Rows.
+        correlation : float
+            Deviation that the correlation of two columns is expected to have.
+        """
+        i, j = np.triu_indices(d)
+        deviations = np.where(i == j, 0.4, np.where(i == 0, 0.2, correlation))
+        mean = np.concatenate([0.8 * n * (i == j), np.zeros(d)])
+        return cls(mean, np.diag((n * np.concatenate([deviations, np.full(d, 0.6)])) ** 2), d)
+
+    @property
+    def xtx(self) -> FloatArray:
+        """XᵀX as it is expected, shape (d, d)."""
+        A = np.zeros((self.term_count, self.term_count))
+        A[self._upper] = self.mean[: -self.term_count]
+        expected: FloatArray = A + np.triu(A, 1).T
+        return expected
+
+    @property
+    def xty(self) -> FloatArray:
+        """Xᵀy as it is expected, shape (d,)."""
+        return self.mean[-self.term_count :]
+
+    def see_gram(self, A: FloatArray, b: FloatArray, sds: tuple[float, float, float]) -> None:
+        """Take in a gram release, of the same rows: see `of_gram`."""
+        variances = _gram_deviations(self.term_count, sds) ** 2
+        # Every entry by itself: no product with an identity.
+        self._see(self.covariance, np.concatenate([A[self._upper], b]) - self.mean, self.covariance, variances)
+
+    def see_score(self, P: FloatArray, theta: FloatArray, score: FloatArray, sd: float) -> None:
+        """Take in Pᵀ(b − Aθ) with independent noise.
+
+        Parameters
+        ----------
+        P : ndarray of shape (d, k)
+        theta : ndarray of shape (d,)
+        score : ndarray of shape (k,)
+        sd : float
+            Of each number's noise.
+        """
+        form = self._form(P, theta)
+        spread = self.covariance @ form.T
+        self._see(spread, score - form @ self.mean, form @ spread, np.full(len(score), sd**2))
+
+    def score_covariance(self, theta: FloatArray) -> FloatArray:
+        """Return the covariance of b − Aθ, shape (d, d)."""
+        form = self._form(np.eye(self.term_count), theta)
+        covariance: FloatArray = form @ self.covariance @ form.T
+        return covariance
+
+    def _form(self, P: FloatArray, theta: FloatArray) -> FloatArray:
+        """Return the matrix by which Pᵀ(b − Aθ) follows from the entries."""
+        i, j = self._upper
+        weights = P[i] * theta[j][:, None] + (i != j)[:, None] * P[j] * theta[i][:, None]
+        form: FloatArray = np.hstack([-weights.T, P.T])
+        return form
+
+    def _see(self, spread: FloatArray, surprise: FloatArray, expected: FloatArray, variances: FloatArray) -> None:
+        gain = np.linalg.solve(expected + np.diag(variances), spread.T).T
+        self.mean = self.mean + gain @ surprise
+        covariance = self.covariance - gain @ spread.T
+        self.covariance = (covariance + covariance.T) / 2
+
+
+def _gram_deviations(d: int, sds: tuple[float, float, float]) -> FloatArray:
+    i, j = np.triu_indices(d)
+    diagonal, beside, xty = sds
+    deviations: FloatArray = np.concatenate([np.where(i == j, diagonal, beside), np.full(d, xty)])
+    return deviations

@@ -1,0 +1,68 @@
+"""Weights of terms, by their names, as requests state them: to combinations and back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from curator_service.kit.problems import RequestInvalid, escape_pointer
+from curator_service.privacy.combinations import Combinations, check_weights
+from curator_service.privacy.design import Design, Term
+
+
+def read_coefficients(weights: Mapping[str, int], bits: int, design: Design, place: str) -> Combinations:
+    """Return one combination of a design's terms, which may have no weights but zeros; see `read_combinations`."""
+    if any(weights.values()):
+        return read_combinations({name: [weight] for name, weight in weights.items()}, bits, design, place)
+    return Combinations(((0,),) * len(design.terms), 0)
+
+
+def state_coefficients(combinations: Combinations, terms: Sequence[Term]) -> dict[str, Any]:
+    """Return the canonical members of one combination: see `state_combinations`."""
+    stated = state_combinations(combinations, terms)
+    return {"bits": stated["bits"], "weights": {name: weight for name, (weight,) in stated["matrix"].items()}}
+
+
+COMBINED_BYTES, WEIGHT_BYTES = 250, 13
+"""What a combined term takes of an answer's text, with its name and its rendering, and each of its weights."""
+
+
+def read_combinations(matrix: Mapping[str, Sequence[int]], bits: int, design: Design, place: str) -> Combinations:
+    """Return combinations of a design's terms.
+
+    Raises
+    ------
+    RequestInvalid
+        If a term is not one of the design's, lists differ in length, or weights are none, or too large.
+    """
+    names = [term.name for term in design.terms]
+    count = len(next(iter(matrix.values())))
+    for name, weights in matrix.items():
+        at = f"{place}/{escape_pointer(name)}"
+        if name not in names:
+            raise RequestInvalid.at(at, f"the features make no term {name!r}; they make {_some(names)}")
+        if len(weights) != count:
+            raise RequestInvalid.at(at, f"{len(weights)} numbers, where the first term has {count}: one a combination")
+    rows = tuple(tuple(matrix.get(name, (0,) * count)) for name in names)
+    if (rule := check_weights(rows)) is not None:
+        raise RequestInvalid.at(place, rule)
+    return Combinations(rows, bits)
+
+
+def state_combinations(combinations: Combinations, terms: Sequence[Term]) -> dict[str, Any]:
+    """Return the canonical members of combinations: the fewest bits, and no term that has nothing but zeros."""
+    weights, bits = combinations.weights, combinations.bits
+    while bits and not any(weight % 2 for row in weights for weight in row):
+        weights, bits = tuple(tuple(weight // 2 for weight in row) for row in weights), bits - 1
+    named = {term.name: list(row) for term, row in zip(terms, weights, strict=True) if any(row)}
+    return {"bits": bits, "matrix": named}
+
+
+def matrix_bytes(combinations: Combinations | None) -> int:
+    """Return what the weights of combinations take in an answer's text, and their terms once more."""
+    if combinations is None:
+        return 0
+    return sum(COMBINED_BYTES + WEIGHT_BYTES * len(row) for row in combinations.weights)
+
+
+def _some(names: Sequence[str], most: int = 10) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} others"

@@ -1,0 +1,207 @@
+"""The kind ``score``: Σ of clipped gradients of a loss, at coefficients and through directions that are posted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+from curator_service.datasets.repository import Dataset
+from curator_service.kinds.base import Planned, ReleaseKind
+from curator_service.kinds.combining import (
+    matrix_bytes,
+    read_coefficients,
+    read_combinations,
+    state_coefficients,
+    state_combinations,
+)
+from curator_service.kinds.designs import count_functions, long_name_bytes, read_design
+from curator_service.kinds.features import SELECTING, read_selection, state_feature, state_selection
+from curator_service.kinds.gram.kind import PASS_WORK_MAX
+from curator_service.kinds.score.conformance import CONFORMANCE
+from curator_service.kinds.score.kernel import ScoreKernel, typical_kernel
+from curator_service.kinds.score.listing import ScoreListing
+from curator_service.kinds.score.response_models import SCORE
+from curator_service.kinds.score.schema import EXAMPLE, KIND, ScoreRequest
+from curator_service.kinds.score.sensitivity import score_l1, score_l2_squared
+from curator_service.kinds.score.statistics import Statistic, output_of
+from curator_service.kit.problems import RequestInvalid
+from curator_service.privacy.accountant import JointBound, Price
+from curator_service.privacy.adjacency import Adjacency
+from curator_service.privacy.allocation import DISTRIBUTIONS, Allocation, Bound, allocate
+from curator_service.privacy.bases import TABLE_S
+from curator_service.privacy.calibration import Mechanism
+from curator_service.privacy.design import ColumnType, Design
+from curator_service.privacy.losses import DIGESTS, Loss, links_are_known
+from curator_service.privacy.mechanism import Output, noise_sd
+from curator_service.privacy.parts import Part
+
+LINK_S = 0.02
+"""Of the public duration: making a link's table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePlan:
+    """Everything that decides a ``score`` release but the data."""
+
+    kernel: ScoreKernel
+    allocation: Allocation
+    joint: JointBound | None = None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Each statistic with the scales of its noise."""
+        return self.allocation.parts
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """What leaves of each statistic."""
+        return tuple(output_of(statistic, self.kernel.directions.count) for statistic in self.kernel.statistics)
+
+
+class Score(ReleaseKind[ScoreRequest, ScorePlan, ScoreListing]):
+    """Noisy gradients of a linear, logistic or Poisson loss, counts of rows by their norms, and their products."""
+
+    name = KIND
+    request_model = ScoreRequest
+    models = SCORE
+    listing = ScoreListing
+    asked: ClassVar = (
+        "kind",
+        "features",
+        "target",
+        "intercept",
+        "loss",
+        "link",
+        "coefficients",
+        "directions",
+        "statistics",
+        "mechanism",
+        "calibration",
+        "shares",
+        *SELECTING,
+    )
+    declared: ClassVar = ("columns", "terms", "target", "derived")
+    example: ClassVar = EXAMPLE
+    conformance: ClassVar = CONFORMANCE
+    typical: ClassVar = (typical_kernel(4), typical_kernel(30))
+    self_tests: ClassVar = ((links_are_known, "a table of a link is not the one that its digest names"),)
+
+    def plan(self, dataset: Dataset, request: ScoreRequest) -> Planned[ScorePlan]:
+        """Check a request against declarations, fill in its defaults, and plan it."""
+        features, targets, design = read_design(
+            dataset, request.features, [request.target], intercept=request.intercept, at_target="/target"
+        )
+        _check_target(request, design)
+        coefficients, directions = request.coefficients, request.directions
+        shares = request.shares_of_price
+        kernel = ScoreKernel(
+            design,
+            request.loss,
+            read_coefficients(coefficients.weights, coefficients.bits, design, "/coefficients/weights"),
+            read_combinations(directions.matrix, directions.bits, design, "/directions/matrix"),
+            tuple(shares),
+            read_selection(request.where, request.weight, dataset.manifest.by_name),
+        )
+        if dataset.manifest.row_capacity * kernel.products > PASS_WORK_MAX:
+            rule = "the declared row capacity is too large for a pass over rows with so many terms and directions"
+            raise RequestInvalid.at("/directions", f"{rule}; ask for fewer")
+        plan = ScorePlan(kernel, _allocate(dataset, request, kernel.directions.count, request.price.price))
+        stated = {
+            "kind": request.kind,
+            "features": list(request.features),
+            "target": request.target,
+            "intercept": request.intercept,
+            "loss": request.loss,
+            **({"link": link} if (link := DIGESTS.get(request.loss)) is not None else {}),
+            "coefficients": state_coefficients(kernel.coefficients, design.terms),
+            "directions": state_combinations(kernel.directions, design.terms),
+            "statistics": [s.value for s in shares],
+            "mechanism": request.mechanism,
+            "calibration": request.calibration,
+            "price": request.state_price(),
+            "shares": {
+                s.value: float(share) if request.shares is None else request.shares[s] for s, share in shares.items()
+            },
+        }
+        stated |= {name: given for name in SELECTING if (given := getattr(request, name)) is not None}
+        canonical = stated | {
+            "features": [state_feature(feature) for feature in features],
+            "target": state_feature(targets[0]),
+            "price": request.own_price(dataset.accountant),
+            **state_selection(kernel.selection),
+        }
+        return Planned(stated, canonical, plan)
+
+    def plan_at(self, dataset: Dataset, request: ScoreRequest, plan: ScorePlan, price: Price) -> ScorePlan:
+        """Plan the same request at another price."""
+        return replace(plan, allocation=_allocate(dataset, request, plan.kernel.directions.count, price))
+
+    def bounds(self, dataset: Dataset, request: ScoreRequest) -> tuple[tuple[Bound, ...], None]:
+        """Derive the sensitivities that a charge must state, from declarations alone."""
+        count = len(next(iter(request.directions.matrix.values())))
+        return _bounds(dataset, request, count), None
+
+    def kernel(self, plan: ScorePlan) -> ScoreKernel:
+        """Return what rows contribute."""
+        return plan.kernel
+
+    def text_bytes(self, plan: ScorePlan) -> int:
+        """Return what long names of terms take, and weights."""
+        kernel = plan.kernel
+        return long_name_bytes(kernel.design) + matrix_bytes(kernel.coefficients) + matrix_bytes(kernel.directions)
+
+    def exact_s(self, plan: ScorePlan) -> float:
+        """Return a time for the tables of links and bases."""
+        return LINK_S * (plan.kernel.loss is not Loss.LINEAR) + TABLE_S * count_functions(plan.kernel.design.terms)
+
+    def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
+        """Return standard deviations by statistic; the meat has one on its diagonal and one off it."""
+        sd: dict[str, float] = {}
+        for part in parts:
+            diagonal, offdiagonal = (noise_sd(part.distribution, scale) for scale in part.scales)
+            if part.statistic == Statistic.MEAT:
+                sd |= {"meat_diagonal": diagonal, "meat_offdiagonal": offdiagonal}
+            else:
+                sd[part.statistic] = diagonal
+        return sd
+
+
+def _check_target(request: ScoreRequest, design: Design) -> None:
+    (target,) = (column for column in design.sources if column.name == design.targets[0].name)
+    match request.loss:
+        case Loss.LOGISTIC if target.type is not ColumnType.BOOLEAN:
+            rule = f"the logistic loss is of a boolean, and {target.name!r} is a number"
+            raise RequestInvalid.at("/target", f"{rule}; a comparison such as {{'less': [{target.name!r}, 1]}} is one")
+        case Loss.POISSON if target.type is ColumnType.BOOLEAN:
+            raise RequestInvalid.at("/target", f"Poisson's loss is of counts, and {target.name!r} is a boolean")
+        case Loss.POISSON if target.lower < 0:
+            rule = f"Poisson's loss is of counts, and {target.name!r} may be {target.lower:g}"
+            raise RequestInvalid.at("/target", f"{rule}; {{'maximum': [{target.name!r}, 0]}} is not negative")
+    if request.link is not None and request.link != DIGESTS.get(request.loss):
+        raise RequestInvalid.at("/link", f"the table of the {request.loss} link is another; leave the member out")
+
+
+def _bounds(dataset: Dataset, request: ScoreRequest, count: int) -> tuple[Bound, ...]:
+    adjacency: Adjacency = dataset.adjacency
+    rows, gaussian = dataset.manifest.rows_per_person, request.mechanism is Mechanism.GAUSSIAN
+
+    def moved(statistic: Statistic) -> Fraction:
+        if gaussian:
+            return score_l2_squared(statistic, adjacency, rows)
+        return score_l1(statistic, count, adjacency, rows)
+
+    return tuple(
+        Bound(s, DISTRIBUTIONS[request.mechanism], moved(s), has_pairs=gaussian and s is Statistic.MEAT)
+        for s in request.shares_of_price
+    )
+
+
+def _allocate(dataset: Dataset, request: ScoreRequest, count: int, price: Price) -> Allocation:
+    shares: Mapping[Statistic, Fraction] = request.shares_of_price
+    return allocate(
+        _bounds(dataset, request, count),
+        list(shares.values()),
+        price=price,
+        accountant=dataset.accountant,
+        mechanism=request.mechanism,
+    )
