@@ -72,11 +72,11 @@ notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store wh
 	for notebook in docs/notebooks/*.ipynb; do $(BIN)/python docs/notebooks/execute.py "$$notebook" || exit 1; done
 
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --extra server --extra plots --extra formula --extra docs --extra dev pyproject.toml --output-file locks/dev.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --all-extras --constraint locks/dev.lock pyproject.toml --output-file locks/spark.lock
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
