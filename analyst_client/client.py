@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 import httpx
 
@@ -30,6 +30,10 @@ from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
 from analyst_client.schema.requests import reservation_body
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
+
+if TYPE_CHECKING:
+    from analyst_client.refinement.refinement import Refinement
+    from analyst_client.refinement.rules import Rules
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -461,6 +465,67 @@ class CuratorClient:
         except CuratorError as error:
             error.idempotency_key = key
             raise
+
+    def refine(
+        self,
+        dataset: str,
+        features: Asked,
+        *,
+        target: str | Expression | None = None,
+        where: str | Expression | None = None,
+        weight: str | Expression | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        mu: float | None = None,
+        rho: float | None = None,
+        expected_rows: float | None = None,
+        project: str | None = None,
+        reservation: str | None = None,
+        rules: "Rules | None" = None,
+    ) -> "Refinement":
+        """Spend a price on one model, in several releases that follow from each other: marginals, XᵀX, and scores.
+
+        It costs what one release of that price does, and tells much more of this model where bounds are wide, terms are
+        many or rows few; of other models it tells less. Fit it with `RefinedRegression`.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the dataset.
+        features : sequence of str or Expression, str or Model
+            As of `release`.
+        target : str or Expression, optional
+            A number; a formula names it itself.
+        where, weight : str or Expression, optional
+            As of `release`.
+        epsilon, delta, mu, rho : float, optional
+            The whole price. It is held by a reservation, and what is not spent of it goes back.
+        expected_rows : float, optional
+            Your guess of how many rows there are, where that is not public. Default a quarter of the row capacity.
+        project : str, optional
+            Label under which the charges are counted.
+        reservation : str, optional
+            Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
+            bought before is asked for again, and answered at no cost.
+        rules : Rules, optional
+            How the price is spent.
+
+        Returns
+        -------
+        Refinement
+            Its releases, in the order in which they were bought.
+
+        Raises
+        ------
+        ValueError
+            When the arguments contradict each other, or the target is no number; nothing was charged.
+        CuratorError
+            See `analyst_client.errors`. A note says by which reservation to go on.
+        """
+        from analyst_client.refinement.buying import Ask, refine_at  # noqa: PLC0415 -- the import of the client stays quick
+
+        asked = Ask(target, where, weight, epsilon, delta, mu, rho, expected_rows, project, reservation)
+        return refine_at(self, dataset, features, asked, rules)
 
     def reservation(self, reservation_id: str) -> Reservation:
         """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst."""

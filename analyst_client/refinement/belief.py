@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 TERMS_MAX = 64
 """A law of d terms has d (d + 3)/2 entries, and the square of that covariances."""
 
@@ -36,37 +37,25 @@ class Belief:
         self._upper = np.triu_indices(term_count)
 
     @classmethod
-    def of_gram(cls, A: FloatArray, b: FloatArray, sds: tuple[float, float, float]) -> Self:
-        """Return what a gram release says, and nothing else.
-
-        Parameters
-        ----------
-        A : ndarray of shape (d, d)
-        b : ndarray of shape (d,)
-        sds : tuple of float
-            Deviations of the noise on A's diagonal, beside it, and in b.
-        """
-        d = len(b)
-        upper = np.triu_indices(d)
-        return cls(np.concatenate([A[upper], b]), np.diag(_gram_deviations(d, sds) ** 2), d)
-
-    @classmethod
-    def of_standard_terms(cls, d: int, n: float, correlation: float) -> Self:
-        """Return what is known of rows before anything is measured, where terms are a constant and standard scores.
+    def of_standard_terms(cls, n: float, correlation: float, known: BoolArray) -> Self:
+        """Return what is known of rows before anything is measured.
 
         Rows may be weighted down, so the diagonal is expected below n.
 
         Parameters
         ----------
-        d : int
         n : float
             Rows.
         correlation : float
-            Deviation that the correlation of two columns is expected to have.
+            Deviation that the correlation of two standard scores is expected to have.
+        known : ndarray of bool, of shape (d,)
+            Which terms are a constant, the first, or standard scores; others are within ±1, and nothing else is known.
         """
+        d = len(known)
         i, j = np.triu_indices(d)
-        deviations = np.where(i == j, 0.4, np.where(i == 0, 0.2, correlation))
-        mean = np.concatenate([0.8 * n * (i == j), np.zeros(d)])
+        both = known[i] & known[j]
+        deviations = np.where(i == j, 0.4, np.where(both, np.where(i == 0, 0.2, correlation), 0.5))
+        mean = np.concatenate([np.where(both, 0.8, 0.4) * n * (i == j), np.zeros(d)])
         return cls(mean, np.diag((n * np.concatenate([deviations, np.full(d, 0.6)])) ** 2), d)
 
     @property
@@ -82,11 +71,19 @@ class Belief:
         """Xᵀy as it is expected, shape (d,)."""
         return self.mean[-self.term_count :]
 
-    def see_gram(self, A: FloatArray, b: FloatArray, sds: tuple[float, float, float]) -> None:
-        """Take in a gram release, of the same rows: see `of_gram`."""
-        variances = _gram_deviations(self.term_count, sds) ** 2
-        # Every entry by itself: no product with an identity.
-        self._see(self.covariance, np.concatenate([A[self._upper], b]) - self.mean, self.covariance, variances)
+    def see_xtx(self, A: FloatArray, diagonal_sd: float, offdiagonal_sd: float) -> None:
+        """Take in A with independent noise, of the same rows.
+
+        Parameters
+        ----------
+        A : ndarray of shape (d, d)
+            Symmetric; its upper triangle is read.
+        diagonal_sd, offdiagonal_sd : float
+        """
+        i, j = self._upper
+        sds = np.where(i == j, diagonal_sd, offdiagonal_sd)
+        seen = len(sds)  # each entry by itself: no product with an identity
+        self._see(self.covariance[:, :seen], A[self._upper] - self.mean[:seen], self.covariance[:seen, :seen], sds**2)
 
     def see_score(self, P: FloatArray, theta: FloatArray, score: FloatArray, sd: float) -> None:
         """Take in Pᵀ(b − Aθ) with independent noise.
@@ -121,10 +118,3 @@ class Belief:
         self.mean = self.mean + gain @ surprise
         covariance = self.covariance - gain @ spread.T
         self.covariance = (covariance + covariance.T) / 2
-
-
-def _gram_deviations(d: int, sds: tuple[float, float, float]) -> FloatArray:
-    i, j = np.triu_indices(d)
-    diagonal, beside, xty = sds
-    deviations: FloatArray = np.concatenate([np.where(i == j, diagonal, beside), np.full(d, xty)])
-    return deviations

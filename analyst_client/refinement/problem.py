@@ -1,0 +1,109 @@
+"""What a refinement is asked: a model, a price, and public numbers about the dataset."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analyst_client.kinds.gram.quote import Quote
+from analyst_client.refinement.places import Place
+from analyst_client.schema.columns import Term
+from analyst_client.terms.expression import Expression
+from analyst_client.terms.functions import maximum, minimum
+
+
+@dataclass(frozen=True)
+class Field:
+    """A feature or a target: what is asked, and its bounds where it is one number.
+
+    Attributes
+    ----------
+    expression : Expression
+    name : str
+        Its name in answers.
+    low, high : float or None
+        Public bounds; None of what is no number, such as a category or a spline.
+    """
+
+    expression: Expression
+    name: str
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, expression: Expression, name: str, terms: Sequence[Term]) -> "Field":
+        """Read a field's bounds off the terms that it makes."""
+        own = [term for term in terms if term.column == name and term.kind == "numeric"]
+        if len(own) != 1:
+            return cls(expression, name)
+        return cls(expression, name, own[0].center - own[0].scale, own[0].center + own[0].scale)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is one number with bounds, which can be placed and cut."""
+        return self.low is not None
+
+    def cut(self, place: Place) -> Expression:
+        """Return the field cut to the range of a place; as it is where the range is all of its bounds."""
+        assert self.low is not None
+        assert self.high is not None
+        cut = self.expression
+        if place.high < self.high:
+            cut = minimum(cut, place.high)
+        if place.low > self.low:
+            cut = maximum(cut, place.low)
+        return cut
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model of one target, and what may be spent on it.
+
+    Attributes
+    ----------
+    features : tuple of Field
+    target : Field
+        A number.
+    rows : float
+        Public, or a guess.
+    mu : float
+        The whole price, as µ: under zCDP it is √(2ρ), and noise is nearly the same.
+    accountant : str
+        ``"gdp"`` or ``"zcdp"``, in whose unit parts of the price add up.
+    options : tuple of (str, object)
+        What every request says beside: a condition, a weight, a project, a reservation.
+    """
+
+    features: tuple[Field, ...]
+    target: Field
+    rows: float
+    mu: float
+    accountant: str = "gdp"
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, quote: Quote, features: Sequence[Expression], target: Expression, **members: Any) -> "Problem":
+        """Read a problem off a quote of its features and its target.
+
+        Raises
+        ------
+        ValueError
+            When the target is no number with bounds.
+        """
+        fields = tuple(
+            Field.of(expression, name, quote.terms)
+            for expression, name in zip(features, quote.feature_names, strict=True)
+        )
+        (asked,) = quote.targets
+        found = Field.of(target, asked.column or asked.name, [asked])
+        return cls(fields, found, **members)
+
+    @property
+    def numbers(self) -> tuple[Field, ...]:
+        """The features that are one number with bounds."""
+        return tuple(field for field in self.features if field.is_number)
+
+    def paying(self, cost: float) -> dict[str, Any]:
+        """Return the options of a request that costs so much of µ²."""
+        price = {"mu": math.sqrt(cost)} if self.accountant == "gdp" else {"rho": cost / 2.0}
+        return price | dict(self.options)

@@ -1,0 +1,77 @@
+"""The numbers of a refinement that are no statistics of rows: how a budget is spent, and where rows are cut."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of a refinement; each follows from public numbers or from what was paid for.
+
+    Attributes
+    ----------
+    columns, first : float
+        Share of the budget for where features are, and share of that for the first look, within declared bounds.
+    reach, clip : float
+        Range of the second look, and where columns are cut, in standard deviations from the mean.
+    target, target_least, target_most : float
+        Share for where the target is: `target` over nµ, within the other two.
+    gram : float
+        Share of the rest for XᵀX, Xᵀy and yᵀy.
+    xtx, xty, yty : float
+        How that is divided.
+    affordable : float
+        XᵀX is bought where its noise, √(2d) C²/(µ n) relative to a row's terms, is below this times √d.
+    radius, wide_radius : float
+        C² of the rows of XᵀX over their number of terms: longer ones are weighted down. The wide one is taken where XᵀX
+        has little noise with it all the same.
+    steps : int
+    growth : float
+        How fast shares of scores grow.
+    norms : float
+        Share of a score's cost for the histogram of norms.
+    beyond : float
+        How many rows may exceed the norm of a score, in √d/µ.
+    correlation : float
+        Deviation that the correlation of two columns is expected to have, before anything of it is bought.
+    least_rows : float
+        Of nµ: below this the mean alone is told.
+    """
+
+    columns: float = 0.25
+    first: float = 0.3
+    reach: float = 3.0
+    clip: float = 2.5
+    target: float = 20.0
+    target_least: float = 0.05
+    target_most: float = 0.25
+    gram: float = 0.5
+    xtx: float = 0.8
+    xty: float = 0.18
+    yty: float = 0.02
+    affordable: float = 0.15
+    radius: float = 0.7
+    wide_radius: float = 2.0
+    steps: int = 10
+    growth: float = 1.3
+    norms: float = 0.06
+    beyond: float = 4.0
+    correlation: float = 0.25
+    least_rows: float = 30.0
+
+    def target_share(self, n_mu: float) -> float:
+        """Return the share for where the target is, of a budget µ and n rows."""
+        return min(max(self.target / n_mu, self.target_least), self.target_most)
+
+    def step_costs(self, budget: float) -> list[float]:
+        """Divide what is left over the scores."""
+        parts = [self.growth**k for k in range(self.steps)]
+        return [budget * part / sum(parts) for part in parts]
+
+    def radius_squared(self, d: int, n: float, cost: float) -> float | None:
+        """Return C² of the rows of an XᵀX of d terms and n rows at a cost µ²; None where it is not affordable."""
+        noise = math.sqrt(2.0 * d) / (math.sqrt(cost) * n)  # of XᵀX, over n, for C = 1
+        for ratio, part in ((self.wide_radius, 1.0 / 3.0), (self.radius, 1.0)):
+            if noise * ratio * d < self.affordable * part * math.sqrt(d):
+                return ratio * d
+        return None
