@@ -71,6 +71,8 @@ class Moments:
         """
         if release.xtx is None:
             raise EstimationError("this needs XᵀX: ask for the statistic 'xtx'")
+        if release.combined:
+            raise EstimationError("the release is of combinations of terms: ask for the terms themselves")
         if not release.has_constant:
             raise EstimationError("without a constant the release does not tell how many rows there are")
         if release.row_map in {"unit", "unit_xy"}:

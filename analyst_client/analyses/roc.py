@@ -12,8 +12,8 @@ from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, facts, number, table, untrusted
 from analyst_client.errors import EstimationError
+from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.counts.table import LEVEL
-from analyst_client.kinds.gram.statistics import frozen
 
 
 @dataclass(frozen=True, eq=False, repr=False)

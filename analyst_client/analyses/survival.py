@@ -19,8 +19,8 @@ from analyst_client.analyses.tables import ContingencyTable
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, Note, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError
+from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.counts.table import LEVEL
-from analyst_client.kinds.gram.statistics import frozen
 
 HIDDEN = 4.0
 """Deviations of its noise below which a number at risk tells nothing that can be divided by."""

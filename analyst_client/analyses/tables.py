@@ -24,10 +24,10 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, join, number, quiet, table, untrusted
 from analyst_client.errors import EstimationError
 from analyst_client.inference.noise import LAPLACE_EXCESS_KURTOSIS
+from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.counts.consistency import SD_MIN
 from analyst_client.kinds.counts.table import LEVEL, Estimate, Table
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.statistics import frozen
 
 SINGULAR = 1e-12
 CELLS_MAX = 3_000

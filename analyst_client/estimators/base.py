@@ -113,6 +113,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
     target_names_: NDArray[np.object_]
     columns_: tuple[Column, ...]
     terms_: tuple[Term, ...]
+    combined_: tuple[Term, ...]
+    combinations_: FloatArray | None
     targets_: tuple[Term, ...]
     row_map_: str | None
     results_: tuple[TargetResults, ...]
@@ -173,6 +175,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             for name, values in zip(self._target_attributes, zip(*found, strict=True), strict=True):
                 setattr(self, name, np.array(values))
         self.columns_, self.terms_ = first.columns, first.terms
+        self.combined_, self.combinations_ = first.combined, first.combinations
         self.targets_ = tuple(equations.target for equations in pooled)
         self.feature_names_in_ = np.array([column.name for column in stored_columns(first.columns)], dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
@@ -209,7 +212,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
                 "meant, and clip=False extrapolates",
                 BoundsWarning,
             )
-        matrix = design_matrix(X, self.columns_, self.terms_, clip is not False)
+        matrix = design_matrix(X, self.columns_, self.combined_ or self.terms_, clip is not False)
+        if self.combinations_ is not None:
+            return matrix @ self.combinations_
         return map_rows(matrix, self.terms_, self.row_map_)
 
     def predict(self, X: Any, clip: bool | None = None) -> FloatArray:

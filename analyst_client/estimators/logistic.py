@@ -355,6 +355,11 @@ def check_boolean(equations: Equations) -> None:
             f"a logistic regression needs a target that is declared boolean, and {target.name!r} is {target.kind}: "
             "ask the curator to declare it, or fit a linear regression"
         )
+    if equations.combined:
+        raise EstimationError(
+            "a logistic regression of XᵀX needs terms, and the release is of combinations of these: ask for the terms "
+            "themselves"
+        )
     if not equations.has_constant:
         raise EstimationError("without a constant the release does not tell the base rate: ask with intercept=True")
     if any(site.release.row_map == "unit_xy" for site in equations.sites):

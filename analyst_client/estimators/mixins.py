@@ -14,6 +14,7 @@ from analyst_client.inference.contrasts import (
     Hypothesis,
     adjusted_rsquared,
     anova_table,
+    estimate_combined,
     estimate_contrasts,
     estimate_powers,
     joint_test,
@@ -275,6 +276,29 @@ class InferenceMixin:
             One row for each power, such as ``age^2`` or ``age^2:sex[M]``; levels and splines stand as they are.
         """
         return estimate_powers(self._results_of(target), alpha)
+
+    def combined_terms(self, alpha: float = 0.05, *, target: str | None = None) -> EstimateTable:
+        """Estimate the coefficients of the terms that a release's combinations are made of.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage of the intervals, in (0, 1).
+        target : str, optional
+            One of the targets; needed where the fit has several.
+
+        Returns
+        -------
+        EstimateTable
+            In raw units, with the release's noise as it was. With fewer combinations than terms they are those of the
+            best linear prediction that these combinations can make.
+
+        Raises
+        ------
+        EstimationError
+            When the fit is of no combinations; see `CombinedRows`.
+        """
+        return estimate_combined(self._results_of(target), alpha)
 
     def anova(self, target: str | None = None) -> AnovaTable:
         """Test each column given all others: analysis of variance, or of covariance, of type III.

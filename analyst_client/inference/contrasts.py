@@ -15,7 +15,7 @@ from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.results import TargetResults, TestResult, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import number, p_text
-from analyst_client.inference.units import raw_powers
+from analyst_client.inference.units import raw_powers, raw_units
 
 FloatArray = NDArray[np.float64]
 Hypothesis = str | Sequence[str] | ArrayLike
@@ -191,12 +191,40 @@ def estimate_contrasts(results: TargetResults, constraints: Constraints, alpha: 
 
 def estimate_powers(results: TargetResults, alpha: float) -> EstimateTable:
     """Estimate the coefficients of raw powers and of their products, and test that each is 0."""
-    names, factors, offsets = raw_powers(results.equations.terms, results.equations.target)
-    if results.equations.row_map in {"unit", "unit_xy"}:
+    equations = results.equations
+    if equations.row_map in {"unit", "unit_xy"}:
         raise EstimationError("rows were divided by their norm: the model is of no powers of raw values")
-    title = f"Powers in {results.equations.target.name}"
-    constraints = Constraints(names, factors, np.zeros(len(names)))
-    return _estimate(results, constraints, offsets, alpha, (title, "term"))
+    names, factors, offsets = raw_powers(equations.combined or equations.terms, equations.target)
+    return _estimate_terms(results, names, factors, offsets, alpha, f"Powers in {equations.target.name}")
+
+
+def estimate_combined(results: TargetResults, alpha: float) -> EstimateTable:
+    r"""Estimate the coefficients of the terms that combinations are made of, in raw units, and test that each is 0.
+
+    Notes
+    -----
+    With combinations :math:`v = M^\top z` of scaled terms, :math:`v^\top\theta = z^\top M\theta`: coefficients of terms
+    are linear functions of those of the combinations, whose noise is as it was released. Left out are an intercept
+    that is no term, and a term that is in no combination.
+    """
+    equations = results.equations
+    if equations.combinations is None:
+        raise EstimationError("the coefficients are those of the terms already: the release is of no combinations")
+    L, constant = raw_units(equations.combined, equations.target, None)
+    first = 0 if equations.combined[0].kind == "constant" else 1
+    names = tuple(term.name for term in equations.combined)
+    return _estimate_terms(results, names, L[first:], constant[first:], alpha, f"Terms in {equations.target.name}")
+
+
+def _estimate_terms(
+    results: TargetResults, names: Sequence[str], factors: FloatArray, offsets: FloatArray, alpha: float, title: str
+) -> EstimateTable:
+    """Estimate linear functions of the coefficients of scaled terms; one that is of no combination is left out."""
+    if results.equations.combinations is not None:
+        factors = factors @ results.equations.combinations
+    told = [j for j, row in enumerate(factors) if row.any()]
+    constraints = Constraints(tuple(names[j] for j in told), factors[told], np.zeros(len(told)))
+    return _estimate(results, constraints, offsets[told], alpha, (title, "term"))
 
 
 def _estimate(

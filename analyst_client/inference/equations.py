@@ -182,6 +182,16 @@ class Equations:
         return np.array([float(term.kind != "constant") for term in self.terms])
 
     @property
+    def combined(self) -> tuple[Term, ...]:
+        """The terms that `terms` are combinations of, the same at all sites; else none."""
+        return self.sites[0].release.combined
+
+    @property
+    def combinations(self) -> FloatArray | None:
+        """The weights of these in the combinations, of shape (D', D); see `Release`."""
+        return self.sites[0].release.combinations
+
+    @property
     def row_map(self) -> str | None:
         """How curators mapped rows; None where they did it in different ways that leave the model as it is."""
         maps = {site.release.row_map for site in self.sites}

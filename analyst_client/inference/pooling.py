@@ -70,7 +70,7 @@ def pool(
         listed = [release.select(features, target) for release in listed]
     if len({(release.selected_from or release).text for release in listed}) < len(listed):
         raise ValueError("the same release is in the list twice: it tells nothing new the second time")
-    if rows is not None and any(release.has_constant for release in listed):
+    if rows is not None and any(release.constant_form is not None for release in listed):
         raise ValueError("rows= is for releases without a constant: one that has it tells of its rows itself")
     counts = _row_counts(rows, len(listed))
     for release in listed:
@@ -214,7 +214,8 @@ def _site(release: Release, t: int, terms: tuple[Term, ...], target: Term, rows:
     assert release.xty is not None
     xtx, xty = release.xtx, release.xty[:, t]
     yty = None if release.yty is None else float(release.yty[t])
-    count = float(xtx[0, 0]) if release.has_constant else rows
+    form = release.constant_form
+    count = rows if form is None else float(form @ xtx @ form)
     if shift != 0.0 and not release.has_constant:
         raise ValueError(f"releases with different bounds of {target.name!r} fit together only with a constant")
     own = xty
@@ -250,6 +251,10 @@ def _common_terms(releases: list[Release]) -> tuple[Term, ...]:
         if set(release.term_names) != set(first.term_names) or release.has_constant != first.has_constant:
             odd = sorted(set(release.term_names) ^ set(first.term_names))
             raise ValueError(f"releases have different terms: {', '.join(odd)}. Ask the same features of every curator")
+    if any((release.combined, release.posted) != (first.combined, first.posted) for release in releases):
+        raise ValueError(
+            "releases are of other combinations, or of terms with other bounds: combine alike at every curator"
+        )
     divided = {release.row_map for release in releases} & {"unit", "unit_xy"}
     if divided and len({release.row_map for release in releases}) > 1:
         raise ValueError("rows mapped by 'unit' or 'unit_xy' make another model: they go with their like alone")

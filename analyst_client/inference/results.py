@@ -28,6 +28,7 @@ from analyst_client.inference.score import (
 )
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.inference.units import raw_units
+from analyst_client.kinds.gram.rows import LINEAR
 
 FloatArray = NDArray[np.float64]
 IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-effects"]
@@ -380,7 +381,7 @@ class TargetResults:
     def scale(self) -> float:
         """Residual variance of the private rows (of the public ones if there are no others), raw units squared."""
         if any(
-            site.variance is None and site.release.row_map == "ball" and not site.release.has_constant
+            site.variance is None and site.release.row_map in {"ball", LINEAR} and site.release.constant_form is None
             for site in self.equations.sites
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")

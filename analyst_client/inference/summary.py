@@ -242,11 +242,16 @@ def weighted_releases(results: TargetResults) -> list[Release]:
 
 def weight_notes(results: TargetResults) -> list[str]:
     """Return what the coefficients are of, where some curator gave less weight to long rows."""
-    norms = [r.norm for r in weighted_releases(results) if r.norm is not None]
-    if not norms:
+    weighted = weighted_releases(results)
+    norms = [r.norm for r in weighted if r.norm is not None]
+    if any(r.combined for r in weighted):
+        longer = "whose combinations are longer than 1"
+    elif norms:
+        longer = f"longer than {number(min(norms))} in scaled units, the constant included,"
+    else:
         return []
     return [
-        f"Rows longer than {number(min(norms))} in scaled units, the constant included, count for less: coefficients "
+        f"Rows {longer} count for less: coefficients "
         "are those of the best linear prediction of rows so weighted, which are those of unweighted rows only where "
         "the model is exactly linear; standard errors are upper bounds."
     ]

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.inference.units import raw_units
+from analyst_client.kinds.arrays import frozen
 from analyst_client.kinds.gram.design import code_target
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.statistics import frozen
 from analyst_client.planning.assumed_moments import (
     DUMMY_ROWS,
     assumed_missing_shares,

@@ -11,6 +11,8 @@ from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import BASES, NOTHING, Expression, read_expression
 
 CONSTANT = "(constant)"
+COMBINATION = "combination"
+"""Kind of a term that is combined of others."""
 LEVELS_MAX = 12
 
 
@@ -256,10 +258,11 @@ class Term:
     ----------
     name : str
     kind : str
-        ``"constant"``, ``"numeric"``, ``"level"``, ``"boolean"``, ``"missing"``, ``"basis"`` or ``"product"``.
+        ``"constant"``, ``"numeric"``, ``"level"``, ``"boolean"``, ``"missing"``, ``"basis"``, ``"product"`` or
+        ``"combination"``, of terms that a release lists beside it.
     column : str or None
         The feature that it belongs to: a column, or a basis of one such as ``polynomial(age, 2)``, or an interaction
-        such as ``sex:age``; None for the constant.
+        such as ``sex:age``; None for the constant, and the name itself of a combination.
     center, scale : float
         A raw value x stands in the statistics as ``(x - center) / scale``.
     unit, level : str or None
@@ -285,9 +288,11 @@ class Term:
         kind = fields.text("kind")
         if kind == "product":
             factors = fields.each("factors", cls.read)
-            if not factors or any(factor.kind in {"constant", "product"} for factor in factors):
+            if not factors or any(factor.kind in {"constant", "product", COMBINATION} for factor in factors):
                 raise fields.fault("factors", "a list of terms")
             return cls(fields.text("name"), kind, ":".join(str(factor.column) for factor in factors), factors=factors)
+        if kind == COMBINATION:
+            return cls(fields.text("name"), kind, fields.text("name"))
         if kind not in {"constant", "numeric", "level", "boolean", "missing", "basis"}:
             raise fields.fault("kind", "a known kind of term")
         if kind == "basis":
@@ -318,6 +323,8 @@ class Term:
         >>> Term("sex[M]:…", "product", factors=(Term("sex[M]", "level", "sex"), square)).columns
         ('sex', 'age')
         """
+        if self.kind == COMBINATION:
+            return ()
         if self.factors:
             return tuple(dict.fromkeys(name for factor in self.factors for name in factor.columns))
         name = self.column if self.basis is None else self.basis.column

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from analyst_client.display.model import Block, Inline, Table, aligned, join, quiet, table, untrusted
+from analyst_client.kinds.combinations import Combinations
 from analyst_client.kinds.gram.coding import name_features, read_coding
 from analyst_client.schema.columns import Column, Term, write_words
 from analyst_client.schema.quotes import AnyQuote, read_quote
@@ -63,6 +64,10 @@ class Quote(AnyQuote):
     terms, targets : tuple of Term
     expressions : mapping of str to Expression
         Features and targets as they are asked for, by name.
+    combined : tuple of Term
+        The terms of the columns, where `terms` are combinations of these; else none.
+    posted : Combinations or None
+        The weights of these combinations.
     noise : Noise
         Standard deviation of the noise of each statistic.
     dataset, kind : str
@@ -93,6 +98,8 @@ class Quote(AnyQuote):
     terms: tuple[Term, ...]
     targets: tuple[Term, ...]
     expressions: Mapping[str, Expression] = field(compare=False)
+    combined: tuple[Term, ...] = ()
+    posted: Combinations | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -102,7 +109,7 @@ class Quote(AnyQuote):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features: of columns, bases and interactions."""
-        return name_features(self.features, self.terms)
+        return name_features(self.features, self.combined or self.terms)
 
     @property
     def laplace_parts(self) -> tuple[float, ...]:
@@ -131,6 +138,7 @@ class Quote(AnyQuote):
             self,
             features=tuple(columns[name] for name in named[0] if name in columns),
             terms=tuple(self.terms[i] for i in order_terms(self.terms, named[0])),
+            combined=tuple(self.combined[i] for i in order_terms(self.combined, named[0])),
             targets=tuple(targets[name] for name in named[1]),
         )
 

@@ -18,6 +18,7 @@ from analyst_client.kinds.gram.exports.origin import list_origin
 from analyst_client.kinds.gram.exports.programs import Package, find_package, write_program
 from analyst_client.kinds.gram.local import Coding, coding_of, write_public, write_release
 from analyst_client.kinds.gram.quote import Noise, list_noise, write_formula
+from analyst_client.kinds.gram.rows import LINEAR, asked_combinations
 from analyst_client.kinds.gram.saving import unwrap, wrap
 from analyst_client.kinds.gram.selection import find_part, select_statistics
 from analyst_client.kinds.gram.statistics import NoisyStatistics, read_statistics
@@ -57,6 +58,10 @@ class Release(NoisyStatistics, PublishedAnswer):
         Columns that only a basis or an interaction is made of, and targets that are computed.
     terms, targets : tuple of Term
         Rows of `xtx`, the constant first if there is one; columns of `xty`.
+    combined : tuple of Term
+        Of rows of combinations, see `CombinedRows`, the terms that `terms` are combined of; else none.
+    combinations : ndarray of shape (D', D) or None
+        The weights of these D' terms in the D combinations, exactly as the curator used them.
     expressions : mapping of str to Expression
         Features and targets as they are asked for, by name.
     xtx : ndarray of shape (D, D) or None
@@ -89,7 +94,7 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @property
     def row_map(self) -> str | None:
-        """Row map of the curator: ``"box"``, ``"ball"``, ``"unit"`` or ``"unit_xy"``; None if it is not stated."""
+        """Row map of the curator: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"`` or ``"linear"``, or None."""
         rows = self.request.get("rows")
         return rows.get("map") if isinstance(rows, dict) else None
 
@@ -110,7 +115,12 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @property
     def weights_rows(self) -> bool:
-        """Whether a row may count for less than another: under ``"ball"``, unless no row is longer than its norm."""
+        """Whether a row may count for less than another: under ``"ball"``, unless no row is longer than its norm.
+
+        Under ``"linear"`` a row whose combinations are longer than 1 counts for less.
+        """
+        if self.row_map == LINEAR:
+            return True
         return self.row_map == "ball" and (self.norm is None or self.norm**2 < self.longest_squared)
 
     @property
@@ -223,6 +233,8 @@ class Release(NoisyStatistics, PublishedAnswer):
         named = match_features(self.expressions, self.columns, request)
         if named is None:
             raise ServiceError(f"malformed answer: {self.id} has other columns than were asked")
+        if self.posted != asked_combinations(request):
+            raise ServiceError(f"malformed answer: the terms of {self.id} are combined otherwise than was asked")
         return self._arranged(*named)
 
     def select(
@@ -480,6 +492,8 @@ class Release(NoisyStatistics, PublishedAnswer):
         [[-1.0], [0.67]]
         """
         if isinstance(features, Release):
+            if features.combined:
+                raise ValueError("rows of combinations are not made here: ask for a release of the terms themselves")
             coding = features._coding(target)
         else:
             coding = coding_of(features, target, constant=constant)
@@ -513,9 +527,10 @@ def show_release(release: Release) -> View:
     heads = ("term", "kind", "column", "center", "scale", "unit")
     terms = [
         (term.name, term.kind, term.column or "", number(term.center), number(term.scale), term.unit or "")
-        for term in (*release.terms, *release.targets)
+        for term in (*release.coded_terms, *release.targets)
     ]
-    title = f"Terms ({len(release.terms):,}) and targets ({len(release.targets):,})"
+    listed = f"terms ({len(release.coded_terms):,}) and targets ({len(release.targets):,})"
+    title = f"Combinations ({len(release.terms):,}) of {listed}" if release.combined else listed.capitalize()
     caption = quiet("A raw value x stands in the statistics as (x − center) / scale")
     return (
         facts(join("Release ", write_formula(release.dataset, release.feature_names, release.targets)), stated),

@@ -14,6 +14,7 @@ from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.rows import Rows, row_map
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import AnyQuote
@@ -23,7 +24,6 @@ from analyst_client.terms.formulas import Model, ReadModel
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Rows: TypeAlias = str | Mapping[str, Any]
 Asked: TypeAlias = Sequence[str | Expression] | str | Model
 """Features, or a formula."""
 
@@ -182,16 +182,6 @@ def read_model(
     if said:
         raise ValueError(f"the model says {said[0]} already: give it once")
     return ReleaseRequest(read.features, **read.options, **options), read
-
-
-def row_map(rows: Rows | None, norm: float | None) -> dict[str, Any]:
-    """Return the row map as on the wire; a norm alone is the ball's."""
-    chosen: dict[str, Any] = {"map": rows or "ball"} if rows is None or isinstance(rows, str) else dict(rows)
-    if norm is not None:
-        if chosen.get("map") != "ball" or "norm" in chosen:
-            raise ValueError("norm goes with rows='ball', once")
-        chosen["norm"] = float(norm)
-    return chosen
 
 
 def suggests_arguments(function: Callable[P, T]) -> Callable[P, T]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from analyst_client.kinds.gram.quote import Noise
+from analyst_client.kinds.gram.quote import Noise, order_terms
 from analyst_client.kinds.gram.statistics import NoisyStatistics
 from analyst_client.schema.columns import stored_columns
 
@@ -79,15 +79,25 @@ def find_part(
             f"rows mapped by {row_map!r} were divided by the norm of all features, so a part of them is no "
             "model of its own: ask the curator for it"
         )
-    places = {term.name: j for j, term in enumerate(whole.terms)}
-    terms = [0] if whole.has_constant else []
-    for name in features:
-        terms += [places[term.name] for term in whole.terms if term.column == name]
-    terms += [j for j in _flags(whole, {whole.terms[j].column for j in terms}) if j not in terms]
-    if not terms:
+    if whole.combined and (moved or set(features) != set(whole.feature_names)):
+        raise ValueError(
+            "rows are of combinations of all features, so a part of them is no model of its own: ask the curator for it"
+        )
+    if not (terms := _find_terms(whole, features)):
         raise ValueError("a part needs a feature, as the release has no constant")
+    places = {term.name: j for j, term in enumerate(whole.terms)}
     found = [places[name] for name in targets] if moved else [released[name] for name in targets]
     return Part(features, terms, found, bool(moved))
+
+
+def _find_terms(whole: NoisyStatistics, features: Sequence[str]) -> list[int]:
+    """Return the places of the constant, of the terms of features in their order, and of what flags missing values."""
+    if whole.combined:
+        return list(range(len(whole.terms)))
+    terms = [0] if whole.has_constant else []
+    for name in features:
+        terms += [j for j, term in enumerate(whole.terms) if term.column == name]
+    return terms + [j for j in _flags(whole, {whole.terms[j].column for j in terms}) if j not in terms]
 
 
 def _flags(whole: NoisyStatistics, features: "set[str | None]") -> list[int]:
@@ -111,7 +121,8 @@ def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
     chosen = tuple(targets[j] for j in part.targets)
     columns = {column.name: column for column in whole.features}
     used = {*part.features, *(target.name for target in chosen)}
-    used |= {name for j in rows for name in whole.terms[j].columns}
+    combined = tuple(whole.combined[j] for j in order_terms(whole.combined, part.features))
+    used |= {name for term in combined or [whole.terms[j] for j in rows] for name in term.columns}
     same = not part.is_feature and len(rows) == len(whole.terms)  # in another order, which no eigenvalue notices
     arrays = {
         "xtx": None if xtx is None else xtx[np.ix_(rows, rows)],
@@ -126,6 +137,7 @@ def select_statistics(whole: NoisyStatistics, part: Part) -> dict[str, Any]:
         "features": tuple(columns[name] for name in part.features if name in columns),
         "inner_columns": tuple(c for c in whole.columns if c.name in used and c.name not in part.features),
         "terms": tuple(whole.terms[j] for j in rows),
+        "combined": combined,
         "targets": chosen,
         "lambda_min": whole.lambda_min if same else None,
         "noise": noise if same else replace(noise, lambda_min=None),

@@ -2,18 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analyst_client.kinds.arrays import FloatArray, frozen, read_values, unpack_symmetric
+from analyst_client.kinds.combinations import Combinations
 from analyst_client.kinds.gram.coding import check_terms, name_features, read_coding
 from analyst_client.kinds.gram.quote import Noise
 from analyst_client.schema.columns import Column, Term
-from analyst_client.schema.wire import Fields, as_float
+from analyst_client.schema.wire import Fields
 from analyst_client.terms.expression import Expression
 
-FloatArray: TypeAlias = NDArray[np.float64]
+SPANNED = 1e-9
+"""How far from 1 in every row a combination may be that is taken for the constant."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +38,10 @@ class NoisyStatistics:
     yty : ndarray of shape (T,) or None
     lambda_min : float or None
     noise : Noise
+    combined : tuple of Term
+        The terms of the columns, where `terms` are combinations of these; else none.
+    posted : Combinations or None
+        The weights of these combinations, as the curator used them.
     """
 
     features: tuple[Column, ...]
@@ -47,6 +54,34 @@ class NoisyStatistics:
     yty: FloatArray | None
     lambda_min: float | None
     noise: Noise
+    combined: tuple[Term, ...] = ()
+    posted: Combinations | None = None
+
+    @property
+    def coded_terms(self) -> tuple[Term, ...]:
+        """The terms that columns are coded as: what is combined, or else `terms`."""
+        return self.combined or self.terms
+
+    @cached_property
+    def combinations(self) -> FloatArray | None:
+        """The weights of k combinations of `combined`, exactly, of shape (D, k): a row has the terms z @ combinations.
+
+        None where terms are no combinations.
+        """
+        return (
+            None if self.posted is None else self.posted.matrix([term.name for term in self.combined], len(self.terms))
+        )
+
+    @cached_property
+    def constant_form(self) -> FloatArray | None:
+        """Weights of the terms that add up to the constant, of shape (D,); None where none do."""
+        if self.combinations is None:
+            return np.eye(len(self.terms))[0] if self.has_constant else None
+        if self.combined[0].kind != "constant":
+            return None
+        constant = np.eye(len(self.combined))[0]
+        form: FloatArray = np.linalg.lstsq(self.combinations, constant, rcond=None)[0]
+        return form if np.allclose(self.combinations @ form, constant, rtol=0.0, atol=SPANNED) else None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -56,7 +91,7 @@ class NoisyStatistics:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features: of columns, bases and interactions."""
-        return name_features(self.features, self.terms)
+        return name_features(self.features, self.coded_terms)
 
     @property
     def term_names(self) -> tuple[str, ...]:
@@ -78,7 +113,7 @@ def read_statistics(body: Fields) -> dict[str, Any]:
     """Read the statistics of an answer, by the names of `NoisyStatistics`; raise `ServiceError` on a wrong one."""
     coding = read_coding(body)
     terms, targets = coding["terms"], coding["targets"]
-    check_terms(body, (*coding["features"], *coding["inner_columns"]), terms, targets)
+    check_terms(body, (*coding["features"], *coding["inner_columns"]), terms, coding["combined"], targets)
     statistics = body.object("statistics")
     d, t = len(terms), len(targets)
     triangle = read_values(statistics, "xtx", [d, d], d * (d + 1) // 2, packing="upper")
@@ -92,41 +127,3 @@ def read_statistics(body: Fields) -> dict[str, Any]:
         "lambda_min": None if lambda_min is None else float(lambda_min[0]),
         "noise": Noise.read(body.object("noise")),
     }
-
-
-def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:
-    """Return the packed values of one statistic, read-only; None when it was not released."""
-    if not statistics.has(name):
-        return None
-    entry = statistics.object(name)
-    if entry.array("shape") != shape or entry.text("packing") != packing:
-        raise entry.fault("shape", f"{shape} with packing {packing!r}")
-    packed = entry.array("values")
-    if len(packed) != size or any(isinstance(value, bool) or not isinstance(value, int | float) for value in packed):
-        raise entry.fault("values", f"an array of {size} numbers")
-    values = np.array([as_float(value) for value in packed], dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise entry.fault("values", "finite")
-    return frozen(values)
-
-
-def unpack_symmetric(triangle: FloatArray, d: int) -> FloatArray:
-    """Return the symmetric matrix of a row-wise upper triangle.
-
-    Examples
-    --------
-    >>> unpack_symmetric(np.array([1.0, 2.0, 3.0]), 2)
-    array([[1., 2.],
-           [2., 3.]])
-    """
-    matrix = np.zeros((d, d))
-    rows, columns = np.triu_indices(d)
-    matrix[rows, columns] = triangle
-    matrix[columns, rows] = triangle
-    return matrix
-
-
-def frozen(values: FloatArray) -> FloatArray:
-    """Return the array, read-only from now on."""
-    values.setflags(write=False)
-    return values

@@ -125,6 +125,10 @@ def check_exportable(statistics: NoisyStatistics, row_map: str | None) -> None:
             f"rows mapped by {row_map!r} were divided by their norm: sums of them are no moments of the columns. "
             "Ask for rows='box' or rows='ball'"
         )
+    if statistics.combined:
+        raise ValueError(
+            "an export is of terms, and the release is of combinations of these: ask for the terms themselves"
+        )
     if not statistics.has_constant:
         raise ValueError(
             "without a constant the release tells neither how many rows there are nor their means: ask with "

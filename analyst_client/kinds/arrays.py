@@ -1,0 +1,48 @@
+"""Arrays of an answer: packed numbers, read and checked."""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.schema.wire import Fields, as_float
+
+FloatArray: TypeAlias = NDArray[np.float64]
+
+
+def read_values(statistics: Fields, name: str, shape: list[int], size: int, packing: str = "full") -> FloatArray | None:
+    """Return the packed values of one statistic, read-only; None when it was not released."""
+    if not statistics.has(name):
+        return None
+    entry = statistics.object(name)
+    if entry.array("shape") != shape or entry.text("packing") != packing:
+        raise entry.fault("shape", f"{shape} with packing {packing!r}")
+    packed = entry.array("values")
+    if len(packed) != size or any(isinstance(value, bool) or not isinstance(value, int | float) for value in packed):
+        raise entry.fault("values", f"an array of {size} numbers")
+    values = np.array([as_float(value) for value in packed], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise entry.fault("values", "finite")
+    return frozen(values)
+
+
+def unpack_symmetric(triangle: FloatArray, d: int) -> FloatArray:
+    """Return the symmetric matrix of a row-wise upper triangle.
+
+    Examples
+    --------
+    >>> unpack_symmetric(np.array([1.0, 2.0, 3.0]), 2)
+    array([[1., 2.],
+           [2., 3.]])
+    """
+    matrix = np.zeros((d, d))
+    rows, columns = np.triu_indices(d)
+    matrix[rows, columns] = triangle
+    matrix[columns, rows] = triangle
+    return matrix
+
+
+def frozen(values: FloatArray) -> FloatArray:
+    """Return the array, read-only from now on."""
+    values.setflags(write=False)
+    return values
