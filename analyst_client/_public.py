@@ -68,12 +68,16 @@ from analyst_client.kinds.counts.request import CountsRequest
 from analyst_client.kinds.counts.table import Table
 from analyst_client.kinds.gram.quote import Noise, Quote
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.rows import CombinedRows
 from analyst_client.kinds.marginals.histogram import Histogram
 from analyst_client.kinds.marginals.items import Flat, Moments, Tree
 from analyst_client.kinds.marginals.quote import MarginalsQuote
 from analyst_client.kinds.marginals.recentring import Recentring
 from analyst_client.kinds.marginals.release import MarginalsRelease
 from analyst_client.kinds.marginals.request import MarginalsRequest
+from analyst_client.kinds.score.quote import ScoreNoise, ScoreQuote
+from analyst_client.kinds.score.release import ScoreRelease
+from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.ledger.checkpoints import Checkpoint, LedgerPosition
 from analyst_client.ledger.verification import Verification
 from analyst_client.planning.accuracy import Accuracy, expected_accuracy
@@ -111,6 +115,7 @@ __all__ = [
     "BudgetExceededError",
     "Checkpoint",
     "Column",
+    "CombinedRows",
     "ContingencyTable",
     "Cost",
     "CountsQuote",
@@ -176,6 +181,10 @@ __all__ = [
     "RidgePath",
     "RobustPrivateRegression",
     "RocCurve",
+    "ScoreNoise",
+    "ScoreQuote",
+    "ScoreRelease",
+    "ScoreRequest",
     "ServiceError",
     "ServiceUnavailableError",
     "SurvivalCurves",

@@ -272,8 +272,8 @@ class CuratorClient:
         features : sequence of str or Expression, str, Model, or a request
             Columns that explain, or what `analyst_client.terms` computes of them. Or a formula, such as
             ``"log(kappa + 1) ~ poly(age, 3) * sex"``, which needs the extra ``formula``. Or a request of any kind,
-            such as `CountsRequest` or `MarginalsRequest`, which has its options within: it answers with a release of
-            that kind.
+            such as `CountsRequest`, `MarginalsRequest` or `ScoreRequest`, which has its options within: it answers with
+            a release of that kind.
         target, targets : str, Expression or a sequence of these, optional
             Columns to explain, one or several.
         where : str or Expression, optional
@@ -285,8 +285,9 @@ class CuratorClient:
             The cost to be charged: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon` alone.
         intercept : bool
             Whether the terms hold a constant.
-        rows : str or mapping, optional
-            Row map: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"``, or an object as on the wire.
+        rows : str, CombinedRows or mapping, optional
+            Row map: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"``; combinations of terms; or a row map as on the
+            wire.
         norm : float, optional
             Radius of the ball, in scaled units.
         expected_rows : int, optional
@@ -325,7 +326,7 @@ class CuratorClient:
 
         Returns
         -------
-        Release, CountsRelease, MarginalsRelease or that of another kind
+        Release, CountsRelease, MarginalsRelease, ScoreRelease or that of another kind
             Its columns, or tables, in the order that was asked.
 
         Raises
@@ -400,7 +401,7 @@ class CuratorClient:
 
         Returns
         -------
-        Release, CountsRelease, MarginalsRelease or that of another kind
+        Release, CountsRelease, MarginalsRelease, ScoreRelease or that of another kind
             Its columns, or tables, in the order that was asked.
 
         Raises

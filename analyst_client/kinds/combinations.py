@@ -90,6 +90,11 @@ class Combinations:
         return cls.canonical(dict(zip(weights, numbers.astype(np.int64).tolist(), strict=True)), bits)
 
     @property
+    def count(self) -> int:
+        """The number k of combinations."""
+        return len(next(iter(self.numbers.values())))
+
+    @property
     def values(self) -> dict[str, FloatArray]:
         """The weights themselves, of shape (k,), by the name of a term: float64 holds them exactly."""
         return {
@@ -147,6 +152,8 @@ def read_combinations(fields: Fields, names: Sequence[str], count: int | None = 
     numbers = [number for row in rows.values() if isinstance(row, list) for number in row]
     if len(lengths) != 1 or 0 in lengths or not set(rows) <= set(names) or not _are_whole(numbers):
         raise fields.fault("matrix", "lists of whole numbers, of one length, for terms that are listed")
+    if not all(map(any, zip(*rows.values(), strict=True))):
+        raise fields.fault("matrix", "free of combinations of nothing")
     return Combinations.canonical(rows, read_bits(fields))
 
 

@@ -5,11 +5,12 @@ from analyst_client.kinds.base import Kind
 from analyst_client.kinds.counts.kind import COUNTS
 from analyst_client.kinds.gram.kind import GRAM
 from analyst_client.kinds.marginals.kind import MARGINALS
+from analyst_client.kinds.score.kind import SCORE
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.wire import Fields, parse_json
 
-_KINDS: dict[str, Kind] = {kind.name: kind for kind in (GRAM, COUNTS, MARGINALS)}
+_KINDS: dict[str, Kind] = {kind.name: kind for kind in (GRAM, COUNTS, MARGINALS, SCORE)}
 
 
 def register(kind: Kind) -> None:

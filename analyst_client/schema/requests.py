@@ -47,12 +47,18 @@ def purchase_members(request: Any, parts: int, part: str) -> dict[str, Any]:
     ValueError
         When no cost is stated, or not one share for each part.
     """
-    pure = request.mechanism not in {None, "gaussian"}
-    body: dict[str, Any] = {"price": price(request.epsilon, request.delta, request.mu, request.rho, pure=pure)}
+    body = charge_members(request)
     if request.shares is not None:
         body["shares"] = [float(share) for share in request.shares]
         if len(body["shares"]) != parts:
             raise ValueError(f"shares has one number for each {part}: {parts}, not {len(body['shares'])}")
+    return body
+
+
+def charge_members(request: Any) -> dict[str, Any]:
+    """Return the members of the wire that say what is paid, and by whom. Raise `ValueError` when no cost is stated."""
+    pure = request.mechanism not in {None, "gaussian"}
+    body: dict[str, Any] = {"price": price(request.epsilon, request.delta, request.mu, request.rho, pure=pure)}
     names = ("mechanism", "project", "reservation")
     body |= {name: getattr(request, name) for name in names if getattr(request, name) is not None}
     return body | ({"fresh": True} if request.fresh else {})

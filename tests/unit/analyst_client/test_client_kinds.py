@@ -96,12 +96,12 @@ def tail(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_is_read_by_its_kind() -> None:
-    assert registry.kinds() == ("gram", "counts", "marginals")
+    assert registry.kinds() == ("gram", "counts", "marginals", "score")
     assert registry.read_answer(RELEASE_TEXT) == Release.from_text(RELEASE_TEXT)
 
 
 def test_an_unknown_kind_is_refused_and_named() -> None:
-    with pytest.raises(ServiceError, match="kind 'tail': it knows gram, counts, marginals, and a newer"):
+    with pytest.raises(ServiceError, match="kind 'tail': it knows gram, counts, marginals, score, and a newer"):
         ask(Curator(released(TAIL)).client())
     with pytest.raises(ServiceError, match="'gram', the kind of this release"):
         Release.from_text(TAIL)

@@ -49,6 +49,7 @@ RUN_ELSEWHERE = {
     "docs/planning.md": "tests/unit/analyst_client/test_client_planning.py",
     "docs/counts.md": "tests/unit/analyst_client/test_client_counts.py",
     "docs/marginals.md": "tests/unit/analyst_client/test_client_marginals.py",
+    "docs/scores.md": "tests/unit/analyst_client/test_client_score.py",
     "docs/analyses.md": "tests/unit/analyst_client/test_client_analyses.py",
     "docs/exports.md": "tests/unit/analyst_client/test_client_exports.py",
     "docs/formulas.md": "tests/unit/analyst_client/test_client_formulas.py",

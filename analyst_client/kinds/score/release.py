@@ -1,0 +1,187 @@
+"""A release of a score: one published answer, at which coefficients and through which directions it was taken."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from analyst_client.display.model import (
+    Block,
+    Inline,
+    Note,
+    View,
+    aligned,
+    facts,
+    folded,
+    join,
+    number,
+    quiet,
+    table,
+    untrusted,
+)
+from analyst_client.display.terminal import plain
+from analyst_client.kinds.arrays import FloatArray, frozen, read_values, unpack_symmetric
+from analyst_client.kinds.published import PublishedAnswer, list_published, read_published
+from analyst_client.kinds.score import KIND, MEAT, NORMS, SCORE
+from analyst_client.kinds.score.posted import PostedScore, read_posted
+from analyst_client.kinds.score.quote import UNIT_NOTE, ScoreNoise, list_score_noise
+from analyst_client.schema.amounts import write_cost
+from analyst_client.schema.quotes import list_request
+from analyst_client.schema.receipts import fold_receipt
+from analyst_client.schema.wire import Fields, parse_json
+
+NORM_EDGES = tuple(1.6**step for step in range(-8, 4))
+"""Edges of the histogram of norms, in units of the norm to which gradients are clipped."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScoreRelease(PostedScore, PublishedAnswer):
+    r"""The noisy score of a loss: the sum over rows of its gradient, through directions, each clipped to a norm.
+
+    A row with the scaled terms x has the residual r of the loss at xᵀθ, the gradient :math:`g = rP^\top x` through the
+    directions P, and counts as :math:`g\min(1, 1/\lVert g\rVert)`. Here P is what the curator used, over the norm that
+    was asked: so all is in units of that norm, and `score` times it is in units of the directions that were asked. The
+    sign is that of a step upwards: adding to θ along the score makes the loss smaller.
+
+    Made by `CuratorClient.release` with a `ScoreRequest`, with terms in the order that was asked; by `load` or
+    `CuratorClient.fetch_release` in that of the curator. Arrays are read-only; a statistic that was not asked is None.
+    Two releases are equal when their texts are.
+
+    Attributes
+    ----------
+    score : ndarray of shape (k,) or None
+        Σ ω g of the clipped gradients g and weights ω of rows, one number for each direction.
+    norms : ndarray of shape (13,) or None
+        Rows, or their weight, by the norm of their gradient before it was clipped: below the first of `norm_edges`,
+        from each edge to the next, and from the last on.
+    meat : ndarray of shape (k, k) or None
+        Σ ω² g gᵀ of the clipped gradients.
+    noise : ScoreNoise
+        Standard deviations of the noise of one number of each.
+    coefficients : ndarray of shape (D,)
+        θ as the curator used it, exactly; 0 for terms that were left out.
+    directions : ndarray of shape (D, k)
+        P over the norm, as the curator used it, exactly.
+    terms : tuple of Term
+        D of them, the constant first if there is one: x is in their scaled units.
+    target : Term
+    columns : tuple of Column
+        Columns that terms are made of, and a target that is computed.
+    loss : str
+        ``"linear"``, ``"logistic"`` or ``"poisson"``.
+    statistics : tuple of str
+    text : str
+        The exact text of the answer, which `save` writes and `verify` checks.
+    id, dataset, created_at : str
+    request : dict
+        The request with every default filled in, in the curator's own order.
+    cost : Cost or None
+    receipt : Receipt or None
+        The ledger entry of the charge.
+    answer : str or None
+        Way of the answer: ``"new"``, ``"replayed"`` (same idempotency key) or ``"stored"`` (free).
+    derived_from : str or None
+    """
+
+    score: FloatArray | None
+    norms: FloatArray | None
+    meat: FloatArray | None
+    noise: ScoreNoise
+
+    @property
+    def norm_edges(self) -> FloatArray:
+        """The 12 edges between the numbers of `norms`, in units of the norm to which gradients are clipped.
+
+        The ninth is 1: rows from there on were clipped.
+        """
+        return frozen(np.array(NORM_EDGES))
+
+    def __repr__(self) -> str:
+        """Show what was asked, and its cost."""
+        cost = "" if self.cost is None else f", epsilon={self.cost.epsilon:.4g}, delta={self.cost.delta:.4g}"
+        return plain(f"<ScoreRelease {self.id} of {self.dataset!r}: {self.title}{cost}>")
+
+    @classmethod
+    def from_text(cls, text: str, answer: str | None = None) -> "ScoreRelease":
+        """Read the text of an answer.
+
+        Parameters
+        ----------
+        text : str
+            Body of a release.
+        answer : str, optional
+            The header ``Curator-Answer``.
+
+        Raises
+        ------
+        ServiceError
+            When the text is not a release of a score.
+        """
+        body = Fields(parse_json(text))
+        if body.text("kind") != KIND:
+            raise body.fault("kind", f"{KIND!r}, the kind of this release")
+        posted = read_posted(body)
+        statistics, count = body.object("statistics"), posted["posted"].directions.count
+        meat = _read(statistics, posted, MEAT, [count, count], count * (count + 1) // 2)
+        return cls(
+            **posted,
+            score=_read(statistics, posted, SCORE, [count], count),
+            norms=_read(statistics, posted, NORMS, [len(NORM_EDGES) + 1], len(NORM_EDGES) + 1),
+            meat=None if meat is None else frozen(unpack_symmetric(meat, count)),
+            noise=ScoreNoise.read(body.object("noise"), posted["statistics"]),
+            **read_published(body, text, answer),
+        )
+
+    def __reduce__(self) -> "tuple[Callable[..., ScoreRelease], tuple[Any, ...]]":
+        """Pickle the text and the order: read anew, the arrays are read-only again."""
+        return _read_in_order, (self.text, self.answer, tuple(self.expressions))
+
+    def _view(self) -> View:
+        stated = list_published(self)
+        if self.cost is not None:
+            stated.append(("cost", write_cost(self.cost)))
+        caption = join("Release ", untrusted(self.title), quiet(" of "), untrusted(self.dataset))
+        return (
+            facts(caption, stated + list_request(self.request)),
+            list_score_noise(self.noise, self.posted.directions.count),
+            *self._list_statistics(),
+            Note(UNIT_NOTE),
+            folded(f"Terms ({len(self.terms):,})", self._list_terms()),
+            *([] if self.receipt is None else [fold_receipt(self.receipt)]),
+        )
+
+    def _list_statistics(self) -> list[Block]:
+        shown: list[Block] = []
+        if self.score is not None:
+            rows = [(str(k), value) for k, value in enumerate(aligned(self.score.tolist()), 1)]
+            shown.append(table("Score", ("direction", "sum of gradients"), rows, numeric=(0, 1)))
+        if self.norms is not None:
+            edges = [number(edge) for edge in NORM_EDGES]
+            starts, ends = ["0", *edges], [*edges, "∞"]
+            values = aligned(self.norms.tolist())
+            cells = [(f"{a} to {b}", value) for a, b, value in zip(starts, ends, values, strict=True)]
+            shown.append(table("Norms of gradients", ("norm", "rows"), cells, numeric=(1,)))
+        return shown
+
+    def _list_terms(self) -> Block:
+        rows: list[list[Inline]] = [
+            [untrusted(term.name), number(term.center), number(term.scale), number(float(value))]
+            for term, value in zip(self.terms, self.coefficients, strict=True)
+        ]
+        caption = quiet("A raw value x stands in a row as (x − center) / scale")
+        return table(caption, ("term", "center", "scale", "coefficient"), rows, numeric=(1, 2, 3))
+
+
+def _read(statistics: Fields, posted: dict[str, Any], name: str, shape: list[int], size: int) -> FloatArray | None:
+    """Read a statistic that was asked for; None where it was not."""
+    if name not in posted["statistics"]:
+        return None
+    values = read_values(statistics, name, shape, size, "upper" if len(shape) == 2 else "full")
+    if values is None:
+        raise statistics.fault(name, "there, as it was asked for")
+    return values
+
+
+def _read_in_order(text: str, answer: str | None, names: Sequence[str]) -> ScoreRelease:
+    return ScoreRelease.from_text(text, answer).in_order(names)

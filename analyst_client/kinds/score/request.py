@@ -1,0 +1,193 @@
+"""The request of a score."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any
+
+from analyst_client.error_base import ServiceError
+from analyst_client.kinds.arrays import FloatArray
+from analyst_client.kinds.combinations import BITS_MAX, Combinations
+from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
+from analyst_client.kinds.score import KIND, LOSSES, SCORE, STATISTICS
+from analyst_client.kinds.score.posted import Asked, Posted, as_coefficients, coefficient_members
+from analyst_client.kinds.score.quote import ScoreQuote
+from analyst_client.kinds.score.release import ScoreRelease
+from analyst_client.schema.answers import Answer
+from analyst_client.schema.quotes import AnyQuote
+from analyst_client.schema.requests import as_json, charge_members, selection_members
+from analyst_client.terms.expression import Expression, as_expression
+
+
+@dataclass(frozen=True)
+class ScoreRequest:
+    r"""A request of the score of a loss: the sum over rows of its gradient, each row's clipped to a norm.
+
+    A row with the scaled terms x has the residual r of the loss at xᵀθ, and the gradient :math:`g = rP^\top x` through
+    directions P. It counts as :math:`g\min(1, C/\lVert g\rVert)` with C the norm. Noise follows from C, whatever θ and
+    P are; both may be made of earlier releases.
+
+    Parameters
+    ----------
+    features : sequence of str or Expression
+        Columns, or what `analyst_client.terms` computes of them.
+    target : str or Expression
+        What the loss is of: any number or boolean for ``"linear"``, a boolean for ``"logistic"``, a number that is not
+        negative for ``"poisson"``.
+    loss : str
+        Residuals r: ``"linear"`` y − xᵀθ with y in scaled units; ``"logistic"`` y − 1/(1 + exp(−xᵀθ)); ``"poisson"``
+        (y − min(exp(xᵀθ), B))/B with y in its own unit and its upper bound B.
+    coefficients : mapping of str to float
+        θ, by the names of terms as a quote states them; a term that is left out has 0.
+    directions : mapping of str to sequence of float
+        P, k numbers for each term; a term that is left out has zeros.
+    norm : float
+        C, in units of the directions: they are posted divided by it, and releases are in units of it.
+    intercept : bool
+        Whether the terms hold a constant.
+    statistics : sequence of str
+        Of ``"score"``, ``"norms"`` and ``"meat"``, see `ScoreRelease`.
+    bits : int
+        Most binary digits of a posted number behind the point, from 0 to 30. Fewer make a body of 64 KiB hold more.
+    where : str or Expression, optional
+        Condition on a row, such as ``"sex == 'F' and age >= 60"``. Default all rows count.
+    weight : str or Expression, optional
+        A number with bounds in [0, 1] by which a row counts. Default 1.
+    epsilon, delta, mu, rho : float, optional
+        The cost of all statistics together: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also
+        `epsilon` alone.
+    mechanism : str, optional
+        ``"gaussian"``, the default, or ``"laplace"``.
+    shares : mapping of str to float, optional
+        Parts of the cost, one for each statistic, which sum to 1. Default 94, 6 and 40 parts.
+    fresh : bool
+        Draw new noise, and be charged again, even if the same request was answered before.
+    project : str, optional
+        Label under which the charge is counted.
+    reservation : str, optional
+        Id of the reservation that is charged.
+
+    Attributes
+    ----------
+    posted_coefficients : dict of str to float
+        θ as the curator will use it: rounded to whole numbers over a power of two.
+    posted_directions : dict of str to ndarray of shape (k,)
+        P over the norm as the curator will use it, rounded so too.
+
+    Raises
+    ------
+    ValueError
+        When the arguments contradict each other, or one makes no sense.
+
+    Examples
+    --------
+    >>> request = ScoreRequest(
+    ...     ["age"],
+    ...     "kappa",
+    ...     coefficients={"age": 0.3},
+    ...     directions={"(constant)": [1.0, 0.0], "age": [0.0, 1.0]},
+    ...     norm=2.0,
+    ...     mu=0.3,
+    ... )
+    >>> request.members["directions"]
+    {'bits': 1, 'matrix': {'(constant)': [1, 0], 'age': [0, 1]}}
+    >>> request.posted_coefficients["age"] == round(0.3 * 2**30) / 2**30
+    True
+    """
+
+    features: Sequence[str | Expression]
+    target: str | Expression
+    _: KW_ONLY
+    directions: Mapping[str, Sequence[float]]
+    coefficients: Mapping[str, float] = field(default_factory=dict)
+    loss: str = "linear"
+    norm: float = 1.0
+    intercept: bool = True
+    statistics: Sequence[str] = (SCORE,)
+    bits: int = BITS_MAX
+    where: str | Expression | None = None
+    weight: str | Expression | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+    rho: float | None = None
+    mechanism: str | None = None
+    shares: Mapping[str, float] | None = None
+    fresh: bool = False
+    project: str | None = None
+    reservation: str | None = None
+
+    kind = KIND
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be sent."""
+        self.to_json()
+
+    @cached_property
+    def asked(self) -> Asked:
+        """All that decides what a row contributes, and what is released of it. Sequences are read once."""
+        check_target(self.target)
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss is one of {', '.join(LOSSES)}, not {self.loss!r}")
+        names = as_names(self.statistics, "statistics")
+        if not names or len(set(names)) < len(names) or not set(names) <= set(STATISTICS):
+            raise ValueError(f"statistics are some of {', '.join(STATISTICS)}, each once")
+        return Asked(
+            [feature.to_json() for feature in as_features(self.features, "features")],
+            as_expression(self.target).to_json(),
+            bool(self.intercept),
+            self.loss,
+            Posted(
+                as_coefficients(self.coefficients, self.bits),
+                Combinations.nearest(self.directions, "directions", norm=self.norm, bits=self.bits),
+            ),
+            frozenset(names),
+        )
+
+    @property
+    def posted_coefficients(self) -> dict[str, float]:
+        """θ as the curator will use it."""
+        return {name: float(value[0]) for name, value in self.asked.posted.coefficients.values.items()}
+
+    @property
+    def posted_directions(self) -> dict[str, FloatArray]:
+        """P over the norm as the curator will use it."""
+        return self.asked.posted.directions.values
+
+    @cached_property
+    def members(self) -> dict[str, Any]:
+        """Members of the body: the options that were set, and nothing else."""
+        asked = self.asked
+        body: dict[str, Any] = {
+            "kind": KIND,
+            "features": asked.features,
+            "target": asked.target,
+            "loss": asked.loss,
+            "coefficients": coefficient_members(asked.posted.coefficients),
+            "directions": asked.posted.directions.members,
+            "statistics": [name for name in STATISTICS if name in asked.statistics],
+        }
+        if not asked.intercept:
+            body["intercept"] = False
+        body |= selection_members(self.where, self.weight) | charge_members(self)
+        if self.shares is not None:
+            body["shares"] = {name: float(share) for name, share in self.shares.items()}
+            if set(body["shares"]) != asked.statistics:
+                raise ValueError("shares name exactly the statistics that are asked for")
+        return body
+
+    def to_json(self) -> bytes:
+        """Return the body of the request."""
+        return as_json(self.members)
+
+    def arrange(self, answer: Answer) -> ScoreRelease:
+        """Return a release with its terms as they were asked; raise `ServiceError` when it is of something else."""
+        if not isinstance(answer, ScoreRelease):
+            raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
+        return answer.arranged_as(self.asked)
+
+    def arrange_quote(self, quote: AnyQuote) -> ScoreQuote:
+        """Return a quote with its terms as they were asked; raise `ServiceError` when it is of something else."""
+        if not isinstance(quote, ScoreQuote):
+            raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {KIND!r} was asked")
+        return quote.arranged_as(self.asked)
