@@ -53,6 +53,7 @@ from analyst_client.estimators import (
     BayesianRegression,
     EmpiricalBayes,
     LogisticRegression,
+    RefinedRegression,
     Ridge,
     RidgePath,
     RobustPrivateRegression,
@@ -87,6 +88,8 @@ from analyst_client.planning.counts import price_for_error
 from analyst_client.planning.dummy_data import dummy_twin
 from analyst_client.planning.power import PowerTable, power_table, sample_size_table
 from analyst_client.planning.rehearsal import rehearse
+from analyst_client.refinement.refinement import Refinement
+from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.amounts import Amount, Cost
 from analyst_client.schema.columns import Column, DerivedColumn, Term
@@ -170,6 +173,9 @@ __all__ = [
     "Receipt",
     "ReceiptInvalidError",
     "Recentring",
+    "RefinedRegression",
+    "Refinement",
+    "RefinementRules",
     "Release",
     "ReleaseSummary",
     "RequestFault",

@@ -33,7 +33,7 @@ from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_
 
 if TYPE_CHECKING:
     from analyst_client.refinement.refinement import Refinement
-    from analyst_client.refinement.rules import Rules
+    from analyst_client.refinement.rules import RefinementRules
 
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
@@ -482,7 +482,7 @@ class CuratorClient:
         expected_rows: float | None = None,
         project: str | None = None,
         reservation: str | None = None,
-        rules: "Rules | None" = None,
+        rules: "RefinementRules | None" = None,
     ) -> "Refinement":
         """Spend a price on one model, in several releases that follow from each other: marginals, XᵀX, and scores.
 
@@ -508,7 +508,7 @@ class CuratorClient:
         reservation : str, optional
             Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
             bought before is asked for again, and answered at no cost.
-        rules : Rules, optional
+        rules : RefinementRules, optional
             How the price is spent.
 
         Returns

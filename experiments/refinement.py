@@ -1,8 +1,8 @@
 """Refined regression beside AdaSSP, on sets of the UCI collection, through a real server.
 
-Each of the ten splits of a set is a dataset of its own, with made-up public bounds: ``tight``, the range widened by 5 to
-25 % a side and rounded outward, or ``loose``, three times as wide around another centre. A refinement is bought of its
-training rows, and its squared error on test rows is compared with that of least squares without privacy, or of its
+Each of the ten splits of a set is a dataset of its own, with made-up public bounds: ``tight``, the range widened by 5
+to 25 % a side and rounded outward, or ``loose``, three times as wide around another centre. A refinement is bought of
+its training rows, and its squared error on test rows is compared with that of least squares without privacy, or of its
 winsorised twin where that is better. AdaSSP is Wang's own algorithm [1]_, run beside the server on the same bounds.
 
 The figure of a cell is the excess of the error over that without privacy, at least 1 % of it, of all splits together.
@@ -45,13 +45,11 @@ def register(curator: Curator, folder: Path, name: str, rows: Floats, bounds: Fl
 
 def refined_error(server: Server, name: str, train: Floats, test: Floats, epsilon: float) -> tuple[float, float]:
     """Buy, fit and predict; return the squared error on test rows, and the µ² that the ledger counts."""
-    token = server.analyst(name, f"{name} at {epsilon}")
+    token = server.analyst(name, f"{name}-at-{epsilon}")
     features = column_names(train.shape[1])[:-1]
     with CuratorClient(f"http://127.0.0.1:{server.port}", token, memory=None) as client:
         before = client.budget(name).posted.mu
-        found = client.refine(
-            name, features, target="y", epsilon=epsilon, delta=DELTA, expected_rows=len(train)
-        )
+        found = client.refine(name, features, target="y", epsilon=epsilon, delta=DELTA, expected_rows=len(train))
         spent = client.budget(name).posted.mu
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EstimationWarning)
@@ -105,9 +103,7 @@ def _compare(server: Server, sets: dict, drawn: dict, kind: str, epsilon: float,
         for k in range(splits):
             train, test = data[~masks[:, k]], data[masks[:, k]]
             refined, spent = refined_error(server, f"{name}-{kind}-{k}", train, test, epsilon)
-            plain = [
-                plain_error(train, test, drawn[name, kind], at, seed=k) for at in (epsilon, ADASSP_EPSILON)
-            ]
+            plain = [plain_error(train, test, drawn[name, kind], at, seed=k) for at in (epsilon, ADASSP_EPSILON)]
             found.append((error_without_privacy(train, test), *plain, refined, np.var(test[:, -1]), spent))
         least, plain_, generous, refined, variance, spent = np.mean(found, axis=0).tolist()
         excess = [max(error / least - 1, FLOOR) for error in (plain_, refined)]

@@ -39,6 +39,10 @@ class Site:
         How many releases of the fit are of the same population, this one included: their rows may be the same.
     variance : float or None
         Residual variance of public rows, which they tell by themselves; None for a hospital's.
+    corrected : NoiseLaw or None
+        The law of the noise where it is not that of the release: of a refined fit.
+    spread : ndarray of shape (D, D) or None
+        The sampling covariance of its score over s².
 
     Notes
     -----
@@ -57,10 +61,14 @@ class Site:
     target_shift: float
     overlap: int = 1
     variance: float | None = None
+    corrected: NoiseLaw | None = None
+    spread: FloatArray | None = None
 
     @cached_property
     def law(self) -> NoiseLaw:
         """The noise in the release's own units. Raise `EstimationError` when it is not stated."""
+        if self.corrected is not None:
+            return self.corrected
         return NoiseLaw.of(self.release.noise, len(self.xty))
 
     @property
@@ -77,7 +85,7 @@ class Site:
         A is the least bound that holds for all rows. It moves with A when terms are moved or scaled, so standard errors
         do not depend on where bounds are centred. How much larger than needed it is: ``bench/weights.py``.
         """
-        return self.overlap * self.xtx
+        return self.overlap * (self.xtx if self.spread is None else self.spread)
 
     def own(self, theta: FloatArray) -> FloatArray:
         """Return the coefficients in the release's own units."""
@@ -93,9 +101,9 @@ class Site:
 
     def noise_form(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
         r"""Return N and l: :math:`\mathrm{tr}(ZC(\theta)) = \theta^\top N\theta + 2l^\top\theta` + constant."""
-        N, _ = self.law.quadratic_form(self.target_scale**2 * (self.to_common.T @ Z @ self.to_common))
-        N = self.to_common @ N / self.target_scale**2
-        return N @ self.to_common.T, -self.target_shift * N[:, 0]
+        N, linear = self.law.quadratic_form(self.target_scale**2 * (self.to_common.T @ Z @ self.to_common))
+        N, linear = self.to_common @ N / self.target_scale**2, self.to_common @ linear / self.target_scale
+        return N @ self.to_common.T, linear - self.target_shift * N[:, 0]
 
     def directions(self, directions: FloatArray) -> FloatArray:
         """Return the rows u of ``directions``, which weigh the common score, as weights of the own score."""

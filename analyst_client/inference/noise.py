@@ -59,11 +59,11 @@ class NoiseLaw:
         np.fill_diagonal(covariance, self.xty + self.xtx @ beta**2)
         return covariance
 
-    def quadratic_form(self, Z: FloatArray) -> tuple[FloatArray, float]:
-        r"""Return N and n with :math:`\mathrm{tr}(Z\,C(\beta)) = n + \beta^\top N\beta` for a symmetric Z."""
+    def quadratic_form(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        r"""Return N and l: :math:`\mathrm{tr}(Z\,C(\beta)) = \beta^\top N\beta + 2l^\top\beta` + constant."""
         N = Z * self.xtx
         np.fill_diagonal(N, self.xtx @ np.diag(Z))
-        return N, float(np.diag(Z) @ self.xty)
+        return N, np.zeros(len(N))
 
     def residual_sum_covariance(self, beta: FloatArray, gamma: FloatArray) -> float:
         r"""Return the covariance of :math:`f - 2e^\top\beta + \beta^\top E\beta` and the same for γ.
@@ -133,3 +133,54 @@ class NoiseLaw:
         xtx[:, rows, columns] = triangle
         xtx[:, columns, rows] = triangle
         return xtx, sample(0.0, unit, (count, d)) * np.sqrt(self.xty)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectedLaw(NoiseLaw):
+    r"""Noise of equations whose Xᵀy was measured around coefficients :math:`\bar\beta`, Gaussian.
+
+    A score at :math:`\bar\beta` tells :math:`b - A\bar\beta` with noise e of its own, and
+    :math:`\tilde b = \tilde A\bar\beta + \widetilde{(b - A\bar\beta)}` makes a pair of both. Its equations are off by
+    :math:`e - E(\beta-\bar\beta)`: what is unsure of XᵀX weighs as much as β is away from where the score was taken.
+
+    Attributes
+    ----------
+    center : ndarray of shape (D,)
+        :math:`\bar\beta`.
+    score : ndarray of shape (D, D)
+        Covariance of e.
+
+    Notes
+    -----
+    :math:`\bar\beta` was chosen by what had been released, E included, and is taken as given. The dependence is of the
+    second order: :math:`\beta-\bar\beta` moves by :math:`A^{-1}E(\beta-\bar\beta)`, so what it adds to the equations is
+    :math:`EA^{-1}E(\beta-\bar\beta)`.
+    """
+
+    center: FloatArray
+    score: FloatArray
+
+    def covariance(self, beta: FloatArray) -> FloatArray:
+        r"""Return the covariance of :math:`e - E(\beta-\bar\beta)`, of shape (D, D)."""
+        covariance: FloatArray = super().covariance(beta - self.center) + self.score
+        return covariance
+
+    def quadratic_form(self, Z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return N and l, as of `NoiseLaw`."""
+        N, _ = super().quadratic_form(Z)
+        return N, -N @ self.center
+
+    def residual_sum_covariance(self, beta: FloatArray, gamma: FloatArray) -> float:
+        r"""Return the covariance of :math:`f - 2(e + E\bar\beta)^\top\beta + \beta^\top E\beta` and the same for γ."""
+        if self.yty is None:
+            raise EstimationError("the residual scale needs yᵀy: ask for the statistic 'yty'")
+        first, second = (np.outer(x, x - 2.0 * self.center) for x in (beta, gamma))
+        first, second = (first + first.T) / 2.0, (second + second.T) / 2.0
+        pairs = 2.0 * np.sum(self.xtx * first * second) - np.diag(self.xtx) @ (np.diag(first) * np.diag(second))
+        return float(self.yty + 4.0 * beta @ self.score @ gamma + pairs)
+
+    def draw(self, generator: np.random.Generator, count: int) -> tuple[FloatArray, FloatArray]:
+        """Draw noise for XᵀX and Xᵀy, of shapes (count, D, D) and (count, D): local simulation, not privacy."""
+        xtx, _ = super().draw(generator, count)
+        errors = generator.multivariate_normal(np.zeros(len(self.center)), self.score, count, method="cholesky")
+        return xtx, errors + xtx @ self.center

@@ -10,7 +10,7 @@ from analyst_client.kinds.gram.request import Asked, ReleaseRequest
 from analyst_client.planning.prices import gdp_delta, number_of, zcdp_delta
 from analyst_client.refinement.problem import Problem
 from analyst_client.refinement.refinement import Refinement, buy
-from analyst_client.refinement.rules import Rules
+from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
 from analyst_client.terms.expression import Expression
@@ -62,7 +62,7 @@ class Ask:
 
 
 def refine_at(
-    client: "CuratorClient", dataset: str, features: Asked, ask: Ask, rules: Rules | None = None
+    client: "CuratorClient", dataset: str, features: Asked, ask: Ask, rules: RefinementRules | None = None
 ) -> Refinement:
     """Hold the price, follow the plan, and give back what is left; see `CuratorClient.refine`."""
     declared = client.dataset(dataset)
@@ -74,7 +74,7 @@ def refine_at(
         raise ValueError("a refinement is of one target: name it")
     quote = client.quote(dataset, request)
     expected = ask.expected_rows or declared.rows or declared.row_capacity / 4.0
-    held = ask.reservation or client.reserve(dataset, expires_in_s=HELD_S, project=ask.project, **ask.price).id
+    held = ask.reservation or _reserve(client, dataset, ask)
     problem = Problem.of(
         quote,
         as_features(request.features, "features"),
@@ -89,13 +89,18 @@ def refine_at(
         return client.release(dataset, asked)
 
     try:
-        found = buy(problem, rules or Rules(), lambda asked: client.quote(dataset, asked), release)
+        found = buy(problem, rules or RefinementRules(), lambda asked: client.quote(dataset, asked), release)
     except CuratorError as error:
         error.add_note(f"what is held waits in reservation={held!r}: the same call with it goes on where this ended")
         raise
     if ask.reservation is None:
         client.close_reservation(held)
     return found
+
+
+def _reserve(client: "CuratorClient", dataset: str, ask: Ask) -> str:
+    price: dict[str, Any] = ask.price
+    return client.reserve(dataset, expires_in_s=HELD_S, project=ask.project, **price).id
 
 
 def _whole(client: "CuratorClient", dataset: str, features: Asked, options: dict[str, Any]) -> ReleaseRequest:

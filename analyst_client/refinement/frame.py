@@ -70,7 +70,8 @@ class Frame:
     @property
     def origin(self) -> FloatArray:
         """Coefficients that predict the mean of the target, and nothing of features; shape (D,)."""
-        return self.target_center * np.eye(self.size)[0]
+        origin: FloatArray = self.target_center * np.eye(self.size)[0]
+        return origin
 
     def by_name(self, rows: FloatArray) -> dict[str, list[float]]:
         """Return the rows of a matrix by the names of terms, as requests take them."""
@@ -83,11 +84,11 @@ class Frame:
 
     def from_terms(self, coefficients: FloatArray) -> FloatArray:
         """Return coefficients of coordinates: the inverse of `to_terms`."""
-        return np.asarray(np.linalg.solve(self.matrix, coefficients), dtype=np.float64) / self.target_scale
+        return np.asarray(np.linalg.solve(self.matrix, coefficients / self.target_scale), dtype=np.float64)
 
     def directions_from_terms(self, directions: FloatArray) -> FloatArray:
         """Return P with Pᵀv (y' − vᵀθ) the gradient of a score through directions of scaled terms; shape (D, k)."""
-        return np.asarray(np.linalg.solve(self.matrix, directions), dtype=np.float64) * self.target_scale
+        return np.asarray(np.linalg.solve(self.matrix, directions * self.target_scale), dtype=np.float64)
 
     def directions_to_terms(self, P: FloatArray) -> FloatArray:
         """Return directions of scaled terms: the inverse of `directions_from_terms`."""

@@ -31,7 +31,7 @@ from analyst_client.refinement.places import (
     places_by_moments,
 )
 from analyst_client.refinement.problem import Problem
-from analyst_client.refinement.rules import Rules
+from analyst_client.refinement.rules import RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
 
 FloatArray = npt.NDArray[np.float64]
@@ -106,13 +106,13 @@ Steps: TypeAlias = Generator[Question, Any, Any]
 """Yields questions, and is sent answers."""
 
 
-def refine(problem: Problem, rules: Rules) -> Generator[Question, Any, Refined]:
+def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any, Refined]:
     """Follow the plan of a refinement.
 
     Parameters
     ----------
     problem : Problem
-    rules : Rules
+    rules : RefinementRules
 
     Yields
     ------
@@ -165,7 +165,7 @@ def _tell_mean(problem: Problem, budget: float) -> Generator[Question, Any, Refi
 
 
 def _place_features(
-    problem: Problem, rules: Rules, cost: float
+    problem: Problem, rules: RefinementRules, cost: float
 ) -> Generator[Question, Any, tuple[dict[str, Place], float]]:
     """Place the features that are numbers by their moments: within their bounds, then within what those told."""
     fields, n = problem.numbers, problem.rows
@@ -217,7 +217,7 @@ def _gram_request(
     features: list[Any],
     target: Any,
     radius_squared: float,
-    rules: Rules,
+    rules: RefinementRules,
     cost: float,
 ) -> ReleaseRequest:
     rows = CombinedRows(frame.by_name(frame.matrix), norm=math.sqrt(radius_squared))
@@ -276,7 +276,7 @@ def _score_request(
     theta: FloatArray,
     P: FloatArray,
     norm: float,
-    rules: Rules,
+    rules: RefinementRules,
     cost: float,
 ) -> ScoreRequest:
     coefficients = frame.to_terms(theta + frame.origin)

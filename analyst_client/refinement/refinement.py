@@ -15,7 +15,7 @@ from analyst_client.kinds.registry import read_answer
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.plan import Question, Refined, refine
 from analyst_client.refinement.problem import Field, Problem
-from analyst_client.refinement.rules import Rules
+from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Term
 from analyst_client.schema.wire import Fields, parse_json
@@ -62,18 +62,20 @@ class Refinement:
     ----------
     problem : Problem
         What was asked.
-    rules : Rules
+    rules : RefinementRules
     releases : tuple of Answer
         In the order in which they were bought.
     """
 
     problem: Problem
-    rules: Rules
+    rules: RefinementRules
     releases: tuple[Answer, ...]
 
     def __repr__(self) -> str:
         """Show what was bought."""
-        kinds = ", ".join(f"{count} {kind}" for kind, count in _counted(release.kind for release in self.releases))
+        kinds = ", ".join(
+            f"{count} {kind}" for kind, count in _counted(str(release.request["kind"]) for release in self.releases)
+        )
         features = ", ".join(field.name for field in self.problem.features)
         return f"<Refinement of {self.problem.target.name} ~ {features}: {kinds}>"
 
@@ -105,7 +107,7 @@ class Refinement:
         if body.integer("refinement") != FORMAT:
             raise body.fault("refinement", f"{FORMAT}, the format that this version reads")
         try:
-            problem, rules = body.members["problem"], Rules(**body.members["rules"])
+            problem, rules = body.members["problem"], RefinementRules(**body.members["rules"])
             fields = [
                 Field(**(field | {"expression": read_expression(field["expression"])}))
                 for field in (*problem["features"], problem["target"])
@@ -118,7 +120,7 @@ class Refinement:
 
 def buy(
     problem: Problem,
-    rules: Rules,
+    rules: RefinementRules,
     quote: Callable[[Any], Quote],
     release: Callable[[Any], Answer],
 ) -> Refinement:
@@ -127,7 +129,7 @@ def buy(
     Parameters
     ----------
     problem : Problem
-    rules : Rules
+    rules : RefinementRules
     quote, release : callable
         What answer a request, for nothing and at its price.
 
@@ -147,7 +149,7 @@ def buy(
     return Refinement(problem, rules, tuple(bought))
 
 
-def replay(problem: Problem, rules: Rules, releases: Sequence[Answer]) -> Refined:
+def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer]) -> Refined:
     """Follow a plan through releases that were bought. Raise `ServiceError` where they are not those that it asks for.
 
     Terms, which a quote told, are those of the next release.
@@ -167,7 +169,7 @@ def replay(problem: Problem, rules: Rules, releases: Sequence[Answer]) -> Refine
     return found
 
 
-def _follow(problem: Problem, rules: Rules, answer: Callable[[Question], Any]) -> Refined:
+def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Refined:
     steps = refine(problem, rules)
     try:
         question = next(steps)
@@ -176,10 +178,3 @@ def _follow(problem: Problem, rules: Rules, answer: Callable[[Question], Any]) -
     except StopIteration as end:
         found: Refined = end.value
         return found
-
-
-def _counted(kinds: Any) -> list[tuple[str, int]]:
-    counts: dict[str, int] = {}
-    for kind in kinds:
-        counts[kind] = counts.get(kind, 0) + 1
-    return list(counts.items())

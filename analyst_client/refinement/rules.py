@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Rules of a refinement; each follows from public numbers or from what was paid for.
+class RefinementRules:
+    """RefinementRules of a refinement; each follows from public numbers or from what was paid for.
 
     Attributes
     ----------
