@@ -35,9 +35,9 @@ class RefinedRegression(LinearFit):
     -----
     Coefficients are the posterior mean of a normal prior on those of standardised columns, whose deviation is
     integrated out, given every release of the refinement: XᵀX and Xᵀy, and at each step's θ the score
-    :math:`P^\top(X^\top y - X^\top X\theta)`. Intervals and tests do not shrink. They invert the equations of XᵀX and of the later scores, see
-    `analyst_client.refinement.inference.corrected_equations`: right for the coefficients at which the clipped score of
-    all rows is 0, which are those of least squares up to the rows that are clipped.
+    :math:`P^\top(X^\top y - X^\top X\theta)`. Intervals and tests do not shrink. They invert the equations of XᵀX and
+    of the later scores, see `analyst_client.refinement.inference.corrected_equations`: right for the coefficients at
+    which the clipped score of all rows is 0, which are those of least squares up to the rows that are clipped.
 
     Examples
     --------

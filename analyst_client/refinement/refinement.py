@@ -1,6 +1,7 @@
 """A refinement: several releases of one budget for one model, bought one after another, kept and read together."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -73,9 +74,8 @@ class Refinement:
 
     def __repr__(self) -> str:
         """Show what was bought."""
-        kinds = ", ".join(
-            f"{count} {kind}" for kind, count in _counted(str(release.request["kind"]) for release in self.releases)
-        )
+        counted = Counter(str(release.request["kind"]) for release in self.releases)
+        kinds = ", ".join(f"{count} {kind}" for kind, count in counted.items())
         features = ", ".join(field.name for field in self.problem.features)
         return f"<Refinement of {self.problem.target.name} ~ {features}: {kinds}>"
 
