@@ -81,9 +81,11 @@ class RefinedRegression(LinearFit):
         if found.frame is not None and found.theta is not None:
             last = refinement.releases[-1]
             assert isinstance(last, ScoreRelease)
-            declared = {column.name: column for column in stored_columns(last.columns)}
+            coded = {name for term in found.frame.terms for name in term.columns}
+            columns = [column for column in last.columns if column.name in coded]
+            declared = {column.name: column for column in stored_columns(columns)}
             # In the order that was asked, which is that of the columns of an array that is predicted from.
-            self.columns_ = (*(declared[name] for name in names if name in declared), *last.columns)
+            self.columns_ = (*(declared[name] for name in names), *columns)
             self.terms_, self.targets_ = found.frame.terms, (found.frame.target,)
             self.scaled_coef_ = found.frame.to_terms(found.theta)
         self.feature_names_in_ = np.array(list(names), dtype=object)

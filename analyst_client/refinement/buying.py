@@ -1,7 +1,7 @@
 """Buying a refinement: its reservation, its problem, and its releases one after another."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from analyst_client.errors import CuratorError
@@ -70,20 +70,22 @@ def refine_at(
     options = {name: value for name in ("where", "weight") if (value := getattr(ask, name)) is not None}
     given = options if ask.target is None else options | {"target": ask.target}
     request = _whole(client, dataset, features, given | ask.price)
-    if request.target is None:
+    targets = as_features(request.targets or [request.target], "target") if request.targets or request.target else []
+    if len(targets) != 1:
         raise ValueError("a refinement is of one target: name it")
     quote = client.quote(dataset, request)
     expected = ask.expected_rows or declared.rows or declared.row_capacity / 4.0
-    held = ask.reservation or _reserve(client, dataset, ask)
     problem = Problem.of(
         quote,
         as_features(request.features, "features"),
-        as_features([request.target], "target")[0],
+        targets[0],
         rows=float(expected),
         mu=mu * math.sqrt(_SPENT),
         accountant=declared.accountant,
-        options=(*((name, getattr(request, name)) for name in options), ("reservation", held)),
+        options=tuple((name, getattr(request, name)) for name in options),
     )
+    held = ask.reservation or _reserve(client, dataset, ask)
+    problem = replace(problem, options=(*problem.options, ("reservation", held)))
 
     def release(asked: Any) -> Any:
         return client.release(dataset, asked)

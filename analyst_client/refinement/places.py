@@ -43,8 +43,10 @@ class Place:
 
 
 def count_rows(marginal: Marginal) -> float:
-    """Return how many rows there are, by the moments of all columns together; at least 10."""
-    return max(float(np.mean([Sums.of_moments(marginal, k).values[0] for k in range(len(marginal.columns))])), 10.0)
+    """Return how many rows there are, by the moments of all columns that have a value in each; at least 10."""
+    counts = [float(Sums.of_moments(marginal, k).values[0]) for k in range(len(marginal.columns))]
+    complete = [count for count, column in zip(counts, marginal.columns, strict=True) if column.missing == "complete"]
+    return max(float(np.mean(complete or counts)), 10.0)
 
 
 def places_by_moments(marginal: Marginal, n: float, reach: float) -> list[Place]:
@@ -57,7 +59,7 @@ def places_by_moments(marginal: Marginal, n: float, reach: float) -> list[Place]
 
 def _place_by_moments(marginal: Marginal, k: int, n: float, reach: float) -> Place:
     sums, noise = Sums.of_moments(marginal, k), marginal.sd / n
-    own = max(float(sums.values[0]), n / 10.0) if marginal.columns[k].missing == "omit" else n
+    own = n if marginal.columns[k].missing == "complete" else max(float(sums.values[0]), n / 10.0)
     mean = float(np.clip(sums.values[1] / own, -1.0, 1.0))
     # Half a row's square is told with the noise of one draw: see the kind's moments.
     variance = float(marginal.values[k][2]) / own + 0.5 - mean**2

@@ -96,6 +96,8 @@ class Problem:
         )
         (asked,) = quote.targets
         found = Field.of(target, asked.column or asked.name, [asked])
+        if not found.is_number:
+            raise ValueError(f"a refinement is of a number with bounds, and {asked.name!r} is none: it is {asked.kind}")
         return cls(fields, found, **members)
 
     @property
