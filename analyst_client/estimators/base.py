@@ -98,7 +98,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         Inference, target by target.
     row_map_ : str or None
         Row map of the curator. Under ``"unit"``, and under ``"unit_xy"`` with a constant, the model is linear in
-        the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides.
+        the scaled terms over their norm: `coef_` and `intercept_` then belong to those, and `predict` divides. Under
+        ``"linear"`` they belong to combinations of scaled terms, see `CombinedRows`, and `predict` combines:
+        `combined_terms` has the coefficients of the terms.
     """
 
     _target_attributes: ClassVar[tuple[str, ...]] = ("penalty_",)  # one for each target where there are several

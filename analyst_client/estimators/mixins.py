@@ -174,7 +174,7 @@ class InferenceMixin:
                 results.rsquared,
                 results.dof + len(results.names),
                 results.dof,
-                constant=results.equations.has_constant,
+                constant=results.equations.constant_form is not None,
             )
         )
         return found

@@ -200,6 +200,11 @@ class Equations:
         return self.sites[0].release.combinations
 
     @property
+    def constant_form(self) -> FloatArray | None:
+        """Weights of the terms that add up to the constant, of shape (D,); None where none do."""
+        return self.sites[0].release.constant_form
+
+    @property
     def row_map(self) -> str | None:
         """How curators mapped rows; None where they did it in different ways that leave the model as it is."""
         maps = {site.release.row_map for site in self.sites}

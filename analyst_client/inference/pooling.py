@@ -70,7 +70,7 @@ def pool(
         listed = [release.select(features, target) for release in listed]
     if len({(release.selected_from or release).text for release in listed}) < len(listed):
         raise ValueError("the same release is in the list twice: it tells nothing new the second time")
-    if rows is not None and any(release.constant_form is not None for release in listed):
+    if rows is not None and any(release.has_constant for release in listed):
         raise ValueError("rows= is for releases without a constant: one that has it tells of its rows itself")
     counts = _row_counts(rows, len(listed))
     for release in listed:
@@ -215,7 +215,7 @@ def _site(release: Release, t: int, terms: tuple[Term, ...], target: Term, rows:
     xtx, xty = release.xtx, release.xty[:, t]
     yty = None if release.yty is None else float(release.yty[t])
     form = release.constant_form
-    count = rows if form is None else float(form @ xtx @ form)
+    count = rows if form is None or rows is not None else float(form @ xtx @ form)
     if shift != 0.0 and not release.has_constant:
         raise ValueError(f"releases with different bounds of {target.name!r} fit together only with a constant")
     own = xty

@@ -372,7 +372,10 @@ class TargetResults:
 
     def f_test(self) -> TestResult:
         """Test that no term beside the constant matters."""
+        form = self.equations.constant_form
         slopes = np.eye(len(self.names))[int(self.equations.has_constant) :]
+        if self.equations.combined and form is not None:  # what moves no combination that is the constant
+            slopes = np.linalg.qr(form[:, np.newaxis], mode="complete")[0][:, 1:].T
         if not len(slopes):
             raise EstimationError("there is no term beside the constant to test")
         return self.test(slopes, np.zeros(len(slopes)))
@@ -401,9 +404,9 @@ class TargetResults:
         kind = equations.sites[self.main_site].variance is None  # of hospitals' rows, if there are any
         counted = [k for k, site in enumerate(equations.sites) if (site.variance is None) == kind]
         sites, weights = [equations.sites[k] for k in counted], equations.weights[counted]
-        if equations.has_constant:
-            entries = np.array([(site.xty[0], site.xtx[0, 0]) for site in sites])
-            null[0] = (weights @ entries[:, 0]) / (weights @ entries[:, 1])
+        if (form := equations.constant_form) is not None:
+            entries = np.array([(form @ site.xty, form @ site.xtx @ form) for site in sites])
+            null = form * (weights @ entries[:, 0]) / (weights @ entries[:, 1])
         rows = float(weights @ [site.rows or 0.0 for site in sites])
         counted_rows = sum(max(site.rows or 0.0, 0.0) / site.overlap for site in sites)
         variance = max(float(equations.scale.unbiased[self.main_site]), 0.0)

@@ -77,7 +77,8 @@ class Combinations:
             raise ValueError(f"norm must be finite and positive, not {norm!r}")
         if isinstance(bits, bool) or not isinstance(bits, int) or not 0 <= bits <= BITS_MAX:
             raise ValueError(f"bits must be a whole number from 0 to {BITS_MAX}, not {bits!r}")
-        scaled = _as_matrix(weights, what) / norm
+        with np.errstate(over="ignore"):
+            scaled = _as_matrix(weights, what) / norm
         if not np.isfinite(scaled).all():
             raise ValueError(f"{what} must be finite numbers, and so must they be over the norm")
         bits = _most_bits(scaled, what, bits)
@@ -129,8 +130,9 @@ def _as_matrix(weights: Mapping[str, Sequence[float]], what: str) -> FloatArray:
 def _most_bits(scaled: FloatArray, what: str, most: int) -> int:
     """Return the most bits with which no combination's rounded numbers add up to more than `WEIGHTS_MAX`."""
     for bits in range(most, -1, -1):
-        if np.abs(np.rint(np.ldexp(scaled, bits))).sum(axis=0).max() <= WEIGHTS_MAX:
-            return bits
+        with np.errstate(over="ignore"):
+            if np.abs(np.rint(np.ldexp(scaled, bits))).sum(axis=0).max() <= WEIGHTS_MAX:
+                return bits
     raise ValueError(
         f"the {what} of a combination add up to more than 2^35 in size: divide them, or take a norm that does"
     )
@@ -150,7 +152,7 @@ def read_combinations(fields: Fields, names: Sequence[str], count: int | None = 
     rows = fields.object("matrix").members
     lengths = {len(row) if isinstance(row, list) else 0 for row in rows.values()} | ({count} if count else set())
     numbers = [number for row in rows.values() if isinstance(row, list) for number in row]
-    if len(lengths) != 1 or 0 in lengths or not set(rows) <= set(names) or not _are_whole(numbers):
+    if not rows or len(lengths) != 1 or 0 in lengths or not set(rows) <= set(names) or not _are_whole(numbers):
         raise fields.fault("matrix", "lists of whole numbers, of one length, for terms that are listed")
     if not all(map(any, zip(*rows.values(), strict=True))):
         raise fields.fault("matrix", "free of combinations of nothing")

@@ -119,8 +119,7 @@ def test_the_number_of_rows_is_told_where_combinations_hold_the_constant(
     client: CuratorClient, combined: Release
 ) -> None:
     assert OLS().fit(combined).results_[0].equations.rows == pytest.approx(400, abs=0.5)
-    with pytest.raises(ValueError, match="rows= is for releases without a constant"):
-        OLS().fit(combined, rows=400)
+    assert OLS().fit(combined, rows=390).results_[0].equations.rows == 390
     single = client.release("cohort", FEATURES, rows=CombinedRows({"age": [0.5]}), **ASKED)
     fit = OLS().fit(single, rows=400)
     assert fit.coef_.shape == (1,)

@@ -23,7 +23,7 @@ class CombinedRows:
     Parameters
     ----------
     matrix : mapping of str to sequence of float
-        k numbers for each term, by the name that a quote states, such as ``"(constant)"`` or ``"sex[M]"``; a term that
+        Numbers, k for each term, by the name that a quote states, such as ``"(constant)"`` or ``"sex[M]"``; a term that
         is left out has zeros.
     norm : float
         Divides the matrix.

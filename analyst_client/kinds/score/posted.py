@@ -84,17 +84,17 @@ class PostedScore:
 
     @cached_property
     def coefficients(self) -> FloatArray:
-        """θ as the curator used it, exactly, of shape (D,)."""
+        """Coefficients θ as the curator used them, exactly, of shape (D,)."""
         return frozen(self.posted.coefficients.matrix(self.term_names, 1)[:, 0])
 
     @cached_property
     def directions(self) -> FloatArray:
-        """P over the norm as the curator used it, exactly, of shape (D, k)."""
+        """Directions P over the norm as the curator used them, exactly, of shape (D, k)."""
         return self.posted.directions.matrix(self.term_names, self.posted.directions.count)
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """The loss, the target and the features, in words."""
         return f"{self.loss} score of {self.target.name} ~ {', '.join(self.feature_names)}"
 
     def arranged_as(self, asked: Asked) -> Self:

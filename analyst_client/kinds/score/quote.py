@@ -36,7 +36,20 @@ class ScoreNoise:
 
     @classmethod
     def read(cls, fields: Fields, statistics: Sequence[str]) -> "ScoreNoise":
-        """Read the noise of these statistics from an answer."""
+        """Read from an answer.
+
+        Parameters
+        ----------
+        fields : Fields
+            The member of the answer.
+        statistics : sequence of str
+            Names of those that were asked.
+
+        Returns
+        -------
+        ScoreNoise
+            Of these statistics.
+        """
         sd = fields.object("sd")
         deviations = {name: sd.number(name) for statistic in statistics for name in DEVIATIONS[statistic]}
         if any(value < 0.0 for value in deviations.values()):
@@ -66,9 +79,9 @@ class ScoreQuote(PostedScore, AnyQuote):
         In the order that was asked.
     target : Term
     coefficients : ndarray of shape (D,)
-        θ as the curator would use it.
+        Coefficients θ as the curator would use them.
     directions : ndarray of shape (D, k)
-        P over the norm as the curator would use it.
+        Directions P over the norm as the curator would use them.
     request : dict
         The request with every default filled in, in the curator's own order.
     affordable : bool

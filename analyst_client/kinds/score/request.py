@@ -32,17 +32,17 @@ class ScoreRequest:
     features : sequence of str or Expression
         Columns, or what `analyst_client.terms` computes of them.
     target : str or Expression
-        What the loss is of: any number or boolean for ``"linear"``, a boolean for ``"logistic"``, a number that is not
+        Of the loss: any number or boolean for ``"linear"``, a boolean for ``"logistic"``, a number that is not
         negative for ``"poisson"``.
     loss : str
         Residuals r: ``"linear"`` y − xᵀθ with y in scaled units; ``"logistic"`` y − 1/(1 + exp(−xᵀθ)); ``"poisson"``
         (y − min(exp(xᵀθ), B))/B with y in its own unit and its upper bound B.
     coefficients : mapping of str to float
-        θ, by the names of terms as a quote states them; a term that is left out has 0.
+        Coefficients θ, by the names of terms as a quote states them; a term that is left out has 0.
     directions : mapping of str to sequence of float
-        P, k numbers for each term; a term that is left out has zeros.
+        Directions P, k numbers for each term; a term that is left out has zeros.
     norm : float
-        C, in units of the directions: they are posted divided by it, and releases are in units of it.
+        Norm C, in units of the directions: they are posted divided by it, and releases are in units of it.
     intercept : bool
         Whether the terms hold a constant.
     statistics : sequence of str
@@ -70,9 +70,9 @@ class ScoreRequest:
     Attributes
     ----------
     posted_coefficients : dict of str to float
-        θ as the curator will use it: rounded to whole numbers over a power of two.
+        Coefficients as the curator will use them: rounded to whole numbers over a power of two.
     posted_directions : dict of str to ndarray of shape (k,)
-        P over the norm as the curator will use it, rounded so too.
+        Directions over the norm as the curator will use them, rounded so too.
 
     Raises
     ------
@@ -98,9 +98,9 @@ class ScoreRequest:
     features: Sequence[str | Expression]
     target: str | Expression
     _: KW_ONLY
-    directions: Mapping[str, Sequence[float]]
-    coefficients: Mapping[str, float] = field(default_factory=dict)
     loss: str = "linear"
+    coefficients: Mapping[str, float] = field(default_factory=dict)
+    directions: Mapping[str, Sequence[float]]
     norm: float = 1.0
     intercept: bool = True
     statistics: Sequence[str] = (SCORE,)

@@ -100,6 +100,16 @@ def release_body() -> dict[str, Any]:
     }
 
 
+def combined_body() -> dict[str, Any]:
+    """Return the members of a release of three combinations of the same terms, without its receipt."""
+    matrix = {"(constant)": [4, 0, -1], "age": [0, 3, 1], "sex[M]": [0, 0, 2]}
+    body = release_body() | {
+        "terms": [{"name": f"combination[{k}]", "kind": "combination"} for k in (1, 2, 3)],
+        "combined": TERMS,
+    }
+    return body | {"request": body["request"] | {"rows": {"map": "linear", "bits": 2, "matrix": matrix}}}
+
+
 def compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 

@@ -21,6 +21,7 @@ from client_examples import (
     RELEASE_TEXT,
     SEX,
     Ledger,
+    combined_body,
     compact,
     release_body,
     with_receipt,
@@ -28,6 +29,8 @@ from client_examples import (
 from counts_examples import answer_body, cohort, quote_body
 from marginals_examples import answer_body as marginals_body
 from marginals_examples import quote_body as marginals_quote
+from score_examples import answer_body as score_body
+from score_examples import quote_body as score_quote
 
 from analyst_client import (
     Axis,
@@ -45,6 +48,9 @@ from analyst_client import (
     Receipt,
     Release,
     Reservation,
+    ScoreQuote,
+    ScoreRelease,
+    ScoreRequest,
     Tree,
     Verification,
 )
@@ -160,6 +166,30 @@ HIDDEN_BODY = marginals_body(HIDDEN.members, cohort(), np.random.default_rng(2))
 EVIL_MARGINALS = MarginalsRelease.from_text(json.dumps(evil_marginals(MARGINALS_BODY).members), EVIL)
 
 
+SCORE = ScoreRequest(
+    ["sex", "age"],
+    "kappa",
+    coefficients={"age": 0.1},
+    directions={"(constant)": [1.0, 0.0], "sex[M]": [0.0, 2.0]},
+    statistics=["score", "norms", "meat"],
+    mu=0.3,
+)
+SCORE_BODY = score_body(SCORE.members, cohort(), np.random.default_rng(1))
+
+
+def evil_score(body: dict[str, Any]) -> Fields:
+    text = json.dumps(body)
+    for name in ("kappa", "mg/dL", "sex", "sex[M]"):
+        text = text.replace(json.dumps(name), json.dumps(EVIL + name))
+    members = json.loads(text)
+    members["request"] |= EVIL_REQUEST
+    named = dict.fromkeys(("id", "dataset", "created_at", "derived_from"), EVIL)
+    return Fields(members | named | {"receipt": EVIL_RECEIPT})
+
+
+EVIL_SCORE = ScoreRelease.from_text(json.dumps(evil_score(SCORE_BODY).members), EVIL)
+
+
 ORDINARY: dict[str, Shown] = {
     "dataset": Dataset.read(Fields(DATASET)),
     "budget": budget(),
@@ -185,6 +215,9 @@ ORDINARY: dict[str, Shown] = {
     "marginals that noise hides": MarginalsRelease.from_text(with_receipt(HIDDEN_BODY)),
     "histogram": MARGINALS_RELEASE.histogram("kappa"),
     "quote of marginals": MarginalsQuote.read(Fields(marginals_quote(MARGINALS.members))),
+    "score": SCORE.arrange(ScoreRelease.from_text(with_receipt(SCORE_BODY), "new")),
+    "quote of a score": ScoreQuote.read(Fields(score_quote(SCORE.members))),
+    "release of combinations": Release.from_text(with_receipt(combined_body())),
     "unverifiable": Release.from_arrays([[4.0]], constant=False).verify(),
 }
 HOSTILE: dict[str, Shown] = {
@@ -213,6 +246,8 @@ HOSTILE: dict[str, Shown] = {
     "marginals": EVIL_MARGINALS,
     "histogram": EVIL_MARGINALS.histogram(EVIL),
     "quote of marginals": MarginalsQuote.read(evil_marginals(marginals_quote(MARGINALS.members))),
+    "score": EVIL_SCORE,
+    "quote of a score": ScoreQuote.read(evil_score(score_quote(SCORE.members))),
     "receipt": Receipt(EVIL_RECEIPT),
     "reservation": reservation(
         **dict.fromkeys(("id", "dataset", "population", "state", "created_at", "expires_at", "project"), EVIL)

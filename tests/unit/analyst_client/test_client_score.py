@@ -111,6 +111,7 @@ def test_a_request_sends_what_was_set() -> None:
         ({"directions": {"age": [2.0**-32]}}, "smaller than 2\\^-31: they are posted as whole numbers over 2\\^30"),
         ({"directions": {"age": [np.nan]}}, "finite"),
         ({"directions": {"age": [2.0**36]}}, "more than 2\\^35"),
+        ({"directions": {"age": [1e308]}}, "more than 2\\^35"),
         ({"coefficients": {"age": np.inf}}, "finite"),
         ({"coefficients": [0.5]}, "coefficients are given by the names of terms"),
         ({"norm": 0.0}, "norm must be finite and positive"),
