@@ -26,12 +26,30 @@ def noisy(A, b, generator, sds=SDS):
     )
 
 
+def believe_gram(A, b, sds=SDS):
+    """Return what a Gram alone tells: what was known before is as good as nothing."""
+    d = len(b)
+    count = d * (d + 3) // 2
+    belief = Belief(np.zeros(count), 1e12 * np.eye(count), d)
+    see_gram(belief, A, b, sds)
+    return belief
+
+
+def see_gram(belief, A, b, sds=SDS):
+    belief.see_xtx(A, *sds[:2])
+    belief.see_score(np.eye(len(b)), np.zeros(len(b)), b, sds[2])
+
+
+def believe_standard_terms(d, n):
+    return Belief.of_standard_terms(n, 0.25, np.ones(d, dtype=bool))
+
+
 class TestBelief:
     def test_of_a_gram_alone_is_the_gram_with_its_noise(self):
         A, b = draw_rows()
-        belief = Belief.of_gram(A, b, SDS)
-        assert np.array_equal(belief.xtx, A)
-        assert np.array_equal(belief.xty, b)
+        belief = believe_gram(A, b)
+        assert np.allclose(belief.xtx, A)
+        assert np.allclose(belief.xty, b)
         theta = np.array([0.0, 1.0, 0.0, -2.0])
         # (b − Aθ)_j has the noise of b_j, of A_j1 and of A_j3.
         expected = [4**2 + 5 * 40.5, 4**2 + 81 + 4 * 40.5, 4**2 + 5 * 40.5, 4**2 + 40.5 + 4 * 81]
@@ -41,11 +59,11 @@ class TestBelief:
         A, b = draw_rows()
         generator = np.random.default_rng(1)
         one, other = noisy(A, b, generator), noisy(A, b, generator)
-        belief = Belief.of_gram(*one, SDS)
-        belief.see_gram(*other, SDS)
+        belief = believe_gram(*one)
+        see_gram(belief, *other)
         assert np.allclose(belief.xtx, (one[0] + other[0]) / 2)
         assert np.allclose(belief.xty, (one[1] + other[1]) / 2)
-        assert np.allclose(belief.covariance, Belief.of_gram(*one, SDS).covariance / 2)
+        assert np.allclose(belief.covariance, believe_gram(*one).covariance / 2)
 
     def test_a_score_is_seen_as_generalised_least_squares_does(self):
         A, b = draw_rows()
@@ -53,10 +71,10 @@ class TestBelief:
         xtx, xty = noisy(A, b, generator)
         P, theta = generator.standard_normal((4, 3)), generator.standard_normal(4)
         score = P.T @ (b - A @ theta) + 2.0 * generator.standard_normal(3)
-        belief = Belief.of_gram(xtx, xty, SDS)
+        belief = believe_gram(xtx, xty)
         belief.see_score(P, theta, score, 2.0)
 
-        start = Belief.of_gram(xtx, xty, SDS)
+        start = believe_gram(xtx, xty)
         rows = []  # the score as a function of the entries, by differences
         for k in range(len(start.mean)):
             entries = np.zeros(len(start.mean))
@@ -76,7 +94,7 @@ class TestBelief:
         squares = []
         repeats = 4000
         for _ in range(repeats):
-            belief = Belief.of_gram(*noisy(A, b, generator), SDS)
+            belief = believe_gram(*noisy(A, b, generator))
             belief.see_score(P, theta, P.T @ (b - A @ theta) + 3.0 * generator.standard_normal(4), 3.0)
             errors = (belief.xty - belief.xtx @ at) - (b - A @ at)
             squares.append(errors @ np.linalg.solve(belief.score_covariance(at), errors))
@@ -91,13 +109,13 @@ class TestBelief:
 class TestShrunkCoefficients:
     def test_without_noise_they_are_least_squares(self):
         A, b = draw_rows()
-        belief = Belief.of_gram(A, b, (1e-3, 1e-3, 1e-3))
+        belief = believe_gram(A, b, (1e-3, 1e-3, 1e-3))
         assert np.allclose(shrunk_coefficients(belief, 2000, np.zeros(4)), np.linalg.solve(A, b), atol=1e-5)
 
     def test_with_much_noise_they_are_near_nothing(self):
         A, b = draw_rows()
-        belief = Belief.of_standard_terms(4, 2000, 0.25)
-        belief.see_gram(*noisy(A, b, np.random.default_rng(4), (1e5, 1e5, 1e5)), (1e5, 1e5, 1e5))
+        belief = believe_standard_terms(4, 2000.0)
+        see_gram(belief, *noisy(A, b, np.random.default_rng(4), (1e5, 1e5, 1e5)), (1e5, 1e5, 1e5))
         assert np.linalg.norm(shrunk_coefficients(belief, 2000, np.zeros(4))[1:]) < 0.1
 
     def test_they_are_nearer_than_least_squares_where_noise_is_large(self):
@@ -107,8 +125,8 @@ class TestShrunkCoefficients:
         sds, plain, shrunk = (150.0, 106.0, 150.0), [], []
         for _ in range(50):
             xtx, xty = noisy(A, b, generator, sds)
-            belief = Belief.of_standard_terms(4, 2000, 0.25)
-            belief.see_gram(xtx, xty, sds)
+            belief = believe_standard_terms(4, 2000.0)
+            see_gram(belief, xtx, xty, sds)
             for errors, found in (
                 (plain, np.linalg.solve(xtx, xty)),
                 (shrunk, shrunk_coefficients(belief, 2000, np.zeros(4))),
