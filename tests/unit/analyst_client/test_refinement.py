@@ -1,9 +1,15 @@
 """Releases as measurements of one pair XᵀX, Xᵀy, and coefficients of what is known of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from analyst_client import Column, RefinementRules, Term
+from analyst_client.kinds.marginals.items import Marginal
 from analyst_client.refinement.belief import TERMS_MAX, Belief
+from analyst_client.refinement.frame import Frame
+from analyst_client.refinement.places import Place, count_rows, places_by_moments
 from analyst_client.refinement.solution import shrunk_coefficients
 
 SDS = (9.0, 9.0 / np.sqrt(2), 4.0)
@@ -133,3 +139,95 @@ class TestShrunkCoefficients:
             ):
                 errors.append((found - exact) @ A @ (found - exact))
         assert np.mean(shrunk) < 0.8 * np.mean(plain)
+
+
+def terms():
+    return (
+        Term("(constant)", "constant"),
+        Term("age", "numeric", "age", 75.0, 25.0),
+        Term("sex[M]", "level", "sex", level="M"),
+        Term("dose", "numeric", "dose", 0.0, 10.0),
+    )
+
+
+class TestFrame:
+    FRAME = Frame.of(
+        terms(),
+        Term("y", "numeric", "y", 3.0, 3.0),
+        {"age": Place(60.0, 5.0, 50.0, 70.0), "dose": Place(2.0, 4.0, -8.0, 10.0)},
+        Place(2.0, 0.5, 0.0, 6.0),
+    )
+
+    def test_numbers_are_centred_and_scaled_and_other_terms_are_as_they_are(self):
+        raw = np.array([[60.0, 1.0, 2.0], [65.0, 0.0, 6.0]])
+        z = np.column_stack([np.ones(2), (raw[:, 0] - 75.0) / 25.0, raw[:, 1], raw[:, 2] / 10.0])
+        assert z @ self.FRAME.matrix == pytest.approx(np.array([[1, 0, 1, 0], [1, 1, 0, 1]]))
+        assert self.FRAME.known.tolist() == [True, True, False, True]
+
+    def test_the_origin_predicts_the_mean_of_the_target(self):
+        scaled = self.FRAME.to_terms(self.FRAME.origin)
+        assert 3.0 + 3.0 * scaled[0] == pytest.approx(2.0)
+        assert scaled[1:] == pytest.approx(0.0)
+
+    def test_coefficients_and_directions_come_back(self):
+        theta, P = np.array([0.5, -1.0, 2.0, 0.3]), np.random.default_rng(6).standard_normal((4, 2))
+        assert self.FRAME.from_terms(self.FRAME.to_terms(theta)) == pytest.approx(theta)
+        assert self.FRAME.directions_from_terms(self.FRAME.directions_to_terms(P)) == pytest.approx(P)
+
+    def test_a_gradient_is_the_same_in_terms_and_in_coordinates(self):
+        generator = np.random.default_rng(7)
+        z, y = np.column_stack([np.ones(5), generator.uniform(-1, 1, (5, 3))]), generator.uniform(-1, 1, 5)
+        theta, P = generator.standard_normal(4), generator.standard_normal((4, 3))
+        v, unit = z @ self.FRAME.matrix, self.FRAME.target_scale
+        in_coordinates = P.T @ (v.T @ (y / unit - v @ theta))
+        in_terms = self.FRAME.directions_to_terms(P).T @ (z.T @ (y - z @ self.FRAME.to_terms(theta)))
+        assert in_terms == pytest.approx(in_coordinates)
+
+
+class TestRules:
+    RULES = RefinementRules()
+
+    def test_steps_spend_what_is_left_and_grow(self):
+        costs = self.RULES.step_costs(0.02)
+        assert sum(costs) == pytest.approx(0.02)
+        assert np.all(np.diff(costs) > 0)
+
+    def test_rows_are_weighted_less_where_there_are_many_and_not_released_where_there_are_few(self):
+        found = [self.RULES.radius_squared(5, n, 0.02) for n in (1e2, 1e3, 1e5)]
+        assert found == [None, 0.7 * 5, 2.0 * 5]
+
+    def test_the_target_s_share_falls_with_the_budget_within_its_range(self):
+        assert [self.RULES.target_share(n_mu) for n_mu in (10.0, 200.0, 1e4)] == [0.25, 0.1, 0.05]
+
+
+def moments_of(columns, rows, sd=0.0, missing="complete"):
+    """Return moments of values within ±1, exact or with noise."""
+    generator = np.random.default_rng(8)
+    listed = tuple(Column.numeric(name, -2.0, 6.0, missing=missing) for name in columns)
+    values = np.array([[len(u) / 2, u.sum(), (u**2 - 0.5).sum()] for u in rows])
+    return Marginal("m", "moments", listed, None, values + sd * generator.standard_normal(values.shape), sd, False)
+
+
+class TestPlaces:
+    def test_moments_place_a_column_in_its_own_unit_within_its_bounds(self):
+        u = np.random.default_rng(9).normal(-0.5, 0.25, 4000).clip(-1, 1)
+        marginal = moments_of(["x"], [u])
+        (place,) = places_by_moments(marginal, count_rows(marginal), 2.5)
+        assert (place.center, place.scale) == pytest.approx((2 + 4 * u.mean(), 4 * u.std()), rel=1e-6)
+        assert place.low == -2.0
+        assert place.high == pytest.approx(place.center + 2.5 * place.scale)
+
+    def test_a_column_that_misses_values_has_its_own_count(self):
+        u = np.random.default_rng(10).normal(0.1, 0.2, 1000).clip(-1, 1)
+        marginal = moments_of(["x", "z"], [u, u[:700]], missing="omit")
+        places = places_by_moments(marginal, 5000.0, 2.5)
+        assert places[1].scale == pytest.approx(4 * u[:700].std(), rel=1e-6)
+
+    def test_noise_never_makes_a_scale_of_nothing_or_a_range_of_nothing(self):
+        for seed in range(50):
+            marginal = moments_of(["x"], [np.zeros(20)], sd=40.0)
+            marginal = replace(marginal, values=np.random.default_rng(seed).normal(0.0, 60.0, (1, 3)))
+            (place,) = places_by_moments(marginal, count_rows(marginal), 2.5)
+            assert place.scale > 0
+            assert -2.0 <= place.low < place.high <= 6.0
+            assert np.isfinite([place.center, place.scale]).all()
