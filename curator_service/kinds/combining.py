@@ -1,6 +1,6 @@
 """Weights of terms, by their names, as requests state them: to combinations and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from curator_service.kit.problems import RequestInvalid, escape_pointer
@@ -12,6 +12,7 @@ def read_coefficients(weights: Mapping[str, int], bits: int, design: Design, pla
     """Return one combination of a design's terms, which may have no weights but zeros; see `read_combinations`."""
     if any(weights.values()):
         return read_combinations({name: [weight] for name, weight in weights.items()}, bits, design, place)
+    _check_names(weights, [term.name for term in design.terms], place)
     return Combinations(((0,),) * len(design.terms), 0)
 
 
@@ -23,6 +24,8 @@ def state_coefficients(combinations: Combinations, terms: Sequence[Term]) -> dic
 
 COMBINED_BYTES, WEIGHT_BYTES = 250, 13
 """What a combined term takes of an answer's text, with its name and its rendering, and each of its weights."""
+_SHOWN = 60
+"""Characters of a name in a message: what was sent is not sent back at length."""
 
 
 def read_combinations(matrix: Mapping[str, Sequence[int]], bits: int, design: Design, place: str) -> Combinations:
@@ -34,13 +37,12 @@ def read_combinations(matrix: Mapping[str, Sequence[int]], bits: int, design: De
         If a term is not one of the design's, lists differ in length, or weights are none, or too large.
     """
     names = [term.name for term in design.terms]
+    _check_names(matrix, names, place)
     count = len(next(iter(matrix.values())))
     for name, weights in matrix.items():
-        at = f"{place}/{escape_pointer(name)}"
-        if name not in names:
-            raise RequestInvalid.at(at, f"the features make no term {name!r}; they make {_some(names)}")
         if len(weights) != count:
-            raise RequestInvalid.at(at, f"{len(weights)} numbers, where the first term has {count}: one a combination")
+            uneven = f"{len(weights)} numbers, where the first term has {count}: one a combination"
+            raise RequestInvalid.at(f"{place}/{escape_pointer(name)}", uneven)
     rows = tuple(tuple(matrix.get(name, (0,) * count)) for name in names)
     if (rule := check_weights(rows)) is not None:
         raise RequestInvalid.at(place, rule)
@@ -63,6 +65,13 @@ def matrix_bytes(combinations: Combinations | None) -> int:
     return sum(COMBINED_BYTES + WEIGHT_BYTES * len(row) for row in combinations.weights)
 
 
+def _check_names(named: Iterable[str], names: Sequence[str], place: str) -> None:
+    for name in named:
+        if name not in names:
+            rule = f"the features make no term {name[:_SHOWN]!r}; they make {_some(names)}"
+            raise RequestInvalid.at(f"{place}/{escape_pointer(name[:_SHOWN])}", rule)
+
+
 def _some(names: Sequence[str], most: int = 10) -> str:
-    shown = ", ".join(names[:most])
+    shown = ", ".join(name[:_SHOWN] for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} others"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
 from curator_service.kinds.combining import matrix_bytes, read_combinations, state_combinations
+from curator_service.kinds.counting import PER_CELL_S
 from curator_service.kinds.designs import count_functions, long_name_bytes, read_design
 from curator_service.kinds.features import SELECTING, read_selection, state_feature, state_selection
 from curator_service.kinds.gram.conformance import CONFORMANCE
@@ -138,6 +139,8 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
     def exact_s(self, plan: GramPlan) -> float:
         """Return a time for the tables of bases, and for λ_min: how many factorisations it takes depends on rows."""
         tables_s = TABLE_S * count_functions(plan.design.coded)
+        if plan.design.combinations is not None:  # of two terms as many as a thousand: they take some of few rows too
+            tables_s += PER_CELL_S * sum(output.size for output in plan.outputs)
         if not any(part.statistic == Statistic.LAMBDA_MIN for part in plan.parts):
             return tables_s
         return tables_s + LAMBDA_MIN_S + LAMBDA_MIN_PER_CUBE_S * len(plan.design.terms) ** 3

@@ -33,6 +33,8 @@ from curator_service.privacy.sums import EXACT_BLOCK_ROWS, compute_gram
 _RESIDUAL_PRODUCTS, _CONTRIBUTION_PRODUCTS = 200, 60
 """What a row takes for its residual, and for each number of its contribution, in products of two numbers."""
 _EDGES = norm_edges()
+_RESIDUAL_MAX = 2.0**53
+"""Above every residual: what is none, an infinity or no number at all, is held to it."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,10 @@ class ScoreKernel:
         eta = self.coefficients.sums(terms)[:, 0]
         eta *= 2.0**-self.coefficients.bits
         found = residuals(self.loss, eta, coded[:, -1], center=target.center, scale=target.scale)
+        # Not `clip`, through which NaN passes: it would be a contribution without a bound. Finite times the zeros of a
+        # row that does not count is 0.
+        np.fmin(found, _RESIDUAL_MAX, out=found)
+        np.fmax(found, -_RESIDUAL_MAX, out=found)
         contributions = self.directions.sums(terms)
         contributions *= 2.0**-self.directions.bits
         contributions *= (found / UNIT)[:, None]

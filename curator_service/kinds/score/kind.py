@@ -14,6 +14,7 @@ from curator_service.kinds.combining import (
     state_coefficients,
     state_combinations,
 )
+from curator_service.kinds.counting import PER_CELL_S
 from curator_service.kinds.designs import count_functions, long_name_bytes, read_design
 from curator_service.kinds.features import SELECTING, read_selection, state_feature, state_selection
 from curator_service.kinds.gram.kind import PASS_WORK_MAX
@@ -31,6 +32,8 @@ from curator_service.privacy.allocation import DISTRIBUTIONS, Allocation, Bound,
 from curator_service.privacy.bases import TABLE_S
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import ColumnType, Design
+from curator_service.privacy.expressions.elementary import TINY
+from curator_service.privacy.expressions.operators import LARGEST
 from curator_service.privacy.losses import DIGESTS, Loss, links_are_known
 from curator_service.privacy.mechanism import Output, noise_sd
 from curator_service.privacy.parts import Part
@@ -151,8 +154,9 @@ class Score(ReleaseKind[ScoreRequest, ScorePlan, ScoreListing]):
         return long_name_bytes(kernel.design) + matrix_bytes(kernel.coefficients) + matrix_bytes(kernel.directions)
 
     def exact_s(self, plan: ScorePlan) -> float:
-        """Return a time for the tables of links and bases."""
-        return LINK_S * (plan.kernel.loss is not Loss.LINEAR) + TABLE_S * count_functions(plan.kernel.design.terms)
+        """Return a time for the tables of links and bases, and for numbers, which take some even where rows are few."""
+        tables_s = LINK_S * (plan.kernel.loss is not Loss.LINEAR) + TABLE_S * count_functions(plan.kernel.design.terms)
+        return tables_s + PER_CELL_S * sum(output.size for output in plan.outputs)
 
     def state_noise(self, parts: tuple[Part, ...]) -> dict[str, float]:
         """Return standard deviations by statistic; the meat has one on its diagonal and one off it."""
@@ -177,6 +181,10 @@ def _check_target(request: ScoreRequest, design: Design) -> None:
         case Loss.POISSON if target.lower < 0:
             rule = f"Poisson's loss is of counts, and {target.name!r} may be {target.lower:g}"
             raise RequestInvalid.at("/target", f"{rule}; {{'maximum': [{target.name!r}, 0]}} is not negative")
+        # As of all that is computed: else its sums overflow, or are denormal, which takes longer.
+        case Loss.POISSON if target.upper > LARGEST or target.upper / 2 - target.lower / 2 < TINY:
+            rule = f"is computed of numbers of up to {LARGEST:g}, and of bounds that are {TINY:g} apart or more"
+            raise RequestInvalid.at("/target", f"Poisson's loss {rule}; those of {target.name!r} are not")
     if request.link is not None and request.link != DIGESTS.get(request.loss):
         raise RequestInvalid.at("/link", f"the table of the {request.loss} link is another; leave the member out")
 
