@@ -104,6 +104,11 @@ Laplace noise is furthest from its worst case where many entries share a price. 
 all of the price on one statistic. Each such cell has two lines: all guesses against the µ that is charged, and the
 telling answers against e^ε. Which answers tell is fixed before the first is drawn.
 
+A whole plan is several releases of one budget, each asked for by the noisy numbers before it: marginals, XᵀX of rows
+that these recentre, a score at coefficients made of that, another request in between, and a score where the last one
+led. The attacker guesses once, by all answers together, and is held against the root of the sum of what they cost. Plans
+are bought half as often as cells are played.
+
 | cell | claim | moved | guesses | right | bound | p-value | at least | found: half | found: √2 |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 {cells}

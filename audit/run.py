@@ -23,6 +23,7 @@ from audit.expressions import sweep
 from audit.game import ROUNDS, Outcome, check_sharing, play
 from audit.mutants import MUTANTS, SHARING
 from audit.mutation import Baseline, try_mutants
+from audit.plans import PLANS, play_plan
 from audit.report import cell_line, mutant_line, render_page
 
 FOUND = 1
@@ -43,6 +44,8 @@ def examine(name: str, rounds: int = ROUNDS) -> Outcome:
         return Outcome(EXPRESSIONS, 0.0, 0.0, (), tuple(found[:5]))
     if name == SHARING:
         return Outcome(SHARING, 0.0, 0.0, (), check_sharing(CELLS[SHARING_CELL]))
+    if name in PLANS:
+        return play_plan(name, PLANS[name], rounds // 2)
     return play(name, CELLS[name], rounds)
 
 
@@ -50,7 +53,7 @@ def examine_all(rounds: int) -> Iterator[Outcome]:
     """Yield every outcome as it comes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers(), mp_context=context) as pool:
-        futures = [pool.submit(examine, name, rounds) for name in (EXPRESSIONS, SHARING, *CELLS)]
+        futures = [pool.submit(examine, name, rounds) for name in (EXPRESSIONS, SHARING, *PLANS, *CELLS)]
         for future in as_completed(futures):
             yield future.result()
 
@@ -59,7 +62,7 @@ def main() -> int:
     """Parse arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write no page")
-    parser.add_argument("--cells", nargs="+", choices=[EXPRESSIONS, SHARING, *CELLS], help="play these alone")
+    parser.add_argument("--cells", nargs="+", choices=[EXPRESSIONS, SHARING, *PLANS, *CELLS], help="play these alone")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--everything", action="store_true", help="try tests also on mutants that a cell has caught")
     options = parser.parse_args()
@@ -108,7 +111,7 @@ def audit(*, rounds: int, write: bool, everything: bool) -> int:
         return 1
     if write:
         (ROOT / PAGE).write_text(
-            render_page([outcomes[name] for name in CELLS], catches, digest, rounds), encoding="utf-8"
+            render_page([outcomes[name] for name in (*CELLS, *PLANS)], catches, digest, rounds), encoding="utf-8"
         )
         say(f"written: {PAGE}")
     used = os.times()
