@@ -106,8 +106,8 @@ telling answers against e^ε. Which answers tell is fixed before the first is dr
 
 A whole plan is several releases of one budget, each asked for by the noisy numbers before it: marginals, XᵀX of rows
 that these recentre, a score at coefficients made of that, another request in between, and a score where the last one
-led. The attacker guesses once, by all answers together, and is held against the root of the sum of what they cost. Plans
-are bought half as often as cells are played.
+led. The attacker guesses once, by all answers together, and is held against the root of the sum of what they cost.
+Plans are bought half as often as cells are played.
 
 | cell | claim | moved | guesses | right | bound | p-value | at least | found: half | found: √2 |
 | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
