@@ -143,6 +143,46 @@ def test_names_that_are_no_terms_are_refused_whatever_their_weight_and_not_sent_
             assert len(refused.content) < 3000
 
 
+SUMS = {
+    "score": SCORE
+    | {"features": ["age"], "weight": None, "where": None, "target": "kappa"}
+    | {"coefficients": {"bits": 9, "weights": {"age": 5}}, "directions": {"bits": 9, "matrix": {"age": [300, 5]}}},
+    "combined rows": LINEAR
+    | {"features": ["age"], "where": None}
+    | {"rows": {"map": "linear", "bits": 9, "matrix": {"age": [300, 5]}}},
+}
+OTHER_SUMS: dict[str, list[dict[str, Any]]] = {
+    "score": [
+        {"loss": "poisson"},
+        {"target": "alive"},
+        {"target": "alive", "loss": "logistic"},
+        {"intercept": False},
+        {"features": ["age", "creatinine"]},  # rows without it do not count, whatever its weights
+        {"where": {"less": ["age", 70]}},
+        {"weight": {"divide": ["age", 100]}},
+        {"coefficients": {"bits": 8, "weights": {"age": 5}}},
+        {"directions": {"bits": 9, "matrix": {"age": [5, 300]}}},
+    ],
+    "combined rows": [
+        {"targets": ["dose", "lambda"]},
+        {"intercept": False},
+        {"features": ["age", "creatinine"]},
+        {"where": {"less": ["age", 70]}},
+        {"weight": {"divide": ["age", 100]}},
+        {"rows": {"map": "linear", "bits": 9, "matrix": {"age": [5, 300]}}},
+    ],
+}
+
+
+@pytest.mark.parametrize("what", list(SUMS))
+def test_no_stored_answer_is_served_where_one_member_of_a_request_is_another(world: World, what: str) -> None:
+    api = world.api()
+    requests = [SUMS[what], *(SUMS[what] | other for other in OTHER_SUMS[what])]
+    answers = [api.post(RELEASES, json=request, key=f"k{i}") for i, request in enumerate(requests)]
+    assert {(answer.status_code, answer.headers["Curator-Answer"]) for answer in answers} == {(201, "new")}
+    assert world.discrepancies() == []
+
+
 HALVED: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "score": (score_kind, "score_l2_squared", SCORE),
     "score, laplace": (score_kind, "score_l1", SCORE | {"mechanism": "laplace", "price": {"epsilon": 0.01}}),

@@ -6,18 +6,25 @@ nothing, and each contributes alone what it does in any batch, to the last bit.
 
 import random
 import sys
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from rows_on_disk import map_rows as map_marked
 
 from curator_service.datasets.engines.numpy import check_null_rows
+from curator_service.datasets.manifest import Manifest
 from curator_service.kinds.features import order_features, read_column, read_feature
 from curator_service.kinds.gram.kernel import GramKernel
+from curator_service.kinds.registry import KINDS
 from curator_service.kinds.score import kernel as module
 from curator_service.kinds.score.kernel import ScoreKernel
 from curator_service.kinds.score.statistics import Statistic
 from curator_service.kinds.wide import WideKernel
+from curator_service.privacy.accountant import GDP
+from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.combinations import BITS_MAX, LONGEST, WEIGHTS_MAX, Combinations, check_weights
 from curator_service.privacy.design import Column, ColumnType, MissingRule, combine_terms, make_design
 from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, FlagArray, RowArray, StoredArray
@@ -199,3 +206,53 @@ def test_the_longest_rows_of_most_directions_stay_exact() -> None:
         assert max(lengths) <= UNIT**2
         assert min(lengths) > 0.99 * UNIT**2
     assert count * LONGEST**2 < 2**52
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+@pytest.mark.parametrize("m", [1, 3])
+def test_no_person_moves_a_planned_score_further_than_it_is_charged_and_one_moves_it_so_far(
+    mechanism: str, adjacency: Adjacency, m: int
+) -> None:
+    """The bounds that are compared are those from which the noise of a charge is found, and those of `verify`."""
+    bounds = {"type": "numeric", "missing": "midpoint", "lower": -1.0, "upper": 1.0}
+    persons = {"subject": "person", "rows_per_subject": m}
+    manifest = Manifest.model_validate(
+        {"name": "cohort", "population": "town", "row_capacity": 1000, **persons}
+        | {"columns": [{"name": name, **bounds} for name in ("x", "y")]}
+    )
+    dataset: Any = SimpleNamespace(manifest=manifest, adjacency=adjacency, accountant=GDP)
+    kind = KINDS["score"]
+    request = kind.request_model.model_validate(
+        {"kind": "score", "features": ["x"], "target": "y", "loss": "linear", "mechanism": mechanism}
+        | {"coefficients": {"bits": 0, "weights": {}}, "statistics": ["score", "norms", "meat"]}
+        | {"directions": {"bits": 0, "matrix": {"x": [2**20, 0], "(constant)": [0, 2**20]}}}
+        | {"price": {"mu": 0.5} if mechanism == "gaussian" else {"epsilon": 0.5}}
+    )
+    plan: Any = kind.plan(dataset, request).plan
+    stated = [p.sensitivity_squared if mechanism == "gaussian" else p.sensitivity for p in plan.parts]
+    assert stated == [bound.sensitivity for bound in kind.bounds(dataset, request)[0]]
+    kernel: Any = kind.kernel(plan)
+    sizes = np.cumsum([output.size for output in plan.outputs])[:-1]
+
+    def added(rows: list[tuple[int, int]]) -> list[list[int]]:
+        stored = dict(zip(("x", "y"), np.array(rows, dtype=np.int32).reshape(-1, 2).T, strict=True))
+        return [part.tolist() for part in np.split(kernel.sum(map_marked(kernel, stored, len(rows))), sizes)]
+
+    nothing = [[0] * output.size for output in plan.outputs]
+    corners = [(x, y) for x in (STORED_UNIT, -STORED_UNIT, 0, 5, 2**29) for y in (STORED_UNIT, -STORED_UNIT, 0, 9)]
+    reached = [Fraction(0)] * 3
+    for person in corners:
+        for other in corners if adjacency is Adjacency.REPLACE_ONE else [None]:
+            instead = nothing if other is None else added([other] * m)
+            for i, (here, there) in enumerate(zip(added([person] * m), instead, strict=True)):
+                weights = (1, 2, 1) if i == 2 else (1,) * len(here)  # what stands off the diagonal has less noise
+                apart = [a - b for a, b in zip(here, there, strict=True)]
+                moved = (
+                    sum(w * d * d for w, d in zip(weights, apart, strict=True))
+                    if mechanism == "gaussian"
+                    else sum(map(abs, apart))
+                )
+                assert moved <= stated[i]
+                reached[i] = max(reached[i], moved / Fraction(stated[i]))
+    assert all(share > Fraction(99, 100) for share in reached[: 3 if mechanism == "gaussian" else 2])
