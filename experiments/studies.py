@@ -197,7 +197,7 @@ class Panel:
         axes.set_xscale("log" if self.logarithmic[0] else "linear")
         axes.set_yscale("log" if self.logarithmic[1] else "linear")
         if self.places:
-            axes.set_xticks(range(len(self.places)), self.places)
+            axes.set_xticks(range(len(self.places)), self.places, fontsize="small")
         if self.ylim is not None:
             axes.set_ylim(self.ylim)
         axes.spines[["top", "right"]].set_visible(False)
