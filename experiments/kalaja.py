@@ -210,8 +210,8 @@ def panel(name: str, drawn: dict[str, str], zero: float, means: dict[tuple[str, 
     series: dict[str, dict[float, Proportion]] = {
         shown_name: {epsilon: means[label, epsilon] for epsilon in EPSILONS} for shown_name, label in drawn.items()
     }
-    least = min(point.value for points in series.values() for point in points.values())
-    ylim = (0.8 * least, 30.0 * zero)
+    values = [point.value for points in series.values() for point in points.values()]
+    ylim = (0.8 * min(values), min(1.3 * max(values), 30.0 * zero))
     return Panel(name, "ε", "mean squared error", series, {"predicting zero": zero}, (True, True), ylim)
 
 

@@ -25,14 +25,16 @@ Excess risk is the mean loss over the population beyond the least possible. Prin
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import AdaSSP, LogisticRegression
+from analyst_client import AdaSSP, EstimationWarning, LogisticRegression
 from bench.simulation import Hospital, Truth
 from curator_service.kinds.gram.statistics import Statistic
 from curator_service.privacy.adjacency import Adjacency
@@ -43,7 +45,7 @@ from experiments.studies import Panel, draw_panels, head, line, parser_of
 EPSILONS = (1.0, 0.1)
 PEOPLE = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
 POPULATION, STEPS, TRIALS = 200_000, 200, 4
-LENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+LENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 LONGEST = 20.0
 """Coefficients stay within this of zero."""
 SHARES = {Statistic.XTX: Fraction(1, 2), Statistic.XTY: Fraction(1, 2)}
@@ -56,46 +58,39 @@ Answers = Floats | npt.NDArray[np.bool_]
 def corner_share(d: int) -> float:
     """Return 1/C_d of the overview's equation 6: how far a random corner of a half cube lies on its own side.
 
+    For an odd number of dimensions alone. With an even one corners lie on the border of both halves, and counting them
+    to both, as the sampler's authors do, lets chances differ by a factor of up to e^ε + 1; to one half, as the overview
+    does, the view is biased.
+
     Examples
     --------
-    >>> corner_share(1), corner_share(3), corner_share(2)
-    (1.0, 0.5, 0.3333333333333333)
+    >>> corner_share(1), corner_share(3), corner_share(5)
+    (1.0, 0.5, 0.375)
     """
-    if d % 2:
-        return math.comb(d - 1, (d - 1) // 2) / 2 ** (d - 1)
-    return math.comb(d - 1, d // 2) / (2 ** (d - 1) + math.comb(d, d // 2) / 2)
-
-
-def corners(signs: Floats, same_side: npt.NDArray[np.bool_], generator: np.random.Generator) -> Floats:
-    """Draw a corner of [−1, 1]^d for each row, uniformly on its own side (z·x ≥ 0) or on the other (z·x ≤ 0)."""
-    found = np.empty_like(signs)
-    missing = np.arange(len(signs))
-    while len(missing):
-        drawn = generator.integers(0, 2, (len(missing), signs.shape[1])) * 2.0 - 1.0
-        product = np.sum(drawn * signs[missing], axis=1)
-        fits = np.where(same_side[missing], product >= 0.0, product <= 0.0)
-        found[missing[fits]] = drawn[fits]
-        missing = missing[~fits]
-    return found
+    if d % 2 == 0:
+        raise ValueError("the sampler is private and without bias in an odd number of dimensions alone")
+    return math.comb(d - 1, (d - 1) // 2) / 2 ** (d - 1)
 
 
 def private_view(values: Floats, bound: float, epsilon: float, generator: np.random.Generator) -> Floats:
-    """Return an ε-locally private view of each row, without bias: Algorithm 2.
+    """Return an ε-locally private view of each row, without bias: Algorithm 2, on the corners of the cube.
 
     Parameters
     ----------
     values : ndarray of shape (n, d)
-        Within ±`bound`.
+        Within ±`bound`; d is odd.
     bound : float
         r, public.
     epsilon : float
     generator : Generator
     """
     n, d = values.shape
-    rounded = np.where(generator.random((n, d)) < 0.5 + values / (2.0 * bound), 1.0, -1.0)
-    same_side = generator.random(n) < math.exp(epsilon) / (math.exp(epsilon) + 1.0)
     reach = bound / (math.tanh(epsilon / 2.0) * corner_share(d))
-    return np.asarray(reach * corners(rounded, same_side, generator), dtype=np.float64)
+    rounded = np.where(generator.random((n, d)) < 0.5 + values / (2.0 * bound), 1.0, -1.0)
+    same_side = generator.random(n) < 1.0 / (1.0 + math.exp(-epsilon))
+    corners = generator.integers(0, 2, (n, d)) * 2.0 - 1.0
+    turned = (np.sum(corners * rounded, axis=1) > 0.0) != same_side
+    return np.asarray(reach * np.where(turned[:, np.newaxis], -corners, corners), dtype=np.float64)
 
 
 def printed_view(value: Floats, epsilon: float, generator: np.random.Generator) -> Floats:
@@ -104,7 +99,7 @@ def printed_view(value: Floats, epsilon: float, generator: np.random.Generator) 
     if bound == 0.0:
         return np.zeros_like(value)
     rounded = np.where(generator.random(len(value)) < 0.5 + value / (2.0 * bound), 1.0, -1.0)
-    same_side = generator.random() < math.exp(epsilon) / (math.exp(epsilon) + 1.0)
+    same_side = generator.random() < 1.0 / (1.0 + math.exp(-epsilon))
     reach = 2.0 * bound / (math.tanh(epsilon / 2.0) * corner_share(len(value)))
     drawn = generator.uniform(-reach, reach, len(value))
     return np.asarray(drawn if (drawn @ rounded >= 0.0) == same_side else -drawn, dtype=np.float64)
@@ -125,6 +120,8 @@ class Task:
         From coefficients, the constant first, to their risk beyond the least.
     fit : callable
         From a hospital, ε and a mechanism to coefficients.
+    is_overviews : bool
+        Whether the overview's program is for it.
     """
 
     name: str
@@ -132,6 +129,7 @@ class Task:
     residual: Callable[[Floats, Answers], Floats]
     excess: Callable[[Floats], float]
     fit: Callable[[Hospital, float, Mechanism], Floats]
+    is_overviews: bool = False
 
     def gradients(self, X: Floats, y: Answers, theta: Floats) -> Floats:
         """Return each person's gradient, cut to [−1, 1]."""
@@ -163,12 +161,12 @@ def logistic(t: Floats) -> Floats:
 
 
 def bodies(generator: np.random.Generator, count: int) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Draw heights and weights of women and men, scaled from 120 to 220 cm and from 30 to 150 kg, and who is a man."""
+    """Draw heights and weights of women and men, scaled from 135 to 205 cm and from 35 to 125 kg, and who is a man."""
     male = generator.random(count) < 0.5
     height = np.where(male, 176.0, 162.0) + 7.0 * generator.standard_normal(count)
     weight = np.where(male, 84.0, 66.0) + 0.8 * (height - np.where(male, 176.0, 162.0))
     weight = weight + 10.0 * generator.standard_normal(count)
-    features = np.column_stack([(height - 170.0) / 50.0, (weight - 90.0) / 60.0])
+    features = np.column_stack([(height - 170.0) / 35.0, (weight - 80.0) / 45.0])
     return np.clip(features, -1.0, 1.0), male
 
 
@@ -202,6 +200,7 @@ def logistic_task() -> Task:
         lambda predictors, answers: logistic(predictors) - answers,
         lambda theta: risk(theta) - least,
         fit,
+        is_overviews=True,
     )
 
 
@@ -244,17 +243,21 @@ def local_excess(task: Task, n: int, epsilon: float | None, length: float, seed:
 def measure(task: Task, n: int, epsilon: float, repeats: int) -> dict[str, Proportion]:
     """Return mean excess risks of all methods, each over people that are drawn anew, the same for all."""
     lengths = {LOCAL: best_length(task, n, epsilon), PLAIN: best_length(task, n, None)}
-    found: dict[str, list[float]] = {name: [] for name in (LOCAL, PRINTED, LAPLACE, GAUSSIAN, PLAIN)}
+    found: dict[str, list[float]] = {}
     for seed in range(repeats):
         generator = np.random.default_rng([seed, n])
         features, answers = task.draw(generator, n)
-        printed = descend_as_printed(task, with_constant(features), answers, epsilon, generator)
-        found[PRINTED].append(task.excess(printed))
-        found[LOCAL].append(local_excess(task, n, epsilon, lengths[LOCAL], seed))
-        found[PLAIN].append(local_excess(task, n, None, lengths[PLAIN], seed))
         hospital = Hospital(features, answers, rows="box", adjacency=Adjacency.REPLACE_ONE)
-        for name, mechanism in MECHANISMS.items():
-            found[name].append(task.excess(task.fit(hospital, epsilon, mechanism)))
+        risks = {
+            LOCAL: local_excess(task, n, epsilon, lengths[LOCAL], seed),
+            **{name: task.excess(task.fit(hospital, epsilon, mechanism)) for name, mechanism in MECHANISMS.items()},
+            PLAIN: local_excess(task, n, None, lengths[PLAIN], seed),
+        }
+        if task.is_overviews:
+            printed = descend_as_printed(task, with_constant(features), answers, epsilon, generator)
+            risks[PRINTED] = task.excess(printed)
+        for name, risk in risks.items():
+            found.setdefault(name, []).append(risk)
     return {name: Proportion.of(values) for name, values in found.items()}
 
 
@@ -276,16 +279,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--people", type=int, nargs="+", default=list(PEOPLE))
     options = parser.parse_args(arguments)
     panels = []
-    for task in (linear_task(), logistic_task()):
-        for epsilon in EPSILONS:
+    for task, epsilon in product((linear_task(), logistic_task()), EPSILONS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", EstimationWarning)  # that noise is large, which the tables show
             found = {n: measure(task, n, epsilon, options.repeats) for n in options.people}
-            names = list(found[options.people[0]])
-            print(f"\n{task.name}, ε = {epsilon:g}:\n\n{head([], ['people', *names])}")
-            for n, means in found.items():
-                print(line(f"{n:,}", *(brief(means[name]) for name in names)), flush=True)
-            series = {name: {float(n): means[name] for n, means in found.items()} for name in names}
-            title = f"{task.name}, ε = {epsilon:g}"
-            panels.append(Panel(title, "people", "excess risk", series, {}))
+        names = list(found[options.people[0]])
+        print(f"\n{task.name}, ε = {epsilon:g}:\n\n{head([], ['people', *names])}")
+        for n, means in found.items():
+            print(line(f"{n:,}", *(brief(means[name]) for name in names)), flush=True)
+        series = {name: {float(n): means[name] for n, means in found.items()} for name in names}
+        title = f"{task.name}, ε = {epsilon:g}"
+        panels.append(Panel(title, "people", "excess risk", series, {}))
     draw_panels(options.figure, panels, columns=2)
 
 

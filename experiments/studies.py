@@ -1,4 +1,4 @@
-"""What the reproductions of docs/literature.md share: a shelf of datasets at a served curator, numbers, tables, figures.
+"""Shared by the reproductions of docs/literature.md: datasets at a served curator, numbers, tables, figures.
 
 Numbers are means with their standard errors. A released number carries noise from the operating system, so another run
 differs by the errors stated; rows that are made up come from fixed seeds.
@@ -28,7 +28,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from analyst_client.plots.style import MARKERS, ON_LIGHT
+from analyst_client.plots.style import ON_LIGHT, marker_of
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 DELTA = 1e-6
@@ -184,7 +184,7 @@ class Panel:
         """Draw; a name has the same colour and mark in every panel."""
         for name, points in self.series.items():
             place = order.index(name)
-            style = {"color": ON_LIGHT[place % len(ON_LIGHT)], "marker": MARKERS[place % len(MARKERS)]}
+            style = {"color": ON_LIGHT[place % len(ON_LIGHT)], "marker": marker_of(place)}
             if self.places:
                 style["linestyle"] = "none"
             values, errors = ([getattr(point, each) for point in points.values()] for each in ("value", "error"))

@@ -51,7 +51,7 @@ WRITTEN_AGAIN = "his program, written again"
 
 @dataclass(frozen=True)
 class Published:
-    """What Wang's repository stores of a set: errors of zero and of ridge, and AdaSSP's mean and deviation over folds."""
+    """Errors that Wang's repository stores of a set: of zero, of ridge, and AdaSSP's mean and deviation over folds."""
 
     trivial: float
     ridge: float
