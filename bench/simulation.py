@@ -91,7 +91,7 @@ class Hospital:
     def __init__(
         self,
         features: Floats,
-        target: Floats,
+        target: Floats | npt.NDArray[np.bool_],
         *,
         feature_bound: float = 1.0,
         target_bound: float = 1.5,

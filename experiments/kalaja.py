@@ -29,7 +29,7 @@ import numpy as np
 
 from analyst_client import SSP, AdaSSP, EstimationWarning
 from analyst_client.estimators.base import LinearFit
-from bench.recipes import FAMILIES, Bounds, thesis
+from bench.recipes import DIRECTION_MIN, FAMILIES, Bounds, thesis
 from bench.uci import load
 from experiments.metrics import Floats, Proportion
 from experiments.studies import (
@@ -180,39 +180,53 @@ def add_fold(shelf: Shelf, name: str, rows: tuple[Floats, Floats, Floats], relea
             errors.setdefault((label, epsilon), []).append(found)
 
 
-def measure(shelf: Shelf, name: str, folder: Path, releases: int) -> tuple[float, float, dict[tuple[str, float], Any]]:
-    """Return the error of predicting zero, that of least squares, and those of all variants."""
+def least_squares(train: Floats, new: Floats) -> Floats:
+    """Predict without privacy; directions that repeat others, as elevators has them, are left out."""
+    center, scale = train[:, :-1].mean(axis=0), train[:, :-1].std(axis=0)
+    X, Z = (np.column_stack([np.ones(len(rows)), (rows[:, :-1] - center) / scale]) for rows in (train, new))
+    return np.asarray(Z @ np.linalg.lstsq(X, train[:, -1], rcond=DIRECTION_MIN)[0], dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Errors of a set: of predicting zero, of least squares, the mean of each variant at each price, and its worst."""
+
+    zero: float
+    plain: float
+    means: dict[tuple[str, float], Proportion]
+    worst: dict[tuple[str, float], float]
+
+
+def measure(shelf: Shelf, name: str, folder: Path, releases: int) -> Found:
+    """Measure all variants on a set."""
     data, masks = load(folder)
     errors: Errors = {}
     unit, plain = float(np.abs(data[:, -1]).max()), []
     for k, mask in enumerate(masks.T):
         train, test = data[~mask], data[mask]
         add_fold(shelf, f"{name}-{k}", (train, test, data), releases, errors)
-        X, Z = (np.column_stack([np.ones(len(rows)), rows[:, :-1]]) for rows in (train, test))
-        plain.append(mean_squared_error(test[:, -1], Z @ np.linalg.lstsq(X, train[:, -1])[0], unit))
+        plain.append(mean_squared_error(test[:, -1], least_squares(train, test), unit))
     means = {key: over_folds(folds) for key, folds in errors.items()}
-    means |= {(f"worst: {label}", epsilon): max(map(max, folds)) for (label, epsilon), folds in errors.items()}
-    return float(np.mean((data[:, -1] / unit) ** 2)), float(np.mean(plain)), means
+    worst = {key: max(map(max, folds)) for key, folds in errors.items()}
+    return Found(float(np.mean((data[:, -1] / unit) ** 2)), float(np.mean(plain)), means, worst)
 
 
-def table(name: str, zero: float, plain: float, means: dict[tuple[str, float], Any]) -> str:
+def table(name: str, found: Found) -> str:
     """Return the table of a set."""
-    lines = [f"\n**{name}**: predicting zero {number(zero)}, least squares without privacy {number(plain)}.\n"]
+    lines = [f"\n**{name}**: predicting zero {number(found.zero)}, least squares {number(found.plain)}.\n"]
     lines.append(head(["variant"], [*(f"ε = {epsilon:g}" for epsilon in EPSILONS), "worst at ε = 1"]))
     for label in VARIANTS:
-        cells = [shown(means[label, epsilon]) for epsilon in EPSILONS]
-        lines.append(line(label, *cells, number(means[f"worst: {label}", 1.0])))
+        cells = [shown(found.means[label, epsilon]) for epsilon in EPSILONS]
+        lines.append(line(label, *cells, number(found.worst[label, 1.0])))
     return "\n".join(lines)
 
 
-def panel(name: str, drawn: dict[str, str], zero: float, means: dict[tuple[str, float], Any]) -> Panel:
+def panel(name: str, drawn: dict[str, str], found: Found) -> Panel:
     """Return a set's panel."""
-    series: dict[str, dict[float, Proportion]] = {
-        shown_name: {epsilon: means[label, epsilon] for epsilon in EPSILONS} for shown_name, label in drawn.items()
-    }
+    series = {short: {epsilon: found.means[label, epsilon] for epsilon in EPSILONS} for short, label in drawn.items()}
     values = [point.value for points in series.values() for point in points.values()]
-    ylim = (0.8 * min(values), min(1.3 * max(values), 30.0 * zero))
-    return Panel(name, "ε", "mean squared error", series, {"predicting zero": zero}, (True, True), ylim)
+    ylim = (0.8 * min(values), min(1.3 * max(values), 30.0 * found.zero))
+    return Panel(name, "ε", "mean squared error", series, {"predicting zero": found.zero}, (True, True), ylim)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -225,10 +239,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with open_shelf() as shelf, warnings.catch_warnings():
         warnings.simplefilter("ignore", EstimationWarning)  # SSP's, which the tables count
         for name in options.sets:
-            zero, plain, means = measure(shelf, name, options.data / name, options.releases)
-            print(table(name, zero, plain, means), flush=True)
+            found = measure(shelf, name, options.data / name, options.releases)
+            print(table(name, found), flush=True)
             for kind, drawn in FIGURES:
-                panels[kind].append(panel(name, drawn, zero, means))
+                panels[kind].append(panel(name, drawn, found))
     draw_panels(options.figure, [each for kind, _ in FIGURES for each in panels[kind]], columns=len(options.sets))
 
 

@@ -15,7 +15,7 @@ and `LogisticRegression` fit. Plans, sums and noise of the curator are the serve
 no part of the product.
 
 The overview's program differs from its own Algorithm 5 and from this one: it passes the *mean* gradient of all rows
-through the sampler, once in each of T steps at α each, with the bound r read off that gradient; draws from the solid
+through the sampler, once in each of 50 steps at α each, with the bound r read off that gradient; draws from the solid
 cube, with a bound twice as large, where the sampler is unbiased on its corners; and steps by α in place of the step
 length. It is run too, as "the overview's program": that is no ε-local privacy, and no stated privacy at all.
 
@@ -30,6 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,7 @@ from experiments.studies import Panel, draw_panels, head, line, parser_of
 EPSILONS = (1.0, 0.1)
 PEOPLE = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)
 POPULATION, STEPS, TRIALS = 200_000, 200, 4
+PRINTED_STEPS = 50
 LENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 LONGEST = 20.0
 """Coefficients stay within this of zero."""
@@ -52,7 +54,7 @@ SHARES = {Statistic.XTX: Fraction(1, 2), Statistic.XTY: Fraction(1, 2)}
 LOCAL, PRINTED, PLAIN = "locally private SGD", "the overview's program (no guarantee)", "the same SGD, no privacy"
 LAPLACE, GAUSSIAN = "central, pure ε", "central, (ε, 1e-6)"
 MECHANISMS = {LAPLACE: Mechanism.LAPLACE, GAUSSIAN: Mechanism.GAUSSIAN}
-Answers = Floats | npt.NDArray[np.bool_]
+Answers = npt.NDArray[Any]
 
 
 def corner_share(d: int) -> float:
@@ -69,7 +71,7 @@ def corner_share(d: int) -> float:
     """
     if d % 2 == 0:
         raise ValueError("the sampler is private and without bias in an odd number of dimensions alone")
-    return math.comb(d - 1, (d - 1) // 2) / 2 ** (d - 1)
+    return float(math.comb(d - 1, (d - 1) // 2) / 2 ** (d - 1))
 
 
 def private_view(values: Floats, bound: float, epsilon: float, generator: np.random.Generator) -> Floats:
@@ -139,8 +141,8 @@ class Task:
 def descend(task: Task, X: Floats, y: Answers, length: float, view: Callable[[Floats], Floats]) -> Floats:
     """Pass over the people once, a lot at a time, and average the later half of the steps."""
     theta, kept = np.zeros(X.shape[1]), []
-    for t, (x, answers) in enumerate(zip(np.array_split(X, STEPS), np.array_split(y, STEPS), strict=True), start=1):
-        gradient = view(task.gradients(x, answers, theta)).mean(axis=0)
+    for t, lot in enumerate(np.array_split(np.arange(len(X)), STEPS), start=1):
+        gradient = view(task.gradients(X[lot], y[lot], theta)).mean(axis=0)
         theta = np.clip(theta - length / math.sqrt(t) * gradient, -LONGEST, LONGEST)
         kept.append(theta)
     return np.asarray(np.mean(kept[STEPS // 2 :], axis=0), dtype=np.float64)
@@ -149,7 +151,7 @@ def descend(task: Task, X: Floats, y: Answers, length: float, view: Callable[[Fl
 def descend_as_printed(task: Task, X: Floats, y: Answers, epsilon: float, generator: np.random.Generator) -> Floats:
     """Take steps of length ε along a view of the mean gradient of everybody, as the overview's program does."""
     theta = np.zeros(X.shape[1])
-    for _ in range(STEPS):
+    for _ in range(PRINTED_STEPS):
         gradient = task.gradients(X, y, theta).mean(axis=0)
         theta = np.clip(theta - epsilon * printed_view(gradient, epsilon, generator), -LONGEST, LONGEST)
     return theta

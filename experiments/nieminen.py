@@ -242,14 +242,14 @@ def in_raw_units(releases: Sequence[Release], thresholds: tuple[float, float]) -
         By**2 * (noise.yty or 0.0),
         distribution=noise.distribution,
     )
-    xtx, xty, yty = (sum(np.asarray(getattr(each, name)) for each in releases) for name in ("xtx", "xty", "yty"))
+    xtx, xty, yty = (sum((getattr(each, name) for each in releases), 0.0) for name in ("xtx", "xty", "yty"))
     return Release.from_arrays(Bx**2 * xtx, Bx * By * xty, By**2 * yty, constant=False, noise=told)
 
 
 def fitted(estimator: LinearFit | None, release: Release, count: int, new: Rows) -> float:
     """Fit, predict held-out rows, and return the rank correlation; without an estimator by equation 3.5."""
     if estimator is None:
-        beta = np.linalg.solve(release.xtx + np.eye(FEATURES), release.xty[:, 0])
+        beta = np.linalg.solve(release.xtx + np.eye(FEATURES), np.asarray(release.xty)[:, 0])
         return float(rank_correlation(new.target, new.features @ beta))
     predicted = estimator.fit(release, rows=count).predict(new.features)
     return float(rank_correlation(new.target, np.asarray(predicted, dtype=np.float64)))
@@ -286,8 +286,9 @@ class Split:
     def released(self, omegas: tuple[float, float], epsilon: float, calibration: Calibration) -> Release:
         """Buy a release of the private rows, and add the public ones."""
         thresholds = self.thresholds(omegas)
-        asked = {"calibration": calibration, "shares": shares_of(SPLIT)}
-        bought = self.private.at_curator(thresholds).release(epsilon, Mechanism.LAPLACE, **asked)
+        bought = self.private.at_curator(thresholds).release(
+            epsilon, Mechanism.LAPLACE, calibration=calibration, shares=shares_of(SPLIT)
+        )
         return in_raw_units([bought, self.public.at_curator(thresholds).exact], thresholds)
 
     def exact(self, omegas: tuple[float, float]) -> Release:

@@ -184,7 +184,7 @@ class Panel:
         """Draw; a name has the same colour and mark in every panel."""
         for name, points in self.series.items():
             place = order.index(name)
-            style = {"color": ON_LIGHT[place % len(ON_LIGHT)], "marker": marker_of(place)}
+            style: dict[str, Any] = {"color": ON_LIGHT[place % len(ON_LIGHT)], "marker": marker_of(place)}
             if self.places:
                 style["linestyle"] = "none"
             values, errors = ([getattr(point, each) for point in points.values()] for each in ("value", "error"))

@@ -181,12 +181,12 @@ def panel(epsilon: float, found: dict[str, Found]) -> Panel:
         return Proportion(of.value / trivial, of.error / trivial)
 
     series = {
-        "published": {place: part(PUBLISHED[name].mean(epsilon), name) for place, name in enumerate(found)},
+        "published": {float(place): part(PUBLISHED[name].mean(epsilon), name) for place, name in enumerate(found)},
         **{
-            way: {place: part(of.private[way, epsilon], name) for place, (name, of) in enumerate(found.items())}
+            way: {float(place): part(of.private[way, epsilon], name) for place, (name, of) in enumerate(found.items())}
             for way in (WRITTEN_AGAIN, *CALIBRATIONS)
         },
-        "ridge, no privacy": {place: part(of.ridge, name) for place, (name, of) in enumerate(found.items())},
+        "ridge, no privacy": {float(place): part(of.ridge, name) for place, (name, of) in enumerate(found.items())},
     }
     return Panel(
         f"ε = {epsilon:g}",
