@@ -43,8 +43,6 @@ from experiments.metrics import Floats, Proportion
 from experiments.studies import Panel, draw_panels, head, line, parser_of
 
 FEATURES, PUBLIC, HELD_OUT = 10, 10, 100
-ROWS = (0, 100, 200, 300, 400, 500, 600, 700, 800)
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 SPLIT = (0.35, 0.6, 0.05)
 """Of ε, to XᵀX, Xᵀy and yᵀy: the thesis' best."""
 OMEGAS = np.arange(1, 21) / 10
@@ -58,13 +56,27 @@ ESTIMATORS: dict[str, LinearFit | None] = {
 }
 DRAWN = ("his, equation 3.5", "tight, equation 3.5", "tight, Gamma priors", "tight, AdaSSP")
 CUT, PLAIN = "no noise, cut", "no noise, not cut"
-PUBLISHED_BY_PRICE = (0.108, 0.251, 0.620, 0.815, 0.869, 0.883, 0.882)
-PUBLISHED_BY_ROWS = (0.631, 0.560, 0.730, 0.820, 0.852, 0.869, 0.876, 0.878, 0.877)
-PUBLISHED_DEVIATIONS = (
-    (0.270, 0.257, 0.166, 0.062, 0.034, 0.028, 0.028),
-    (0.147, 0.170, 0.095, 0.055, 0.042, 0.034, 0.030, 0.030, 0.030),
-)
-"""Over 50 splits, by price and by rows."""
+PUBLISHED_BY_PRICE = {
+    0.1: (0.108, 0.270),
+    0.2: (0.251, 0.257),
+    0.5: (0.620, 0.166),
+    1.0: (0.815, 0.062),
+    2.0: (0.869, 0.034),
+    5.0: (0.883, 0.028),
+    10.0: (0.882, 0.028),
+}
+PUBLISHED_BY_ROWS = {
+    0: (0.631, 0.147),
+    100: (0.560, 0.170),
+    200: (0.730, 0.095),
+    300: (0.820, 0.055),
+    400: (0.852, 0.042),
+    500: (0.869, 0.034),
+    600: (0.876, 0.030),
+    700: (0.878, 0.030),
+    800: (0.877, 0.030),
+}
+"""Means and deviations over 50 splits."""
 
 
 @dataclass(frozen=True)
@@ -359,13 +371,15 @@ def budget_table(sets: int = 5, draws: int = 5, again: int = 40) -> Iterator[str
 Lines = dict[str, dict[float, Proportion]]
 
 
-def study(settings: Sequence[Setting], published: list[Proportion], folds: int, label: str) -> Lines:
+def study(settings: Sequence[Setting], folds: int, label: str) -> Lines:
     """Print the table of some settings, and return its lines: points by price or by rows."""
     names = [f"{name}, {fit}" for name in SENSITIVITIES for fit in ESTIMATORS]
     series: Lines = {name: {} for name in ("published", *names, CUT, PLAIN)}
     places = [setting.epsilon if label == "ε" else float(setting.n) for setting in settings]
-    for setting, place, known in zip(settings, places, published, strict=True):
-        for name, mean in ({"published": known} | measure(setting, folds)).items():
+    for setting, place in zip(settings, places, strict=True):
+        known, deviation = (PUBLISHED_BY_PRICE if label == "ε" else PUBLISHED_BY_ROWS)[place]
+        series["published"][place] = Proportion(known, deviation / math.sqrt(50))
+        for name, mean in measure(setting, folds).items():
             series[name][place] = mean
     print(head(["sensitivities, fit"], [f"{label} = {place:g}" for place in places]))
     for name, points in series.items():
@@ -380,24 +394,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Search, measure, print, draw."""
     parser = parser_of(__doc__, "literature_nieminen.png", reads=False)
     parser.add_argument("--folds", type=int, default=50)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=list(PUBLISHED_BY_PRICE))
+    parser.add_argument("--rows", type=int, nargs="+", default=list(PUBLISHED_BY_ROWS))
     parser.add_argument("--no-splits", action="store_true", help="leave out the search of the split")
     options = parser.parse_args(arguments)
     if not options.no_splits:
         print("\n".join(budget_table()), flush=True)
-    published = [
-        [Proportion(mean, sd / math.sqrt(50)) for mean, sd in zip(means, deviations, strict=True)]
-        for means, deviations in zip((PUBLISHED_BY_PRICE, PUBLISHED_BY_ROWS), PUBLISHED_DEVIATIONS, strict=True)
-    ]
     studies = (
-        ("500 private rows", "ε", [Setting.of(500, epsilon) for epsilon in EPSILONS], published[0]),
-        ("ε = 2", "n", [Setting.of(n, 2.0) for n in ROWS], published[1]),
+        ("500 private rows", "ε", [Setting.of(500, epsilon) for epsilon in options.epsilons]),
+        ("ε = 2", "n", [Setting.of(n, 2.0) for n in options.rows]),
     )
     panels = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EstimationWarning)  # that noise is large, which the tables show
-        for title, label, settings, known in studies:
+        for title, label, settings in studies:
             print(f"\n{title}:\n")
-            series = study(settings, known, options.folds, label)
+            series = study(settings, options.folds, label)
             drawn = {name: series[name] for name in ("published", *DRAWN, PLAIN)}
             panels.append(Panel(title, label, "rank correlation", drawn, {}, (label == "ε", False), (-0.1, 1.0)))
     draw_panels(options.figure, panels, columns=2)

@@ -80,13 +80,10 @@ def test_a_study_of_uci_sets_runs_end_to_end(
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
-def test_studies_of_made_up_rows_run_end_to_end(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nieminen, "EPSILONS", (2.0,))
-    monkeypatch.setattr(nieminen, "ROWS", (0, 100))
+def test_studies_of_made_up_rows_run_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tmp_path / "nieminen.png", tmp_path / "local.png"
-    nieminen.main(["--folds", "2", "--no-splits", "--figure", str(figures[0])])
+    few = ["--folds", "2", "--no-splits", "--epsilons", "2", "--rows", "0", "100"]
+    nieminen.main([*few, "--figure", str(figures[0])])
     local_sgd.main(["--repeats", "2", "--people", "1000", "2000", "--figure", str(figures[1])])
     lines = lines_of(capsys.readouterr().out)
     for name in ("published", *nieminen.DRAWN, nieminen.CUT, nieminen.PLAIN):
