@@ -56,7 +56,7 @@ ESTIMATORS: dict[str, LinearFit | None] = {
 }
 DRAWN = ("his, equation 3.5", "tight, equation 3.5", "tight, Gamma priors", "tight, AdaSSP")
 CUT, PLAIN = "no noise, cut", "no noise, not cut"
-PUBLISHED_BY_PRICE = {
+PUBLISHED_BY_PRICE: dict[float, tuple[float, float]] = {
     0.1: (0.108, 0.270),
     0.2: (0.251, 0.257),
     0.5: (0.620, 0.166),
@@ -65,7 +65,7 @@ PUBLISHED_BY_PRICE = {
     5.0: (0.883, 0.028),
     10.0: (0.882, 0.028),
 }
-PUBLISHED_BY_ROWS = {
+PUBLISHED_BY_ROWS: dict[float, tuple[float, float]] = {
     0: (0.631, 0.147),
     100: (0.560, 0.170),
     200: (0.730, 0.095),
@@ -261,7 +261,7 @@ def in_raw_units(releases: Sequence[Release], thresholds: tuple[float, float]) -
 def fitted(estimator: LinearFit | None, release: Release, count: int, new: Rows) -> float:
     """Fit, predict held-out rows, and return the rank correlation; without an estimator by equation 3.5."""
     if estimator is None:
-        beta = np.linalg.solve(release.xtx + np.eye(FEATURES), np.asarray(release.xty)[:, 0])
+        beta = np.linalg.solve(np.asarray(release.xtx) + np.eye(FEATURES), np.asarray(release.xty)[:, 0])
         return float(rank_correlation(new.target, new.features @ beta))
     predicted = estimator.fit(release, rows=count).predict(new.features)
     return float(rank_correlation(new.target, np.asarray(predicted, dtype=np.float64)))
@@ -395,7 +395,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = parser_of(__doc__, "literature_nieminen.png", reads=False)
     parser.add_argument("--folds", type=int, default=50)
     parser.add_argument("--epsilons", type=float, nargs="+", default=list(PUBLISHED_BY_PRICE))
-    parser.add_argument("--rows", type=int, nargs="+", default=list(PUBLISHED_BY_ROWS))
+    parser.add_argument("--rows", type=int, nargs="+", default=[int(n) for n in PUBLISHED_BY_ROWS])
     parser.add_argument("--no-splits", action="store_true", help="leave out the search of the split")
     options = parser.parse_args(arguments)
     if not options.no_splits:
