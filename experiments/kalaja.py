@@ -92,7 +92,7 @@ VARIANTS = {
         for c in (1.0, 1.6)
     },
     "public bounds: row norms, with a constant, `analytic`": Variant("public", {"rows": "unit"}),
-    "public bounds: `ball`, as a request that says nothing": Variant("public", {}),
+    "public bounds: no row map named, `analytic`": Variant("public", {}),
 }
 FIGURES: tuple[tuple[str, dict[str, str]], ...] = (
     (
