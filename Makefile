@@ -6,6 +6,8 @@ SPARK := .venv-spark
 export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
+# Of `make experiments`: NAME/data.csv.gz of the collection treforevans/uci_datasets.
+UCI ?= $(DATA)
 # Three workers share two cores: each waits for servers a third of its time, and longer for the same steps. A file of
 # tests stays on one of them.
 WORKERS ?= 3
@@ -82,8 +84,12 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
 	$(BIN)/python -m bench.run $(if $(DATA),--data $(DATA))
 
-experiments: $(VENV)/.installed ## a published verdict, measured again: DATA=DIR holds its rows; draws docs/images/verdict.png
+experiments: $(VENV)/.installed ## published studies, measured again: DATA=DIR holds their rows, UCI=DIR the UCI sets if elsewhere
 	$(BIN)/python -m experiments.cps --data $(DATA)
+	$(BIN)/python -m experiments.wang --data $(UCI)
+	$(BIN)/python -m experiments.kalaja --data $(UCI)
+	$(BIN)/python -m experiments.nieminen
+	$(BIN)/python -m experiments.local_sgd
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(SPARK) .mypy_cache .pytest_cache .ruff_cache .coverage build

@@ -1,7 +1,9 @@
 """Simulated hospitals: rows with known coefficients, and releases of them through the server's own code, no HTTP."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -16,7 +18,7 @@ from curator_service.kinds.gram.plan import default_shares, plan_gram
 from curator_service.kinds.gram.statistics import Statistic, output_of
 from curator_service.privacy.accountant import GDP, Price
 from curator_service.privacy.adjacency import Adjacency
-from curator_service.privacy.calibration import Mechanism
+from curator_service.privacy.calibration import Calibration, Mechanism
 from curator_service.privacy.design import Column, ColumnType, code_rows, make_design
 from curator_service.privacy.lattice import to_stored
 from curator_service.privacy.mechanism import STEP_DENOMINATOR, ExactSums, draw_noise, perturb
@@ -77,33 +79,43 @@ class Hospital:
     ----------
     features : ndarray of shape (n, d)
     target : ndarray of shape (n,)
+        Of bool: a boolean target.
     feature_bound, target_bound : float
         Values are declared to lie within plus and minus these.
     rows : {"small", "wide", "box"}
         Which of the default row maps; see `default_row_maps`.
+    intercept : bool
+    adjacency : Adjacency
     """
 
     def __init__(
         self,
         features: Floats,
-        target: Floats,
+        target: Floats | npt.NDArray[np.bool_],
         *,
         feature_bound: float = 1.0,
         target_bound: float = 1.5,
         rows: str = "small",
+        intercept: bool = True,
+        adjacency: Adjacency = Adjacency.ADD_REMOVE,
     ) -> None:
         n, d = features.shape
         names = [f"x{j + 1}" for j in range(d)]
         columns = tuple(Column(name, ColumnType.NUMERIC, lower=-feature_bound, upper=feature_bound) for name in names)
-        response = Column("y", ColumnType.NUMERIC, lower=-target_bound, upper=target_bound)
+        if target.dtype == np.bool_:
+            response = Column("y", ColumnType.BOOLEAN, levels=("false", "true"))
+        else:
+            response = Column("y", ColumnType.NUMERIC, lower=-target_bound, upper=target_bound)
         self.columns = (*columns, response)
-        self.design = make_design(columns, (response,), intercept=True)
-        self.rows = rows
+        self.design = make_design(columns, (response,), intercept=intercept)
+        self.rows, self.adjacency = rows, adjacency
         chosen = default_row_maps(self.design)[ROW_MAPS.index(rows)]
         self.norm: float | None = chosen.get("norm")
         self._map = make_row_map(chosen)
         stored = {
             column.name: to_stored(np.ascontiguousarray(values), column.lower, column.upper)
+            if column.type is ColumnType.NUMERIC
+            else values.astype(np.int32)
             for column, values in zip(self.columns, [*features.T, target], strict=True)
         }
         mapped = self._map.apply(code_rows(stored, self.design, n), self.design)
@@ -131,18 +143,26 @@ class Hospital:
         }
         return self._release(values, Noise(0.0, 0.0, 0.0, 0.0))
 
-    def release(self, epsilon: float, mechanism: Mechanism = Mechanism.GAUSSIAN) -> Release:
-        """Buy a release: (ε, 1e-6) with Gaussian noise, ε with Laplace noise."""
+    def release(
+        self,
+        epsilon: float,
+        mechanism: Mechanism = Mechanism.GAUSSIAN,
+        *,
+        calibration: Calibration = Calibration.ANALYTIC,
+        shares: Mapping[Statistic, Fraction] | None = None,
+    ) -> Release:
+        """Buy a release: (ε, 1e-6) with Gaussian noise, ε with Laplace noise; of XᵀX, Xᵀy and yᵀy without shares."""
         delta = DELTA if mechanism is Mechanism.GAUSSIAN else None
         plan = plan_gram(
             self.design,
             self._map,
-            Adjacency.ADD_REMOVE,
+            self.adjacency,
             row_capacity=ROW_CAPACITY,
             price=Price(epsilon=epsilon, delta=delta),
-            shares=default_shares(STATISTICS, mechanism),
+            shares=default_shares(STATISTICS, mechanism) if shares is None else shares,
             accountant=GDP,
             mechanism=mechanism,
+            calibration=calibration,
         )
         exact = ExactSums(flatten(self.gram, len(self.design.terms), plan.outputs, plan.lambda_min_tolerance))
         noisy = perturb(exact, plan, draw_noise(plan, SystemNoise()))
@@ -154,13 +174,19 @@ class Hospital:
         xtx = np.zeros((d, d))
         xtx[np.triu_indices(d)] = np.array(values["xtx"]) / STEP_DENOMINATOR
         xtx = np.triu(xtx) + np.triu(xtx, 1).T
-        declared = [Declared.numeric(column.name, column.lower, column.upper) for column in self.columns]
+        declared = [
+            Declared.numeric(column.name, column.lower, column.upper)
+            if column.type is ColumnType.NUMERIC
+            else Declared.boolean(column.name)
+            for column in self.columns
+        ]
         return Release.from_arrays(
             xtx,
             np.array(values["xty"]) / STEP_DENOMINATOR,
-            np.array(values["yty"]) / STEP_DENOMINATOR,
+            np.array(values["yty"]) / STEP_DENOMINATOR if "yty" in values else None,
             features=declared[:-1],
             targets=declared[-1:],
+            constant=self.design.has_constant,
             noise=noise,
             norm=self.norm,
         )

@@ -2,11 +2,12 @@
 
 import csv
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from experiments import cps
+from experiments import cps, kalaja, local_sgd, nieminen, wang
 
 pytestmark = pytest.mark.slow
 
@@ -47,3 +48,45 @@ def test_without_privacy_a_fit_is_the_textbook_s(tmp_path: Path) -> None:
     assert powers.rmse == pytest.approx(curves.rmse)  # the same model in other terms
     for j in (1, 5):
         np.testing.assert_allclose(powers.inferred.intervals[j], curves.inferred.intervals[j], rtol=1e-6)
+
+
+def write_set(folder: Path, count: int) -> None:
+    """Write a set with two folds, as the collection of UCI sets has them."""
+    generator = np.random.default_rng(13)
+    features = generator.gamma(2.0, size=(count, 3))
+    target = features @ [0.5, -0.2, 0.1] + generator.normal(0.0, 0.1, count)
+    folder.mkdir()
+    np.savetxt(folder / "data.csv.gz", np.column_stack([features, target]), delimiter=",")
+    fold = np.arange(count) % 2
+    np.savetxt(folder / "test_mask.csv.gz", np.column_stack([fold, 1 - fold]), delimiter=",", fmt="%d")
+
+
+def lines_of(printed: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in printed.splitlines() if line.startswith("|")]
+
+
+@pytest.mark.parametrize("study", [wang, kalaja], ids=["wang", "kalaja"])
+def test_a_study_of_uci_sets_runs_end_to_end(
+    study: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_set(tmp_path / "airfoil", 300)
+    figure = tmp_path / "figure.png"
+    study.main(["--data", str(tmp_path), "--sets", "airfoil", "--releases", "1", "--figure", str(figure)])
+    lines = lines_of(capsys.readouterr().out)
+    if study is kalaja:
+        assert [line[0] for line in lines[2:]] == list(kalaja.VARIANTS)
+    else:
+        assert [line[0] for line in lines].count("airfoil") == 1 + len(wang.EPSILONS)
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_studies_of_made_up_rows_run_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tmp_path / "nieminen.png", tmp_path / "local.png"
+    few = ["--folds", "2", "--no-splits", "--epsilons", "2", "--rows", "0", "100"]
+    nieminen.main([*few, "--figure", str(figures[0])])
+    local_sgd.main(["--repeats", "2", "--people", "1000", "2000", "--figure", str(figures[1])])
+    lines = lines_of(capsys.readouterr().out)
+    for name in ("published", *nieminen.DRAWN, nieminen.CUT, nieminen.PLAIN):
+        assert [line[0] for line in lines].count(name) == 2
+    assert [line[0] for line in lines].count("2,000") == 2 * len(local_sgd.EPSILONS)
+    assert all(figure.read_bytes().startswith(b"\x89PNG") for figure in figures)
