@@ -1,6 +1,6 @@
 """How long an analyst waits for what a release tells: `describe` and `predict`, beside a decomposition of this machine.
 
-The release is the tutorial's, of four features. `describe` is of all that it holds, and `predict` of 1,000 rows of a frame.
+The release is the tutorial's, of four features. `describe` is of all that it holds, `predict` of 1,000 rows of a frame.
 Medians of calls that take turns, with their quartiles; the ratio is to the eigenvalues of a symmetric matrix of 300.
 
     python -m bench.reading [--rounds 200]
