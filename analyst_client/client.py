@@ -18,7 +18,14 @@ from analyst_client.http.transport import Transport
 from analyst_client.kinds.base import Answered_co, Quoted_co, Request
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.request import Asked, ReleaseOptions, as_request, read_model, suggests_arguments
+from analyst_client.kinds.gram.request import (
+    Asked,
+    ReleaseOptions,
+    ReleaseRequest,
+    as_request,
+    read_model,
+    suggests_arguments,
+)
 from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.planning.asking import check_price, price_for_half_widths
@@ -509,7 +516,7 @@ class CuratorClient:
             Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
             bought before is asked for again, and answered at no cost.
         rules : RefinementRules, optional
-            How the price is spent.
+            Shares of the price, and ranges to which columns are cut.
 
         Returns
         -------
@@ -523,10 +530,21 @@ class CuratorClient:
         CuratorError
             See `analyst_client.errors`. A note says by which reservation to go on.
         """
-        from analyst_client.refinement.buying import Ask, refine_at  # noqa: PLC0415 -- the import of the client stays quick
+        from analyst_client.refinement.buying import refine_at  # noqa: PLC0415 -- the import of the client stays quick
 
-        asked = Ask(target, where, weight, epsilon, delta, mu, rho, expected_rows, project, reservation)
-        return refine_at(self, dataset, features, asked, rules)
+        given = {"target": target, "where": where, "weight": weight}
+        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "rows": "box"}
+        request, _ = self._read(dataset, features, options)
+        return refine_at(
+            cast("Any", self),
+            self.dataset(dataset),
+            cast("ReleaseRequest", request),
+            expected_rows=expected_rows,
+            project=project,
+            reservation=reservation,
+            rules=rules,
+        )
 
     def reservation(self, reservation_id: str) -> Reservation:
         """Return a reservation as it is now. Raise `ReservationNotFoundError` when there is none of this analyst."""

@@ -29,7 +29,7 @@ class RefinedRegression(LinearFit):
     Attributes
     ----------
     refined_ : Refined
-        What the releases told, in standard coordinates.
+        All that the releases told, in standard coordinates.
 
     Notes
     -----

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from analyst_client.display.displayable import Displayable
+from analyst_client.display.model import Inline, View, code, facts, join, number, percent, table, untrusted
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram.quote import Quote, order_terms
 from analyst_client.kinds.gram.release import Release
@@ -17,6 +19,7 @@ from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.plan import Question, Refined, refine
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.rules import RefinementRules
+from analyst_client.schema.amounts import Cost
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Term
 from analyst_client.schema.wire import Fields, parse_json
@@ -52,8 +55,8 @@ class Coding(NamedTuple):
         return cls(tuple(terms[j] for j in order_terms(terms, named.features)), targets, tuple(named.features))
 
 
-@dataclass(frozen=True, eq=False)
-class Refinement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Refinement(Displayable):
     """Releases that a plan asked for, one after another, and the plan's problem and rules.
 
     Made by `CuratorClient.refine`; `RefinedRegression` fits it. What the plan finds is made of the releases again,
@@ -62,7 +65,7 @@ class Refinement:
     Attributes
     ----------
     problem : Problem
-        What was asked.
+        The model and the price that were asked for.
     rules : RefinementRules
     releases : tuple of Answer
         In the order in which they were bought.
@@ -79,9 +82,30 @@ class Refinement:
         features = ", ".join(field.name for field in self.problem.features)
         return f"<Refinement of {self.problem.target.name} ~ {features}: {kinds}>"
 
+    def _view(self) -> View:
+        """List what was bought, in order, with its cost and how it was answered."""
+        costs: list[Cost | None] = [getattr(release, "cost", None) for release in self.releases]
+        squares = [cost.mu**2 if cost is not None and cost.mu is not None else 0.0 for cost in costs]
+        rows: list[list[Inline]] = [
+            [
+                str(k),
+                str(release.request["kind"]),
+                number(square**0.5),
+                percent(square / self.problem.mu**2),
+                code(release.id),
+            ]
+            for k, (release, square) in enumerate(zip(self.releases, squares, strict=True), 1)
+        ]
+        features = ", ".join(field.name for field in self.problem.features)
+        whole = [("price", f"µ = {number(self.problem.mu)}"), ("spent", f"µ = {number(sum(squares) ** 0.5)}")]
+        return (
+            facts(join("Refinement ", untrusted(f"{self.problem.target.name} ~ {features}")), whole),
+            table("Releases", ("step", "kind", "µ", "of the price", "release"), rows, numeric=(2, 3)),
+        )
+
     @cached_property
     def found(self) -> Refined:
-        """What the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
+        """All that the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
         return replay(self.problem, self.rules, self.releases)
 
     def save(self, path: str | Path) -> None:

@@ -19,7 +19,7 @@ class RefinementRules:
     gram : float
         Share of the rest for XᵀX, Xᵀy and yᵀy.
     xtx, xty, yty : float
-        How that is divided.
+        Its parts for each of these.
     affordable : float
         XᵀX is bought where its noise, √(2d) C²/(µ n) relative to a row's terms, is below this times √d.
     radius, wide_radius : float
@@ -27,11 +27,11 @@ class RefinementRules:
         has little noise with it all the same.
     steps : int
     growth : float
-        How fast shares of scores grow.
+        Ratio of the share of a score to that of the one before.
     norms : float
         Share of a score's cost for the histogram of norms.
     beyond : float
-        How many rows may exceed the norm of a score, in √d/µ.
+        Number of rows that may exceed the norm of a score, in √d/µ.
     correlation : float
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
     least_rows : float
@@ -69,7 +69,22 @@ class RefinementRules:
         return [budget * part / sum(parts) for part in parts]
 
     def radius_squared(self, d: int, n: float, cost: float) -> float | None:
-        """Return C² of the rows of an XᵀX of d terms and n rows at a cost µ²; None where it is not affordable."""
+        """Return the squared norm C² to which the rows of XᵀX are shrunk.
+
+        Parameters
+        ----------
+        d : int
+            Terms, the constant included.
+        n : float
+            Rows.
+        cost : float
+            Of the release, in µ².
+
+        Returns
+        -------
+        float or None
+            None where XᵀX is not affordable.
+        """
         noise = math.sqrt(2.0 * d) / (math.sqrt(cost) * n)  # of XᵀX, over n, for C = 1
         for ratio, part in ((self.wide_radius, 1.0 / 3.0), (self.radius, 1.0)):
             if noise * ratio * d < self.affordable * part * math.sqrt(d):

@@ -60,6 +60,9 @@ NEEDS_SERVER = {
     ("README.md", "plan = Curators("): "tests/contract/test_curators_contract.py",
     ("docs/logistic.md", "release = client.release("): "tests/contract/test_logistic_contract.py",
     ("docs/planning.md", "quote = client.quote("): "tests/unit/docs/test_notebooks.py",
+    ("docs/refinement.md", "from analyst_client import RefinedRegression"): (
+        "tests/integration/test_refinement_client.py"
+    ),
 }
 CALLED = {
     "client": CuratorClient,
