@@ -7,7 +7,7 @@ at a curator, reads stored answers again, and is tested without either.
 import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,45 +16,22 @@ from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.gram.rows import CombinedRows
-from analyst_client.kinds.marginals.items import Flat, Item, Moments, Tree
-from analyst_client.kinds.marginals.release import MarginalsRelease
-from analyst_client.kinds.marginals.request import MarginalsRequest
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.frame import Frame
-from analyst_client.refinement.places import (
-    Place,
-    count_rows,
-    place_by_flat,
-    place_by_tree,
-    places_by_moments,
-)
+from analyst_client.refinement.looks import Looked, look
+from analyst_client.refinement.places import Place
 from analyst_client.refinement.problem import Problem
+from analyst_client.refinement.questions import Question, histogram_share, norm_exceeded_by
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
 
 FloatArray = npt.NDArray[np.float64]
-LEVELS, BINS = 9, 16
-"""Of the target's tree, and of its flat histogram."""
 _FLOOR = 0.1
 """Least eigenvalue, in rows, that gradients are whitened by."""
-_CLIP_USUAL, _CLIP_LEAST, _CLIP_MOST, _CLIP_STEP = 1.3, 0.7, 3.0, 1.6
-"""The norm of a gradient over the root of residual variance times d: where it begins, its range, and its pace."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """A request to be quoted, for nothing, or to be paid for.
-
-    Attributes
-    ----------
-    request : Request
-    is_quote : bool
-    """
-
-    request: Any
-    is_quote: bool = False
+_CLIP_LEAST, _CLIP_MOST, _CLIP_STEP = 0.7, 3.0, 1.6
+"""The norm of a gradient over the usual one: its range, and its pace."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,10 +79,6 @@ class Refined:
     measurements: tuple[Measurement, ...] = ()
 
 
-Steps: TypeAlias = Generator[Question, Any, Any]
-"""Yields questions, and is sent answers."""
-
-
 def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any, Refined]:
     """Follow the plan of a refinement.
 
@@ -123,17 +96,17 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     -------
     Refined
     """
-    budget = problem.mu**2
-    n = problem.rows
-    if n * problem.mu < rules.least_rows:
-        return (yield from _tell_mean(problem, budget))
-    spent = rules.columns * budget if problem.numbers else 0.0
-    places, n = yield from _place_features(problem, rules, spent)
-    target_cost = rules.target_share(problem.rows * problem.mu) * budget
-    target = yield from _place_target(problem, n, target_cost)
-    left = budget - spent - target_cost
+    fields, budget = (*problem.numbers, problem.target), problem.mu**2
+    before = Looked.before(fields, problem.rows, rules)
+    looked = yield from look(problem, fields, before, [share * budget for share in rules.looks], rules, first=True)
+    left = (1.0 - sum(rules.looks)) * budget
+    if looked.mean_sd[-1] > rules.lost:
+        return (yield from _tell_mean(problem, looked.of(slice(-1, None)), left, rules))
+    n = looked.rows
+    *found, target = looked.places(fields, [rules.clip] * (len(fields) - 1) + [rules.reach])
+    places = {field.name: place for field, place in zip(problem.numbers, found, strict=True)}
     frame, features, cut_target = yield from _frame(problem, places, target)
-    belief = Belief.of_standard_terms(n, rules.correlation, frame.known)
+    belief = _believe(frame, looked, rules)
     theta, residual, gram = np.zeros(frame.size), 1.0, None
     radius = rules.radius_squared(frame.size, n, rules.gram * left)
     if radius is not None:
@@ -143,12 +116,13 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         residual = _see_gram(belief, frame, gram)
         theta = shrunk_coefficients(belief, n, theta)
     measurements: list[Measurement] = []
-    norm = usual = _CLIP_USUAL * math.sqrt(residual * frame.size)
+    norm = usual = rules.usual * math.sqrt(residual * frame.size)
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
         eigenvalues, Q = np.linalg.eigh(belief.xtx)
         P = Q / np.sqrt(np.maximum(eigenvalues / n, _FLOOR))
-        score = yield Question(_score_request(problem, frame, features, cut_target, theta, P, norm, rules, cost))
+        share = histogram_share(n, cost, rules.told, rules.dear)
+        score = yield Question(_score_request(problem, frame, features, cut_target, theta, P, norm, share, cost))
         measured = _measure(frame, score)
         measurements.append(measured)
         belief.see_score(measured.P, measured.theta - frame.origin, measured.score, measured.sd)
@@ -158,41 +132,28 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
 
 
-def _tell_mean(problem: Problem, budget: float) -> Generator[Question, Any, Refined]:
-    release = yield Question(_marginals(problem, [Moments([problem.target.expression])], budget))
-    (place,) = places_by_moments(release.marginals[0], count_rows(release.marginals[0]), 2.5)
-    return Refined(None, None, place, count_rows(release.marginals[0]))
+def _tell_mean(
+    problem: Problem, known: Looked, left: float, rules: RefinementRules
+) -> Generator[Question, Any, Refined]:
+    """Spend what is left on where the target is."""
+    costs = [share * left for share in rules.means]
+    looked = yield from look(problem, (problem.target,), known, costs, rules, first=False)
+    (place,) = looked.places((problem.target,), [rules.reach])
+    return Refined(None, None, place, looked.rows)
 
 
-def _place_features(
-    problem: Problem, rules: RefinementRules, cost: float
-) -> Generator[Question, Any, tuple[dict[str, Place], float]]:
-    """Place the features that are numbers by their moments: within their bounds, then within what those told."""
-    fields, n = problem.numbers, problem.rows
-    if not fields:
-        return {}, n
-    asked = [field.expression for field in fields]
-    places: list[Place] = []
-    for share, reach in ((rules.first, rules.reach), (1.0 - rules.first, rules.clip)):
-        release: MarginalsRelease = yield Question(_marginals(problem, [Moments(asked)], share * cost))
-        n = count_rows(release.marginals[0])
-        places = places_by_moments(release.marginals[0], n, reach)
-        asked = [field.cut(place) for field, place in zip(fields, places, strict=True)]
-    return {field.name: place for field, place in zip(fields, places, strict=True)}, n
-
-
-def _place_target(problem: Problem, n: float, cost: float) -> Generator[Question, Any, Place]:
-    """Place the target: by a tree, or by its support and its moments."""
-    asked = [problem.target.expression]
-    if LEVELS / math.sqrt(cost) < 0.1 * n:
-        release = yield Question(_marginals(problem, [Tree(asked, LEVELS)], cost))
-        if (place := place_by_tree(release.marginals[0])) is not None:
-            return place
-        low, high = problem.target.low or 0.0, problem.target.high or 0.0
-        return Place((low + high) / 2.0, (high - low) / 2.0, low, high)
-    release = yield Question(_marginals(problem, [Flat(asked, BINS), Moments(asked)], cost))
-    flat, moments = release.marginals
-    return place_by_flat(flat, moments, n)
+def _believe(frame: Frame, looked: Looked, rules: RefinementRules) -> Belief:
+    """Return what looks tell of XᵀX and Xᵀy: the former's first row and diagonal, and the latter's first entry."""
+    d, n = frame.size, looked.rows
+    known, (i, j) = frame.known, np.triu_indices(d)
+    means, squares = np.full(d, 0.5), np.full(d, 0.4)
+    means[known] = np.append(0.02, np.minimum(looked.mean_sd[:-1] + 0.05, 0.7))
+    squares[known] = np.append(0.02, np.minimum(looked.square_sd[:-1] + 0.1, 0.5))
+    both = known[i] & known[j]
+    beside = np.where(i == j, squares[i], np.where(i == 0, means[j], np.where(both, rules.correlation, 0.5)))
+    target = np.append(min(float(looked.mean_sd[-1]) + 0.05, 0.7), np.full(d - 1, 0.6))
+    mean = np.concatenate([np.where(both, 1.0, 0.4) * n * (i == j), np.zeros(d)])
+    return Belief(mean, np.diag((n * np.concatenate([beside, target])) ** 2), d)
 
 
 def _frame(problem: Problem, places: Mapping[str, Place], target: Place) -> Generator[Question, Any, Any]:
@@ -276,7 +237,7 @@ def _score_request(
     theta: FloatArray,
     P: FloatArray,
     norm: float,
-    rules: RefinementRules,
+    share: float,
     cost: float,
 ) -> ScoreRequest:
     coefficients = frame.to_terms(theta + frame.origin)
@@ -286,8 +247,8 @@ def _score_request(
         coefficients={term.name: float(c) for term, c in zip(frame.terms, coefficients, strict=True)},
         directions=frame.by_name(frame.directions_to_terms(P)),
         norm=norm,
-        statistics=("score", "norms"),
-        shares={"score": 1.0 - rules.norms, "norms": rules.norms},
+        statistics=("score", "norms") if share else ("score",),
+        shares={"score": 1.0 - share, "norms": share} if share else None,
         **problem.paying(cost),
     )
 
@@ -302,16 +263,9 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
 
 def _next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float) -> float:
     """Return the norm that about so many rows exceed, near to the last one."""
-    assert release.norms is not None
-    longer = np.cumsum(release.norms[::-1])[::-1][1:]  # than each of the edges
-    place = int(np.argmax(longer <= allowed)) if np.any(longer <= allowed) else len(longer) - 1
-    wanted = norm * float(release.norm_edges[place])
-    wanted = min(max(wanted, norm / _CLIP_STEP), norm * _CLIP_STEP)
+    found = norm_exceeded_by(release, norm, allowed)
+    wanted = usual if found is None else min(max(found, norm / _CLIP_STEP), norm * _CLIP_STEP)
     return min(max(wanted, _CLIP_LEAST * usual), _CLIP_MOST * usual)
-
-
-def _marginals(problem: Problem, items: list[Item], cost: float) -> MarginalsRequest:
-    return MarginalsRequest(items, **problem.paying(cost))
 
 
 def expected_within(mean: float, sd: float, lower: float = 0.03, upper: float = 1.2) -> float:

@@ -16,8 +16,9 @@ from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.registry import read_answer
 from analyst_client.kinds.score.release import ScoreRelease
-from analyst_client.refinement.plan import Question, Refined, refine
+from analyst_client.refinement.plan import Refined, refine
 from analyst_client.refinement.problem import Field, Problem
+from analyst_client.refinement.questions import Question
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.answers import Answer

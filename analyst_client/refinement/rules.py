@@ -10,58 +10,78 @@ class RefinementRules:
 
     Attributes
     ----------
-    columns, first : float
-        Share of the budget for where features are, and share of that for the first look, within declared bounds.
-    reach, clip : float
-        Range of the second look, and where columns are cut, in standard deviations from the mean.
-    target, target_least, target_most : float
-        Share for where the target is: `target` over nµ, within the other two.
+    looks : tuple of float
+        Shares of the price for looks at where columns are, the target among them. Each starts from the one before, so a
+        range that is ten times too wide takes several; the last one is what the fit relies on.
+    wide : float
+        Deviation that columns are first taken to have, in halves of their declared ranges.
+    short : float
+        Norm of the first look, in root mean squares of columns as they are taken to be.
+    heed : float
+        Weight of the target in a look: whatever else fails, its mean must hold.
+    doubt : float
+        Bias of a look that clips many rows, in deviations: the next look may move columns so far.
+    floor : float
+        Least variance that a look may find, in deviations of its noise: below it, a range would be too narrow by luck.
+    half : float
+        Part of the rows that the norm of a look may leave out at most.
+    lost : float
+        Deviation of what is known of the target's mean, in its own, above which slopes are of no use.
+    means : tuple of float
+        Shares of the rest for looks at the target alone, where slopes are of no use.
+    clip, reach : float
+        Where features and the target are cut, in standard deviations from the mean. Only the square of the target's
+        costs anything.
     gram : float
         Share of the rest for XᵀX, Xᵀy and yᵀy.
     xtx, xty, yty : float
         Its parts for each of these.
     affordable : float
-        XᵀX is bought where its noise, √(2d) C²/(µ n) relative to a row's terms, is below this times √d.
+        XᵀX is bought where the noise of its norm is below this, in rows.
     radius, wide_radius : float
         C² of the rows of XᵀX over their number of terms: longer ones are weighted down. The wide one is taken where XᵀX
         has little noise with it all the same.
     steps : int
+        Scores. Each is taken where the last one led, so many small ones reach further than few large ones.
     growth : float
         Ratio of the share of a score to that of the one before.
-    norms : float
-        Share of a score's cost for the histogram of norms.
+    usual : float
+        Norm of a score, in root mean squares of what rows have.
     beyond : float
-        Number of rows that may exceed the norm of a score, in √d/µ.
+        Number of rows that may exceed a norm, in √d/µ: what they lose then is what the noise is.
+    told, told_roughly, dear : float
+        Noise of a histogram of norms, as a part of the rows: of scores, and of looks; and the share of a price above
+        which there is none.
     correlation : float
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
-    least_rows : float
-        Of nµ: below this the mean alone is told.
     """
 
-    columns: float = 0.25
-    first: float = 0.3
-    reach: float = 3.0
-    clip: float = 2.5
-    target: float = 20.0
-    target_least: float = 0.05
-    target_most: float = 0.25
-    gram: float = 0.5
+    looks: tuple[float, ...] = (0.04, 0.04, 0.05, 0.05, 0.1)
+    wide: float = 0.4
+    short: float = 1.0
+    heed: float = 2.0
+    doubt: float = 0.3
+    floor: float = 0.7
+    half: float = 0.5
+    lost: float = 0.35
+    means: tuple[float, ...] = (0.3, 0.3, 0.4)
+    clip: float = 3.0
+    reach: float = 3.5
+    gram: float = 0.4
     xtx: float = 0.8
     xty: float = 0.18
     yty: float = 0.02
-    affordable: float = 0.15
-    radius: float = 0.7
+    affordable: float = 0.3
+    radius: float = 0.5
     wide_radius: float = 2.0
-    steps: int = 10
-    growth: float = 1.3
-    norms: float = 0.06
+    steps: int = 15
+    growth: float = 1.15
+    usual: float = 1.3
     beyond: float = 4.0
+    told: float = 0.02
+    told_roughly: float = 0.1
+    dear: float = 0.2
     correlation: float = 0.25
-    least_rows: float = 30.0
-
-    def target_share(self, n_mu: float) -> float:
-        """Return the share for where the target is, of a budget µ and n rows."""
-        return min(max(self.target / n_mu, self.target_least), self.target_most)
 
     def step_costs(self, budget: float) -> list[float]:
         """Divide what is left over the scores."""
@@ -85,8 +105,8 @@ class RefinementRules:
         float or None
             None where XᵀX is not affordable.
         """
-        noise = math.sqrt(2.0 * d) / (math.sqrt(cost) * n)  # of XᵀX, over n, for C = 1
+        noise = math.sqrt(2.0) / (math.sqrt(cost) * n)  # of the norm of XᵀX, for C = 1
         for ratio, part in ((self.wide_radius, 1.0 / 3.0), (self.radius, 1.0)):
-            if noise * ratio * d < self.affordable * part * math.sqrt(d):
+            if noise * ratio * d < self.affordable * part:
                 return ratio * d
         return None
