@@ -491,7 +491,7 @@ class CuratorClient:
         reservation: str | None = None,
         rules: "RefinementRules | None" = None,
     ) -> "Refinement":
-        """Spend a price on one model, in several releases that follow from each other: marginals, XᵀX, and scores.
+        """Spend a price on one model, in releases that follow from each other: looks, XᵀX, and scores.
 
         It costs what one release of that price does, and tells much more of this model where bounds are wide, terms are
         many or rows few; of other models it tells less. Fit it with `RefinedRegression`.

@@ -1,16 +1,20 @@
 """Releases as measurements of one pair XᵀX, Xᵀy, and coefficients of what is known of it."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from analyst_client import Column, RefinementRules, Term
-from analyst_client.kinds.marginals.items import Marginal
+from analyst_client import RefinementRules, Term
+from analyst_client.kinds.score.release import NORM_EDGES
 from analyst_client.refinement.belief import TERMS_MAX, Belief
 from analyst_client.refinement.frame import Frame
-from analyst_client.refinement.places import Place, count_rows, places_by_moments
+from analyst_client.refinement.looks import Looked, look
+from analyst_client.refinement.places import Place
+from analyst_client.refinement.problem import Field, Problem
+from analyst_client.refinement.refinement import Coding
 from analyst_client.refinement.solution import shrunk_coefficients
+from analyst_client.terms import col
 
 SDS = (9.0, 9.0 / np.sqrt(2), 4.0)
 
@@ -193,41 +197,87 @@ class TestRules:
         assert np.all(np.diff(costs) > 0)
 
     def test_rows_are_weighted_less_where_there_are_many_and_not_released_where_there_are_few(self):
-        found = [self.RULES.radius_squared(5, n, 0.02) for n in (1e2, 1e3, 1e5)]
-        assert found == [None, 0.7 * 5, 2.0 * 5]
-
-    def test_the_target_s_share_falls_with_the_budget_within_its_range(self):
-        assert [self.RULES.target_share(n_mu) for n_mu in (10.0, 200.0, 1e4)] == [0.25, 0.1, 0.05]
+        found = [self.RULES.radius_squared(5, n, 0.02) for n in (40.0, 150.0, 1e5)]
+        assert found == [None, self.RULES.radius * 5, self.RULES.wide_radius * 5]
 
 
-def moments_of(columns, rows, sd=0.0, missing="complete"):
-    """Return moments of values within ±1, exact or with noise."""
-    generator = np.random.default_rng(8)
-    listed = tuple(Column.numeric(name, -2.0, 6.0, missing=missing) for name in columns)
-    values = np.array([[len(u) / 2, u.sum(), (u**2 - 0.5).sum()] for u in rows])
-    return Marginal("m", "moments", listed, None, values + sd * generator.standard_normal(values.shape), sd, False)
+class TestLooks:
+    """Looks with a generator's answers: of rows that are drawn, with noise that is chosen."""
 
+    FIELDS = (Field(col("x"), "x", -500.0, 700.0), Field(col("y"), "y", -40.0, 60.0))
+    ROWS = np.random.default_rng(12).normal([90.0, 4.0], [7.0, 2.0], (5000, 2))
 
-class TestPlaces:
-    def test_moments_place_a_column_in_its_own_unit_within_its_bounds(self):
-        u = np.random.default_rng(9).normal(-0.5, 0.25, 4000).clip(-1, 1)
-        marginal = moments_of(["x"], [u])
-        (place,) = places_by_moments(marginal, count_rows(marginal), 2.5)
-        assert (place.center, place.scale) == pytest.approx((2 + 4 * u.mean(), 4 * u.std()), rel=1e-6)
-        assert place.low == -2.0
-        assert place.high == pytest.approx(place.center + 2.5 * place.scale)
+    def follow(self, noise, rows=5000.0, seed=1):
+        """Look five times; answer with normal noise of `noise` times what a look at µ = 1 has."""
+        generator = np.random.default_rng(seed)
+        problem = Problem(self.FIELDS[:1], self.FIELDS[1], rows, 1.0)
+        rules = RefinementRules()
+        steps = look(problem, self.FIELDS, Looked.before(self.FIELDS, rows, rules), [0.2] * 5, rules, first=True)
+        question = next(steps)
+        while True:
+            request = question.request
+            answer = self.code(request) if question.is_quote else self.answer(request, noise, generator)
+            try:
+                question = steps.send(answer)
+            except StopIteration as end:
+                return end.value
 
-    def test_a_column_that_misses_values_has_its_own_count(self):
-        u = np.random.default_rng(10).normal(0.1, 0.2, 1000).clip(-1, 1)
-        marginal = moments_of(["x", "z"], [u, u[:700]], missing="omit")
-        places = places_by_moments(marginal, 5000.0, 2.5)
-        assert places[1].scale == pytest.approx(4 * u[:700].std(), rel=1e-6)
+    def ranges(self, request):
+        """Return the range to which each feature is cut, and where a square is centred."""
+        found = []
+        for feature, name in zip(request.features[::2], "xy", strict=True):
+            json, ends = feature.to_json(), {"maximum": -np.inf, "minimum": np.inf}
+            while not isinstance(json, str):
+                ((word, (json, number)),) = json.items()
+                ends[word] = number
+            field = next(one for one in self.FIELDS if one.name == name)
+            found.append((max(ends["maximum"], field.low), min(ends["minimum"], field.high)))
+        return found
 
-    def test_noise_never_makes_a_scale_of_nothing_or_a_range_of_nothing(self):
-        for seed in range(50):
-            marginal = moments_of(["x"], [np.zeros(20)], sd=40.0)
-            marginal = replace(marginal, values=np.random.default_rng(seed).normal(0.0, 60.0, (1, 3)))
-            (place,) = places_by_moments(marginal, count_rows(marginal), 2.5)
-            assert place.scale > 0
-            assert -2.0 <= place.low < place.high <= 6.0
-            assert np.isfinite([place.center, place.scale]).all()
+    def code(self, request):
+        terms = [Term("(constant)", "constant")]
+        for name, (low, high) in zip("xy", self.ranges(request), strict=True):
+            terms.append(Term(name, "numeric", name, (low + high) / 2, (high - low) / 2))
+            terms.append(Term(f"{name}²", "numeric", f"{name}²", 1000.0, 1000.0))
+        return Coding(tuple(terms), (), tuple(term.name for term in terms[1:]))
+
+    def answer(self, request, noise, generator):
+        coding, columns = self.code(request), [np.ones(len(self.ROWS))]
+        for values, feature, (low, high) in zip(self.ROWS.T, request.features[1::2], self.ranges(request), strict=True):
+            cut = np.clip(values, low, high)
+            center = feature.to_json()["power"][0]["subtract"][1]
+            columns += [(cut - (low + high) / 2) / ((high - low) / 2), ((cut - center) ** 2 - 1000.0) / 1000.0]
+        z = np.column_stack(columns)
+        P = np.array([request.posted_directions.get(term.name, np.zeros(5)) for term in coding.terms])
+        g = z @ P
+        norms = np.linalg.norm(g, axis=1)
+        total = (g / np.maximum(norms, 1.0)[:, None]).sum(axis=0)
+        counts = np.histogram(norms, [0.0, *NORM_EDGES, np.inf])[0].astype(float)
+        sd = noise / request.mu
+        return SimpleNamespace(
+            score=total + sd * generator.standard_normal(5),
+            norms=counts if "norms" in request.statistics else None,
+            norm_edges=np.array(NORM_EDGES),
+            noise=SimpleNamespace(score=sd),
+        )
+
+    def test_they_find_where_columns_are_within_bounds_that_are_a_hundred_times_too_wide(self):
+        found = self.follow(noise=1.0)
+        assert found.center == pytest.approx(self.ROWS.mean(axis=0), abs=1.0)
+        assert found.scale == pytest.approx(self.ROWS.std(axis=0), rel=0.2)
+        assert found.rows == pytest.approx(5000.0, rel=0.15)
+
+    def test_a_guess_of_the_rows_that_is_wrong_is_put_right(self):
+        for rows in (1000.0, 25_000.0):
+            found = self.follow(noise=1.0, rows=rows)
+            assert found.rows == pytest.approx(5000.0, rel=0.15)
+            assert found.center == pytest.approx(self.ROWS.mean(axis=0), abs=1.5)
+
+    def test_whatever_the_noise_is_places_are_within_bounds_and_scales_are_positive(self):
+        for seed in range(20):
+            found = self.follow(noise=3000.0, seed=seed)
+            assert np.isfinite([found.center, found.scale, found.mean_sd, found.square_sd]).all()
+            for place, field in zip(found.places(self.FIELDS, [3.0, 3.0]), self.FIELDS, strict=True):
+                assert field.low <= place.low < place.high <= field.high
+                assert place.scale > 0
+            assert found.rows > 0
