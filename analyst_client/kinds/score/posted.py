@@ -176,7 +176,7 @@ def as_coefficients(coefficients: Mapping[str, float], bits: int = BITS_MAX) -> 
     if not isinstance(coefficients, Mapping):
         raise ValueError("coefficients are given by the names of terms, such as {'age': 0.5}")  # noqa: TRY004 -- one kind of error for arguments
     columns = {name: [float(value)] for name, value in coefficients.items()}
-    if not any(value for (value,) in columns.values()):
+    if all(abs(value) < 2.0 ** -(bits + 1) for (value,) in columns.values()):  # zeros, or what is rounded to them
         return Combinations({}, 0)
     return Combinations.nearest(columns, "coefficients", bits=bits)
 

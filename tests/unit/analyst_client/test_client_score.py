@@ -348,3 +348,9 @@ def test_the_page_for_analysts_says_what_is_so() -> None:
     found = doctest.testfile(str(page), module_relative=False, globs={"client": ScoreCurator().client()})
     assert found.attempted > 8
     assert found.failed == 0
+
+
+def test_coefficients_that_are_rounded_to_nothing_are_zeros() -> None:
+    directions = {"age": [1.0]}
+    tiny = ScoreRequest(["age"], "kappa", coefficients={"age": 1e-17}, directions=directions, mu=0.3)
+    assert tiny.members == ScoreRequest(["age"], "kappa", directions=directions, mu=0.3).members
