@@ -63,7 +63,7 @@ class RefinementRules:
     doubt: float = 0.3
     floor: float = 0.7
     half: float = 0.5
-    lost: float = 0.35
+    lost: float = 0.25
     means: tuple[float, ...] = (0.3, 0.3, 0.4)
     clip: float = 3.0
     reach: float = 3.5
