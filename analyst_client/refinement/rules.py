@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,21 @@ class RefinementRules:
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
     least_rows : float
         Of nµ: below this the mean alone is told.
+    looks, look_growth : int and float
+        How many Grams are bought, each but the first of rows that are whitened by those before, and how fast their
+        shares grow.
+    cut : bool
+        Whether numbers are cut to the ranges that were found. Without it they keep their declared bounds, and the
+        coefficients are those of the columns as they are declared.
+    norm, norm_least, norm_most : float
+        The norm of a gradient over the root of residual variance times d: where it begins, and its range over that.
+    meat : float
+        Share of the later half of the scores' costs for Σ g gᵀ, from which the sampling error of scores is told for
+        residuals of any variance. Without it one residual variance is assumed.
+
+    Notes
+    -----
+    The defaults are for predictions. `for_intervals` is for `conf_int()` and tests.
     """
 
     columns: float = 0.25
@@ -58,10 +74,49 @@ class RefinementRules:
     beyond: float = 4.0
     correlation: float = 0.25
     least_rows: float = 30.0
+    looks: int = 1
+    look_growth: float = 3.0
+    cut: bool = True
+    norm: float = 1.3
+    norm_least: float = 0.7
+    norm_most: float = 3.0
+    meat: float = 0.0
+
+    @classmethod
+    def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "RefinementRules":
+        """Return the rules for intervals: whitened looks at XᵀX, norms that few rows exceed, and their Σ g gᵀ.
+
+        Parameters
+        ----------
+        cut : bool
+            Whether numbers are cut to the ranges that are found for them.
+        **rules : object
+            Others that differ.
+        """
+        chosen: dict[str, Any] = {
+            "columns": 0.15,
+            "looks": 3,
+            "steps": 6,
+            "beyond": 1.0,
+            "norm": 2.0,
+            "meat": 0.15,
+        }
+        return cls(**(chosen | {"cut": cut} | rules))
+
+    def look_costs(self, budget: float) -> list[float]:
+        """Divide what Grams cost over the looks."""
+        parts = [self.look_growth**k for k in range(self.looks)]
+        return [budget * part / sum(parts) for part in parts]
 
     def target_share(self, n_mu: float) -> float:
         """Return the share for where the target is, of a budget µ and n rows."""
         return min(max(self.target / n_mu, self.target_least), self.target_most)
+
+    def score_shares(self, step: int) -> dict[str, float]:
+        """Divide the cost of a score."""
+        meat = self.meat if step >= self.steps // 2 else 0.0
+        shares = {"score": 1.0 - self.norms - meat, "norms": self.norms}
+        return shares | {"meat": meat} if meat else shares
 
     def step_costs(self, budget: float) -> list[float]:
         """Divide what is left over the scores."""
