@@ -11,7 +11,6 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.score.release import NORM_EDGES
 from analyst_client.refinement.plan import Measurement, Refined, coordinates
 
 FloatArray = npt.NDArray[np.float64]
@@ -41,7 +40,7 @@ def corrected_equations(found: Refined) -> Equations:
     :math:`\beta-\bar\theta` alone, and the estimand is that of scores, of all rows alike.
 
     Where scores have their Σ g gᵀ, the sampling covariance is made of that, and holds for residuals of any variance;
-    else it is :math:`s^2A`. What clipping may have moved is counted as noise, see `_clipped`.
+    else it is :math:`s^2A`. What clipping moves is no part of the law.
     """
     frame, gram = found.frame, found.gram
     if frame is None or gram is None or gram.combinations is None or gram.xtx is None:
@@ -90,10 +89,7 @@ def _later_scores(later: Sequence[Measurement]) -> tuple[FloatArray, FloatArray,
     noise = sum(
         (w * one.sd) ** 2 * inverse @ inverse.T for w, inverse, one in zip(weights, inverses, later, strict=True)
     )
-    clipped = sum(
-        w * _clipped(one) * inverse @ inverse.T for w, inverse, one in zip(weights, inverses, later, strict=True)
-    )
-    return center, np.asarray(moved), np.asarray(noise + clipped)
+    return center, np.asarray(moved), np.asarray(noise)
 
 
 def _weights(later: Sequence[Measurement]) -> FloatArray:
@@ -101,22 +97,6 @@ def _weights(later: Sequence[Measurement]) -> FloatArray:
     noise = [one.sd**2 * np.sum(np.linalg.inv(one.P) ** 2) for one in later]
     weights = 1.0 / np.array(noise)
     return np.asarray(weights / weights.sum(), dtype=np.float64)
-
-
-def _clipped(measurement: Measurement) -> float:
-    """Return a variance for what clipping took off each number of a score, in squares of the norm.
-
-    The histogram of norms tells the length E that was cut off in all. As long as the sum of what was cut off is no
-    longer than that of rows whose gradients have the mean cosine 1/√d with one direction, which is what residuals of
-    one sign give, each number is moved by E/√d at most; it is taken for a deviation.
-    """
-    if True or measurement.norms is None:
-        return 0.0
-    edges = np.array(NORM_EDGES)
-    middles = np.append(np.sqrt(edges[:-1] * edges[1:]), 1.3 * edges[-1])
-    cut = np.maximum(middles - 1.0, 0.0)
-    excess = max(float(cut @ measurement.norms[1:]), 0.0)
-    return excess**2 / len(measurement.score)
 
 
 def _unweighted(found: Refined, gram: Release) -> FloatArray:

@@ -94,7 +94,8 @@ class RefinementRules:
             Others that differ.
         """
         chosen: dict[str, Any] = {
-            "columns": 0.15,
+            "columns": 0.1,
+            "gram": 0.55,
             "looks": 3,
             "steps": 6,
             "beyond": 1.0,
