@@ -85,6 +85,31 @@ class Belief:
         seen = len(sds)  # each entry by itself: no product with an identity
         self._see(self.covariance[:, :seen], A[self._upper] - self.mean[:seen], self.covariance[:seen, :seen], sds**2)
 
+    def see_combined(self, T: FloatArray, A: FloatArray, diagonal_sd: float, offdiagonal_sd: float) -> None:
+        """Take in TᵀXᵀXT, that of combinations of the terms, with independent noise.
+
+        Parameters
+        ----------
+        T : ndarray of shape (d, d)
+        A : ndarray of shape (d, d)
+            Symmetric; its upper triangle is read.
+        diagonal_sd, offdiagonal_sd : float
+        """
+        i, j = self._upper
+        weights = T[i][:, i] * T[j][:, j]  # of entry (k, l) of XᵀX, in row, in that of combinations, in column
+        weights += (i != j)[:, None] * T[j][:, i] * T[i][:, j]
+        spread, sds = self.covariance[:, : len(i)] @ weights, np.where(i == j, diagonal_sd, offdiagonal_sd)
+        surprise = A[self._upper] - weights.T @ self.mean[: len(i)]
+        self._see(spread, surprise, weights.T @ spread[: len(i)], sds**2)
+
+    def eigen(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return eigenvalues and eigenvectors of XᵀX as it is expected, and how sure each qᵀXᵀXq is, as a deviation."""
+        eigenvalues, Q = np.linalg.eigh(self.xtx)
+        i, j = self._upper
+        forms = Q[i] * Q[j] * np.where(i == j, 1.0, 2.0)[:, None]
+        variances = np.einsum("ek,ef,fk->k", forms, self.covariance[: len(i), : len(i)], forms, optimize=True)
+        return eigenvalues, Q, np.sqrt(np.maximum(variances, 0.0))
+
     def see_score(self, P: FloatArray, theta: FloatArray, score: FloatArray, sd: float) -> None:
         """Take in Pᵀ(b − Aθ) with independent noise.
 

@@ -1,5 +1,6 @@
 """Equations of a refined fit: XᵀX as it was bought, and Xᵀy as the last scores tell it, with the law of their noise."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,11 +11,15 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
-from analyst_client.refinement.plan import Measurement, Refined, in_coordinates
+from analyst_client.refinement.plan import Measurement, Refined, coordinates
 
 FloatArray = npt.NDArray[np.float64]
 _WEIGHT_LEAST = 1.0 / 3.0
-"""Least mean weight of a row that a sampling covariance is corrected for; below it noise is what was seen."""
+"""Least mean weight of a row that XᵀX is corrected for; below it noise is what was seen."""
+_UNEVEN = 0.5
+"""Deviation that an entry of the whitened Σ g gᵀ is expected to have from one residual variance, relative to it."""
+_VARIANCE_LEAST = 1e-3
+"""Least residual variance that is believed, in squares of the target's spread."""
 
 
 def corrected_equations(found: Refined) -> Equations:
@@ -31,7 +36,11 @@ def corrected_equations(found: Refined) -> Equations:
     :math:`w_k \propto 1/\mathrm{tr}(\mathrm{Var}(P_k^{-\top}e_k))`, the pair is :math:`\tilde A`, as it was released,
     and :math:`\tilde b = \sum w_k(\tilde A\theta_k + P_k^{-\top}s_k)`. Its noise is that of `CorrectedLaw` around
     :math:`\bar\theta = \sum w_k\theta_k`. Rows of :math:`\tilde A` are weighted where they are long, those of scores
-    are not: the estimand is that of scores, of all rows alike, as the difference weighs :math:`\beta-\bar\theta` alone.
+    are not, so coordinates are stretched until their squares add up to the rows: what is left of the difference weighs
+    :math:`\beta-\bar\theta` alone, and the estimand is that of scores, of all rows alike.
+
+    Where scores have their Σ g gᵀ, the sampling covariance is made of that, and holds for residuals of any variance;
+    else it is :math:`s^2A`. What clipping moves is no part of the law.
     """
     frame, gram = found.frame, found.gram
     if frame is None or gram is None or gram.combinations is None or gram.xtx is None:
@@ -39,36 +48,42 @@ def corrected_equations(found: Refined) -> Equations:
             "the price was not enough for XᵀX, so intervals have no end; coef_ and predict are there. At a higher "
             "price, or with more rows, a refinement buys it"
         )
-    C, s = float(frame.matrix[0, 0] / gram.combinations[0, 0]), frame.target_scale
-    center, moved, noise = _later_scores(found.measurements)
+    later, s = found.measurements[len(found.measurements) // 2 :], frame.target_scale
+    center, moved, noise = _later_scores(later)
+    T = _unweighted(found, gram)
     plain = NoiseLaw.of(gram.noise, frame.size)
+    own_center = s * np.linalg.solve(T, center)
     law = CorrectedLaw(
-        plain.xtx, np.zeros(frame.size), plain.yty, plain.excess_kurtosis, C * s * center, (s / C) ** 2 * noise
+        plain.xtx, np.zeros(frame.size), plain.yty, plain.excess_kurtosis, own_center, s**2 * T.T @ noise @ T
     )
-    xty = gram.xtx @ law.center + s / C * moved
-    to_terms = np.asarray(np.linalg.inv(gram.combinations).T, dtype=np.float64)
-    whole = replace(gram, terms=gram.combined, combined=(), posted=None)
+    xty = gram.xtx @ law.center + s * T.T @ moved
+    to_terms = np.asarray(np.linalg.inv(frame.matrix @ T).T, dtype=np.float64)
+    constant = np.linalg.solve(T, np.eye(frame.size)[0])  # weights that add up to the constant
+    spread, variance = None, None
+    told = _sampling(later, T, gram.xtx)
+    if told is not None:
+        variance = s**2 * told[1]
+        spread = to_terms @ (told[0] / told[1]) @ to_terms.T
     site = Site(
-        whole,
+        replace(gram, terms=gram.combined, combined=(), posted=None),
         to_terms @ gram.xtx @ to_terms.T,
         to_terms @ xty,
         None if gram.yty is None else float(gram.yty[0]),
-        float(gram.constant_form @ gram.xtx @ gram.constant_form) if gram.constant_form is not None else None,
+        float(constant @ gram.xtx @ constant),
         to_terms,
         1.0,
         0.0,
+        variance=variance,
         corrected=law,
-        spread=to_terms @ _spread(found, gram) @ to_terms.T,
+        spread=spread,
     )
-    return Equations((site,), np.ones(1), gram.columns, whole.terms, gram.targets[0])
+    return Equations((site,), np.ones(1), gram.columns, gram.combined, gram.targets[0])
 
 
-def _later_scores(measurements: Sequence[Measurement]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _later_scores(later: Sequence[Measurement]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the weighted mean of θ, of the scores in coordinates, and the latter's covariance."""
-    later = measurements[len(measurements) // 2 :]
     inverses = [np.linalg.inv(one.P).T for one in later]
-    weights = np.array([1.0 / (one.sd**2 * np.sum(inverse**2)) for one, inverse in zip(later, inverses, strict=True)])
-    weights /= weights.sum()
+    weights = _weights(later)
     center = np.tensordot(weights, np.array([one.theta for one in later]), axes=1)
     moved = sum(w * inverse @ one.score for w, inverse, one in zip(weights, inverses, later, strict=True))
     noise = sum(
@@ -77,16 +92,56 @@ def _later_scores(measurements: Sequence[Measurement]) -> tuple[FloatArray, Floa
     return center, np.asarray(moved), np.asarray(noise)
 
 
-def _spread(found: Refined, gram: Release) -> FloatArray:
-    """Return XᵀX of rows of weight 1, as far as is known, in the release's own coordinates.
+def _weights(later: Sequence[Measurement]) -> FloatArray:
+    """Return weights of scores by their noise, that add up to 1."""
+    noise = [one.sd**2 * np.sum(np.linalg.inv(one.P) ** 2) for one in later]
+    weights = 1.0 / np.array(noise)
+    return np.asarray(weights / weights.sum(), dtype=np.float64)
 
-    Where rows were weighted down XᵀX is too small for the sampling error of scores, which are of all rows. The count
-    tells by how much in the mean, and standard scores, whose squares add up to it, coordinate by coordinate.
+
+def _unweighted(found: Refined, gram: Release) -> FloatArray:
+    """Return T with Tᵀv the coordinates in which a release's XᵀX is that of rows of weight 1, as far as is known.
+
+    Where rows were weighted down XᵀX is too small for scores, which are of all rows. The count tells by how much in the
+    mean. Directions with long tails are weighted down by more: of these it stays too small, and intervals too long.
     """
     assert found.frame is not None
     assert gram.xtx is not None
-    A, _, _, _ = in_coordinates(found.frame, gram)
-    diagonal = np.where(found.frame.known, np.diag(A), A[0, 0])
-    root = np.sqrt(1.0 / np.clip(diagonal / found.rows, _WEIGHT_LEAST, 1.0))
-    spread: FloatArray = root[:, np.newaxis] * gram.xtx * root
-    return spread
+    T = coordinates(found.frame, gram)
+    constant = np.linalg.solve(T, np.eye(found.frame.size)[0])
+    kept = min(max(float(constant @ gram.xtx @ constant) / found.rows, _WEIGHT_LEAST), 1.0)
+    return math.sqrt(kept) * T
+
+
+def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> tuple[FloatArray, float] | None:
+    """Return the sampling covariance of a score of coordinates Tᵀv, and the residual variance; None if not bought.
+
+    It is Σ g gᵀ in coordinates in which XᵀX is whitened, moved towards that of one residual variance by as much as its
+    noise outweighs how uneven it is expected to be, and larger by the deviation that is left. The target is in units of
+    its spread.
+    """
+    told = [one for one in later if one.meat is not None]
+    if not told:
+        return None
+    weights = np.array([1.0 / one.meat_sd**2 for one in told])
+    weights /= weights.sum()
+    back = np.linalg.inv(T)
+    A = back.T @ xtx @ back
+    whole, expected, noise = [], [], 0.0
+    last = told[-1].P
+    for weight, one in zip(weights, told, strict=True):
+        assert one.meat is not None
+        turn = np.linalg.solve(one.P, last)
+        whole.append(weight * turn.T @ one.meat @ turn)
+        noise += (weight * one.meat_sd * np.sum(turn**2) / len(turn)) ** 2
+    expected = last.T @ A @ last
+    H = np.sum(whole, axis=0)
+    variance = max(float(np.trace(H)) / float(np.trace(expected)), _VARIANCE_LEAST)
+    even = variance * expected
+    prior = (_UNEVEN * float(np.trace(even)) / len(even)) ** 2
+    believed = prior / (prior + noise)
+    H = even + believed * (H - even) + math.sqrt(noise * believed) * np.eye(len(H))
+    eigenvalues, Q = np.linalg.eigh((H + H.T) / 2.0)
+    H = (Q * np.maximum(eigenvalues, 0.1 * np.mean(np.diag(even)))) @ Q.T
+    move = np.linalg.solve(last, T)
+    return np.asarray(move.T @ H @ move, dtype=np.float64), variance

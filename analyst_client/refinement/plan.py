@@ -30,8 +30,12 @@ from analyst_client.refinement.solution import shrunk_coefficients
 FloatArray = npt.NDArray[np.float64]
 _FLOOR = 0.1
 """Least eigenvalue, in rows, that gradients are whitened by."""
-_CLIP_LEAST, _CLIP_MOST, _CLIP_STEP = 0.7, 3.0, 1.6
-"""The norm of a gradient over the usual one: its range, and its pace."""
+_CLIP_STEP = 1.6
+"""How fast the norm of a gradient changes."""
+_SURE = 2.0
+"""Deviations above 0 from which on an eigenvalue is one to whiten by, where several Grams tell of it."""
+_LEAST = 1e-4
+"""Least eigenvalue, in rows, that several Grams are expected to tell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +48,23 @@ class Measurement:
     theta : ndarray of shape (d,)
     score : ndarray of shape (k,)
     sd : float
+    norms : ndarray of shape (13,) or None
+        Rows by the norm of their gradient, in units of the norm to which it is clipped.
+    norms_sd : float
+    meat : ndarray of shape (k, k) or None
+        Σ g gᵀ of clipped gradients.
+    meat_sd : float
+        Of an entry on its diagonal.
     """
 
     P: FloatArray
     theta: FloatArray
     score: FloatArray
     sd: float
+    norms: FloatArray | None = None
+    norms_sd: float = 0.0
+    meat: FloatArray | None = None
+    meat_sd: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,31 +120,46 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     n = looked.rows
     *found, target = looked.places(fields, [rules.clip] * (len(fields) - 1) + [rules.reach])
     places = {field.name: place for field, place in zip(problem.numbers, found, strict=True)}
+    if not rules.cut:
+        places = {field.name: field.uncut(places[field.name]) for field in problem.numbers}
+        target = problem.target.uncut(target)
     frame, features, cut_target = yield from _frame(problem, places, target)
     belief = _believe(frame, looked, rules)
     theta, residual, gram = np.zeros(frame.size), 1.0, None
-    radius = rules.radius_squared(frame.size, n, rules.gram * left)
-    if radius is not None:
-        request = _gram_request(problem, frame, features, cut_target, radius, rules, rules.gram * left)
+    whitening = np.eye(frame.size)
+    for cost in rules.gram_costs(whole := rules.gram * left):
+        radius = rules.radius_squared(frame.size, n, cost if gram is not None else whole)
+        if radius is None:
+            break
+        request = _gram_request(problem, frame, features, cut_target, whitening, radius, rules, cost)
         gram = yield Question(request)
-        left -= rules.gram * left
+        left -= cost
         residual = _see_gram(belief, frame, gram)
         theta = shrunk_coefficients(belief, n, theta)
+        whitening = _whitening(belief, n, rules)
     measurements: list[Measurement] = []
-    norm = usual = rules.usual * math.sqrt(residual * frame.size)
+    norm = usual = rules.norm * math.sqrt(residual * frame.size)
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
-        eigenvalues, Q = np.linalg.eigh(belief.xtx)
-        P = Q / np.sqrt(np.maximum(eigenvalues / n, _FLOOR))
-        share = histogram_share(n, cost, rules.told, rules.dear)
-        score = yield Question(_score_request(problem, frame, features, cut_target, theta, P, norm, share, cost))
+        P = _whitening(belief, n, rules)
+        shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear))
+        score = yield Question(_score_request(problem, frame, features, cut_target, theta, P, norm, shares, cost))
         measured = _measure(frame, score)
         measurements.append(measured)
         belief.see_score(measured.P, measured.theta - frame.origin, measured.score, measured.sd)
         theta = shrunk_coefficients(belief, n, theta)
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
-        norm = _next_norm(score, norm, usual, allowed)
+        norm = _next_norm(score, norm, usual, allowed, rules)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
+
+
+def _whitening(belief: Belief, n: float, rules: RefinementRules) -> FloatArray:
+    """Return P with PᵀXᵀXP near n in the directions of which enough is known."""
+    if rules.grams == 1:
+        eigenvalues, Q = np.linalg.eigh(belief.xtx)
+        return np.asarray(Q / np.sqrt(np.maximum(eigenvalues / n, _FLOOR)), dtype=np.float64)
+    eigenvalues, Q, sds = belief.eigen()
+    return np.asarray(Q / np.sqrt(np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST)), dtype=np.float64)
 
 
 def _tell_mean(
@@ -177,56 +207,40 @@ def _gram_request(
     frame: Frame,
     features: list[Any],
     target: Any,
+    whitening: FloatArray,
     radius_squared: float,
     rules: RefinementRules,
     cost: float,
 ) -> ReleaseRequest:
-    rows = CombinedRows(frame.by_name(frame.matrix), norm=math.sqrt(radius_squared))
+    rows = CombinedRows(frame.by_name(frame.matrix @ whitening), norm=math.sqrt(radius_squared))
     shares = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
     return ReleaseRequest(features, target=target, rows=rows, shares=shares, **problem.paying(cost))
 
 
 def _see_gram(belief: Belief, frame: Frame, gram: Release) -> float:
     """Take in XᵀX and Xᵀy, and return what the variance of residuals is expected to be, in squares of the spread."""
-    A, b, yty, noise = in_coordinates(frame, gram)
-    belief.see_xtx(A, noise.xtx_diagonal, noise.xtx_offdiagonal)
-    belief.see_score(np.eye(frame.size), -frame.origin, b, noise.xty)
-    theta = shrunk_coefficients(belief, max(float(A[0, 0]), 1.0), np.zeros(frame.size))
-    rows = max(float(belief.xtx[0, 0]), 1.0)
-    squares = yty - 2.0 * frame.origin @ b + frame.origin @ A @ frame.origin  # around the expected mean
-    squares -= 2.0 * theta @ belief.xty - theta @ belief.xtx @ theta
-    variance = noise.yty**2 + theta @ belief.score_covariance(theta) @ theta
-    return expected_within(float(squares) / rows, math.sqrt(float(variance)) / rows)
-
-
-@dataclass(frozen=True)
-class GramNoise:
-    """Deviations of the noise of a Gram in standard coordinates."""
-
-    xtx_diagonal: float
-    xtx_offdiagonal: float
-    xty: float
-    yty: float
-
-
-def in_coordinates(frame: Frame, gram: Release) -> tuple[FloatArray, FloatArray, float, GramNoise]:
-    """Return A, b and yᵀy of a Gram in standard coordinates, and their noise."""
     assert gram.xtx is not None
     assert gram.xty is not None
     assert gram.yty is not None
-    assert gram.combinations is not None
-    C, s = float(frame.matrix[0, 0] / gram.combinations[0, 0]), frame.target_scale
-    noise = gram.noise
+    noise, unit, T = gram.noise, frame.target_scale, coordinates(frame, gram)
     assert noise.xtx_diagonal is not None
     assert noise.xtx_offdiagonal is not None
     assert noise.xty is not None
     assert noise.yty is not None
-    return (
-        C**2 * gram.xtx,
-        C / s * gram.xty[:, 0],
-        float(gram.yty[0]) / s**2,
-        GramNoise(C**2 * noise.xtx_diagonal, C**2 * noise.xtx_offdiagonal, C / s * noise.xty, noise.yty / s**2),
-    )
+    belief.see_combined(T, gram.xtx, noise.xtx_diagonal, noise.xtx_offdiagonal)
+    belief.see_score(T, -frame.origin, gram.xty[:, 0] / unit, noise.xty / unit)
+    rows, origin = max(float(belief.xtx[0, 0]), 1.0), frame.origin
+    theta = shrunk_coefficients(belief, rows, np.zeros(frame.size))
+    squares = float(gram.yty[0]) / unit**2 - 2.0 * origin @ belief.xty - origin @ belief.xtx @ origin  # around the mean
+    squares -= 2.0 * theta @ belief.xty - theta @ belief.xtx @ theta
+    variance = (noise.yty / unit**2) ** 2 + theta @ belief.score_covariance(theta) @ theta
+    return expected_within(float(squares) / rows, math.sqrt(float(variance)) / rows)
+
+
+def coordinates(frame: Frame, gram: Release) -> FloatArray:
+    """Return T, by which a release's combinations follow from standard coordinates: they are Tᵀv."""
+    assert gram.combinations is not None
+    return np.asarray(np.linalg.solve(frame.matrix, gram.combinations), dtype=np.float64)
 
 
 def _score_request(
@@ -237,7 +251,7 @@ def _score_request(
     theta: FloatArray,
     P: FloatArray,
     norm: float,
-    share: float,
+    shares: Mapping[str, float],
     cost: float,
 ) -> ScoreRequest:
     coefficients = frame.to_terms(theta + frame.origin)
@@ -247,8 +261,8 @@ def _score_request(
         coefficients={term.name: float(c) for term, c in zip(frame.terms, coefficients, strict=True)},
         directions=frame.by_name(frame.directions_to_terms(P)),
         norm=norm,
-        statistics=("score", "norms") if share else ("score",),
-        shares={"score": 1.0 - share, "norms": share} if share else None,
+        statistics=tuple(shares),
+        shares=shares,
         **problem.paying(cost),
     )
 
@@ -258,14 +272,16 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
     assert release.score is not None
     assert release.noise.score is not None
     P = frame.directions_from_terms(release.directions)
-    return Measurement(P, frame.from_terms(release.coefficients), release.score, release.noise.score)
+    theta, noise = frame.from_terms(release.coefficients), release.noise
+    sds = noise.norms or 0.0, noise.meat_diagonal or 0.0
+    return Measurement(P, theta, release.score, release.noise.score, release.norms, sds[0], release.meat, sds[1])
 
 
-def _next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float) -> float:
-    """Return the norm that about so many rows exceed, near to the last one."""
+def _next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, rules: RefinementRules) -> float:
+    """Return the norm that about so many rows exceed, near to the last one and to the usual one."""
     found = norm_exceeded_by(release, norm, allowed)
     wanted = usual if found is None else min(max(found, norm / _CLIP_STEP), norm * _CLIP_STEP)
-    return min(max(wanted, _CLIP_LEAST * usual), _CLIP_MOST * usual)
+    return min(max(wanted, rules.norm_least * usual), rules.norm_most * usual)
 
 
 def expected_within(mean: float, sd: float, lower: float = 0.03, upper: float = 1.2) -> float:

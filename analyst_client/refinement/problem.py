@@ -43,6 +43,12 @@ class Field:
         """Whether it is one number with bounds, which can be placed and cut."""
         return self.low is not None
 
+    def uncut(self, place: Place) -> Place:
+        """Return a place with all of the bounds as its range."""
+        assert self.low is not None
+        assert self.high is not None
+        return Place(place.center, place.scale, self.low, self.high)
+
     def cut(self, place: Place) -> Expression:
         """Return the field cut to the range of a place; as it is where the range is all of its bounds."""
         assert self.low is not None

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class RefinementRules:
-    """RefinementRules of a refinement; each follows from public numbers or from what was paid for.
+    """Rules of a refinement; each follows from public numbers or from what was paid for.
 
     Attributes
     ----------
@@ -45,8 +46,6 @@ class RefinementRules:
         Scores. Each is taken where the last one led, so many small ones reach further than few large ones.
     growth : float
         Ratio of the share of a score to that of the one before.
-    usual : float
-        Norm of a score, in root mean squares of what rows have.
     beyond : float
         Number of rows that may exceed a norm, in √d/µ: what they lose then is what the noise is.
     told, told_roughly, dear : float
@@ -54,6 +53,22 @@ class RefinementRules:
         which there is none.
     correlation : float
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
+    grams : int
+        How many releases of XᵀX are bought, each but the first of rows that are whitened by those before.
+    gram_growth : float
+        Ratio of the share of such a release to that of the one before.
+    cut : bool
+        Whether numbers are cut to the ranges that were found. Without it they keep their declared bounds, and the
+        coefficients are those of the columns as they are declared.
+    norm, norm_least, norm_most : float
+        Norm of a gradient over the root of residual variance times d: where it begins, and its range over that.
+    meat : float
+        Share of the later half of the scores' costs for Σ g gᵀ, from which the sampling error of scores is told for
+        residuals of any variance. Without it one residual variance is assumed.
+
+    Notes
+    -----
+    The defaults are for predictions. `for_intervals` is for `conf_int()` and tests.
     """
 
     looks: tuple[float, ...] = (0.04, 0.04, 0.05, 0.05, 0.1)
@@ -76,12 +91,52 @@ class RefinementRules:
     wide_radius: float = 2.0
     steps: int = 15
     growth: float = 1.15
-    usual: float = 1.3
     beyond: float = 4.0
     told: float = 0.02
     told_roughly: float = 0.1
     dear: float = 0.2
     correlation: float = 0.25
+    grams: int = 1
+    gram_growth: float = 3.0
+    cut: bool = True
+    norm: float = 1.3
+    norm_least: float = 0.7
+    norm_most: float = 3.0
+    meat: float = 0.0
+
+    @classmethod
+    def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "RefinementRules":
+        """Return the rules for intervals: several XᵀX of whitened rows, norms that few rows exceed, and their Σ g gᵀ.
+
+        Parameters
+        ----------
+        cut : bool
+            Whether numbers are cut to the ranges that are found for them.
+        **rules : object
+            Others that differ.
+        """
+        chosen: dict[str, Any] = {
+            "looks": (0.02, 0.02, 0.03, 0.03, 0.05),
+            "gram": 0.55,
+            "grams": 3,
+            "steps": 6,
+            "growth": 1.3,
+            "beyond": 1.0,
+            "norm": 2.0,
+            "meat": 0.15,
+        }
+        return cls(**(chosen | {"cut": cut} | rules))
+
+    def gram_costs(self, budget: float) -> list[float]:
+        """Divide what XᵀX costs over its releases."""
+        parts = [self.gram_growth**k for k in range(self.grams)]
+        return [budget * part / sum(parts) for part in parts]
+
+    def score_shares(self, step: int, norms: float) -> dict[str, float]:
+        """Divide the cost of a score, of which a histogram of norms takes a share."""
+        meat = self.meat if step >= self.steps // 2 else 0.0
+        shares = {"score": 1.0 - norms - meat, "norms": norms, "meat": meat}
+        return {name: share for name, share in shares.items() if share}
 
     def step_costs(self, budget: float) -> list[float]:
         """Divide what is left over the scores."""
