@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.error_base import ServiceError
 from analyst_client.refinement.places import Place
 from analyst_client.schema.columns import Term
 
@@ -66,6 +67,13 @@ class Frame:
     def size(self) -> int:
         """Number of terms D, the constant included."""
         return len(self.terms)
+
+    def places_in(self, terms: Sequence[Term]) -> list[int]:
+        """Return where this frame's terms stand among others. Raise `ServiceError` where they are other ones."""
+        names = [term.name for term in terms]
+        if sorted(names) != sorted(term.name for term in self.terms):
+            raise ServiceError("a release of other terms than the refinement's plan asks for")
+        return [names.index(term.name) for term in self.terms]
 
     @property
     def origin(self) -> FloatArray:

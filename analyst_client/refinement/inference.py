@@ -65,7 +65,7 @@ def corrected_equations(found: Refined) -> Equations:
         variance = s**2 * told[1]
         spread = to_terms @ (told[0] / told[1]) @ to_terms.T
     site = Site(
-        replace(gram, terms=gram.combined, combined=(), posted=None),
+        replace(gram, terms=frame.terms, combined=(), posted=None),
         to_terms @ gram.xtx @ to_terms.T,
         to_terms @ xty,
         None if gram.yty is None else float(gram.yty[0]),
@@ -77,7 +77,7 @@ def corrected_equations(found: Refined) -> Equations:
         corrected=law,
         spread=spread,
     )
-    return Equations((site,), np.ones(1), gram.columns, gram.combined, gram.targets[0])
+    return Equations((site,), np.ones(1), gram.columns, frame.terms, gram.targets[0])
 
 
 def _later_scores(later: Sequence[Measurement]) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -20,7 +20,7 @@ from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.places import Place
 from analyst_client.refinement.problem import Field, Problem
-from analyst_client.refinement.questions import Question, histogram_share, norm_exceeded_by
+from analyst_client.refinement.questions import BITS, Question, histogram_share, norm_exceeded_by
 from analyst_client.refinement.rules import RefinementRules
 
 FloatArray = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ class Looked:
             assert field.low is not None
             assert field.high is not None
             low, high = max(center - far * scale, field.low), min(center + far * scale, field.high)
-            found.append(Place(center, scale, low, high))
+            found.append(Place(center, scale, low, high).rounded(field.low, field.high))
         return found
 
 
@@ -159,6 +159,7 @@ def _ask(
         coefficients={"(constant)": -1.0},
         directions={name: row.tolist() for name, row in directions.items()},
         norm=norm,
+        bits=BITS,
         statistics=("score", "norms") if share else ("score",),
         shares={"score": 1.0 - share, "norms": share} if share else None,
         **problem.paying(cost),

@@ -1,5 +1,6 @@
 """Where a column is, and the range to which it is cut."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -16,6 +17,16 @@ class Place:
     scale: float
     low: float
     high: float
+
+    def rounded(self, least: float, most: float) -> "Place":
+        """Return it with few digits: numbers for people, which do not move with the last digits of what was told.
+
+        The range is rounded outward, within `least` and `most`.
+        """
+        digits = 3 - math.floor(math.log10(self.high - self.low))
+        half = 0.5 * 10.0**-digits
+        low, high = max(round(self.low - half, digits), least), min(round(self.high + half, digits), most)
+        return Place(round(self.center, digits), round(self.scale, digits + 2), low, high)
 
     @property
     def middle(self) -> float:

@@ -23,7 +23,7 @@ from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, look
 from analyst_client.refinement.places import Place
 from analyst_client.refinement.problem import Problem
-from analyst_client.refinement.questions import Question, histogram_share, norm_exceeded_by
+from analyst_client.refinement.questions import BITS, Question, histogram_share, norm_exceeded_by
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
 
@@ -154,12 +154,18 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
 
 
 def _whitening(belief: Belief, n: float, rules: RefinementRules) -> FloatArray:
-    """Return P with PᵀXᵀXP near n in the directions of which enough is known."""
+    """Return the symmetric P with PᵀXᵀXP near n in the directions of which enough is known.
+
+    Of all that do so the symmetric one alone hardly moves with the last digits of XᵀX, where eigenvalues are near each
+    other: a plan that is followed again must ask the same.
+    """
     if rules.grams == 1:
         eigenvalues, Q = np.linalg.eigh(belief.xtx)
-        return np.asarray(Q / np.sqrt(np.maximum(eigenvalues / n, _FLOOR)), dtype=np.float64)
-    eigenvalues, Q, sds = belief.eigen()
-    return np.asarray(Q / np.sqrt(np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST)), dtype=np.float64)
+        least = np.maximum(eigenvalues / n, _FLOOR)
+    else:
+        eigenvalues, Q, sds = belief.eigen()
+        least = np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST)
+    return np.asarray((Q / np.sqrt(least)) @ Q.T, dtype=np.float64)
 
 
 def _tell_mean(
@@ -212,7 +218,7 @@ def _gram_request(
     rules: RefinementRules,
     cost: float,
 ) -> ReleaseRequest:
-    rows = CombinedRows(frame.by_name(frame.matrix @ whitening), norm=math.sqrt(radius_squared))
+    rows = CombinedRows(frame.by_name(frame.matrix @ whitening), norm=math.sqrt(radius_squared), bits=BITS)
     shares = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
     return ReleaseRequest(features, target=target, rows=rows, shares=shares, **problem.paying(cost))
 
@@ -240,7 +246,8 @@ def _see_gram(belief: Belief, frame: Frame, gram: Release) -> float:
 def coordinates(frame: Frame, gram: Release) -> FloatArray:
     """Return T, by which a release's combinations follow from standard coordinates: they are Tᵀv."""
     assert gram.combinations is not None
-    return np.asarray(np.linalg.solve(frame.matrix, gram.combinations), dtype=np.float64)
+    order = frame.places_in(gram.combined)
+    return np.asarray(np.linalg.solve(frame.matrix, gram.combinations[order]), dtype=np.float64)
 
 
 def _score_request(
@@ -261,6 +268,7 @@ def _score_request(
         coefficients={term.name: float(c) for term, c in zip(frame.terms, coefficients, strict=True)},
         directions=frame.by_name(frame.directions_to_terms(P)),
         norm=norm,
+        bits=BITS,
         statistics=tuple(shares),
         shares=shares,
         **problem.paying(cost),
@@ -271,8 +279,8 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
     """Return a score in standard coordinates, at the coefficients and directions that the curator used."""
     assert release.score is not None
     assert release.noise.score is not None
-    P = frame.directions_from_terms(release.directions)
-    theta, noise = frame.from_terms(release.coefficients), release.noise
+    order, noise = frame.places_in(release.terms), release.noise
+    P, theta = frame.directions_from_terms(release.directions[order]), frame.from_terms(release.coefficients[order])
     sds = noise.norms or 0.0, noise.meat_diagonal or 0.0
     return Measurement(P, theta, release.score, release.noise.score, release.norms, sds[0], release.meat, sds[1])
 

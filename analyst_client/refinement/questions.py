@@ -1,12 +1,16 @@
 """Questions that a plan asks, and how it reads the histograms of norms in their answers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from analyst_client.kinds.score.release import ScoreRelease
+from analyst_client.schema.columns import Term, term_json
+from analyst_client.schema.wire import Fields
 
+BITS = 20
+"""Of posted numbers: as many as matter, and few enough for a plan that is followed again to post the same."""
 _SHARE_LEAST = 0.01
 
 
@@ -22,6 +26,25 @@ class Question:
 
     request: Any
     is_quote: bool = False
+
+
+class Coding(NamedTuple):
+    """What a model's columns are coded as, in the order that was asked: what a plan asks a quote for."""
+
+    terms: tuple[Term, ...]
+    targets: tuple[Term, ...]
+    feature_names: tuple[str, ...]
+
+    @classmethod
+    def read(cls, fields: Fields) -> Self:
+        """Read one that was saved."""
+        terms, targets = fields.each("terms", Term.read), fields.each("targets", Term.read)
+        return cls(tuple(terms), tuple(targets), tuple(fields.texts("features")))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it to be saved."""
+        terms, targets = ([term_json(term) for term in listed] for listed in (self.terms, self.targets))
+        return {"terms": terms, "targets": targets, "features": list(self.feature_names)}
 
 
 def histogram_share(n: float, cost: float, noise: float, dear: float) -> float:

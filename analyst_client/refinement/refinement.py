@@ -6,54 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, number, percent, table, untrusted
 from analyst_client.errors import ServiceError
-from analyst_client.kinds.gram.quote import Quote, order_terms
-from analyst_client.kinds.gram.release import Release
-from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.registry import read_answer
-from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.refinement.plan import Refined, refine
 from analyst_client.refinement.problem import Field, Problem
-from analyst_client.refinement.questions import Question
+from analyst_client.refinement.questions import Coding, Question
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.answers import Answer
-from analyst_client.schema.columns import Term
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import read_expression
-from analyst_client.terms.matching import match_features
 
 FORMAT = 1
-
-
-class Coding(NamedTuple):
-    """What a model's columns are coded as, in the order that was asked: what a plan asks a quote for."""
-
-    terms: tuple[Term, ...]
-    targets: tuple[Term, ...]
-    feature_names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, answer: Any, request: ReleaseRequest) -> "Coding":
-        """Read it off a quote, or a release, of the columns of a request.
-
-        Raises
-        ------
-        ServiceError
-            When the answer is of other columns, or of none.
-        """
-        if not isinstance(answer, Quote | Release | ScoreRelease):
-            raise ServiceError("the refinement lacks a release that its plan asks for")
-        named = match_features(answer.expressions, answer.columns, request.members)
-        if named is None:
-            raise ServiceError("the refinement has a release of other columns than its plan asks for")
-        terms = answer.terms if isinstance(answer, ScoreRelease) else answer.combined or answer.terms
-        targets = (answer.target,) if isinstance(answer, ScoreRelease) else answer.targets
-        return cls(tuple(terms[j] for j in order_terms(terms, named.features)), targets, tuple(named.features))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,11 +39,14 @@ class Refinement(Displayable):
     rules : RefinementRules
     releases : tuple of Answer
         In the order in which they were bought.
+    codings : tuple of Coding
+        The terms that quotes named on the way.
     """
 
     problem: Problem
     rules: RefinementRules
     releases: tuple[Answer, ...]
+    codings: tuple[Coding, ...]
 
     def __repr__(self) -> str:
         """Show what was bought."""
@@ -107,7 +79,7 @@ class Refinement(Displayable):
     @cached_property
     def found(self) -> Refined:
         """All that the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
-        return replay(self.problem, self.rules, self.releases)
+        return replay(self.problem, self.rules, self.releases, self.codings)
 
     def save(self, path: str | Path) -> None:
         """Write the refinement to a file, with the exact texts of its releases."""
@@ -121,6 +93,7 @@ class Refinement(Displayable):
             "refinement": FORMAT,
             "problem": problem,
             "rules": asdict(self.rules),
+            "codings": [coding.to_json() for coding in self.codings],
             "releases": [release.text for release in self.releases],
         }
         Path(path).write_text(json.dumps(body, ensure_ascii=False, indent=1), encoding="utf-8")
@@ -140,7 +113,8 @@ class Refinement(Displayable):
             read = Problem(**(problem | {"features": tuple(fields[:-1]), "target": fields[-1], "options": ()}))
         except (KeyError, TypeError, ValueError) as error:
             raise ServiceError(f"malformed refinement: {type(error).__name__}") from None
-        return cls(read, rules, tuple(read_answer(text) for text in body.texts("releases")))
+        codings = body.each("codings", Coding.read)
+        return cls(read, rules, tuple(read_answer(text) for text in body.texts("releases")), tuple(codings))
 
 
 def buy(
@@ -163,30 +137,38 @@ def buy(
     Refinement
     """
     bought: list[Answer] = []
+    codings: list[Coding] = []
 
     def answer(question: Question) -> Any:
         if question.is_quote:
-            return Coding.of(quote(question.request), question.request)
+            quoted = quote(question.request)
+            codings.append(Coding(quoted.terms, quoted.targets, quoted.feature_names))
+            return codings[-1]
         bought.append(release(question.request))
         return bought[-1]
 
-    _follow(problem, rules, answer)
-    return Refinement(problem, rules, tuple(bought))
+    found = _follow(problem, rules, answer)
+    refinement = Refinement(problem, rules, tuple(bought), tuple(codings))
+    vars(refinement)["found"] = found  # as `Refinement.found` would find it
+    return refinement
 
 
-def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer]) -> Refined:
-    """Follow a plan through releases that were bought. Raise `ServiceError` where they are not those that it asks for.
+def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer], codings: Sequence[Coding]) -> Refined:
+    """Follow a plan through releases that were bought.
 
-    Terms, which a quote told, are those of the next release.
+    They are read at the numbers that they state: those that the plan would post may differ in a last digit where it
+    runs on another machine. Raise `ServiceError` where they are not those that it asks for.
     """
-    left = list(releases)
+    left, coded = list(releases), list(codings)
 
     def answer(question: Question) -> Any:
-        if not left:
-            raise ServiceError("the refinement lacks a release that its plan asks for")
         if question.is_quote:
-            return Coding.of(left[0], question.request)
-        return question.request.arrange(left.pop(0))
+            if not coded:
+                raise ServiceError("the refinement lacks terms that its plan asks for")
+            return coded.pop(0)
+        if not left or left[0].request["kind"] != question.request.kind:
+            raise ServiceError("the refinement lacks a release that its plan asks for")
+        return left.pop(0)
 
     found = _follow(problem, rules, answer)
     if left:

@@ -1,6 +1,7 @@
 """Refinements with the real client and the real curator: what they cost, what they find, and how they go on."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +140,15 @@ class TestFit:
         assert first.coef_ == pytest.approx(second.coef_, rel=1e-9)
         assert first.conf_int() == pytest.approx(second.conf_int(), rel=1e-9)
 
+    def test_what_a_plan_would_post_on_another_machine_need_not_be_what_was_posted(self, bought: Refinement) -> None:
+        moved = replace(bought.problem, mu=bought.problem.mu * (1.0 + 1e-9))  # every posted number differs a little
+        found = Refinement(moved, bought.rules, bought.releases, bought.codings).found
+        assert found.theta == pytest.approx(bought.found.theta, rel=1e-4)
+
     def test_releases_of_another_plan_are_refused(self, bought: Refinement) -> None:
         for releases in (bought.releases[:-1], (*bought.releases, bought.releases[-1]), bought.releases[::-1]):
             with pytest.raises(ServiceError):
-                _ = Refinement(bought.problem, bought.rules, releases).found
+                _ = Refinement(bought.problem, bought.rules, releases, bought.codings).found
 
     def test_formulas_conditions_and_what_is_computed_are_refined(self, client: CuratorClient) -> None:
         found = client.refine("cohort", "kappa ~ log(age) * sex", where="height > 150", **TIGHT)

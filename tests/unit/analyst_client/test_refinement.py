@@ -12,7 +12,7 @@ from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, look
 from analyst_client.refinement.places import Place
 from analyst_client.refinement.problem import Field, Problem
-from analyst_client.refinement.refinement import Coding
+from analyst_client.refinement.questions import Coding
 from analyst_client.refinement.solution import shrunk_coefficients
 from analyst_client.terms import col
 
