@@ -12,7 +12,12 @@ from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, number, percent, table, untrusted
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.kinds.gram.rows import CombinedRows
 from analyst_client.kinds.registry import read_answer
+from analyst_client.kinds.score.release import ScoreRelease
+from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.plan import Refined, refine
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding, Question
@@ -166,7 +171,7 @@ def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer],
             if not coded:
                 raise ServiceError("the refinement lacks terms that its plan asks for")
             return coded.pop(0)
-        if not left or left[0].request["kind"] != question.request.kind:
+        if not left or not _answers(left[0], question.request):
             raise ServiceError("the refinement lacks a release that its plan asks for")
         return left.pop(0)
 
@@ -174,6 +179,19 @@ def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer],
     if left:
         raise ServiceError("the refinement has releases that its plan does not ask for")
     return found
+
+
+def _answers(release: Answer, request: Any) -> bool:
+    """Tell whether a release is of the same terms, and as many numbers, as a request."""
+    if isinstance(release, ScoreRelease) and isinstance(request, ScoreRequest):
+        asked, names, count = request.directions, release.term_names, release.directions.shape[1]
+    elif isinstance(release, Release) and isinstance(request, ReleaseRequest) and release.combinations is not None:
+        rows = request.rows
+        assert isinstance(rows, CombinedRows)
+        asked, names, count = rows.matrix, [term.name for term in release.combined], release.combinations.shape[1]
+    else:
+        return False
+    return set(asked) == set(names) and all(len(row) == count for row in asked.values())
 
 
 def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Refined:
