@@ -142,7 +142,7 @@ def _ask(
     never = problem.target.expression > (problem.target.high or 0.0)
     # A quote names the terms: each number is one, with its centre and its scale.
     coding = yield Question(ReleaseRequest(features, target=never, rows="box", **problem.paying(cost)), True)
-    terms = {term.column: term for term in coding.terms}
+    terms = {term.column: term for term in coding.terms if term.kind == "numeric"}
     names = coding.feature_names
     d = len(fields)
     directions = {"(constant)": np.eye(1, 2 * d + 1)[0]}

@@ -184,14 +184,14 @@ def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer],
 def _answers(release: Answer, request: Any) -> bool:
     """Tell whether a release is of the same terms, and as many numbers, as a request."""
     if isinstance(release, ScoreRelease) and isinstance(request, ScoreRequest):
-        asked, names, count = request.directions, release.term_names, release.directions.shape[1]
+        asked, names, count = request.directions, list(release.term_names), release.directions.shape[1]
     elif isinstance(release, Release) and isinstance(request, ReleaseRequest) and release.combinations is not None:
         rows = request.rows
         assert isinstance(rows, CombinedRows)
         asked, names, count = rows.matrix, [term.name for term in release.combined], release.combinations.shape[1]
     else:
         return False
-    return set(asked) == set(names) and all(len(row) == count for row in asked.values())
+    return set(asked) <= set(names) and all(len(row) == count for row in asked.values())
 
 
 def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Refined:
