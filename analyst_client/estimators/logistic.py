@@ -1,7 +1,7 @@
 """Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from analyst_client.estimators.base import Estimator, LinearFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, crossing, offset_of, sigmoid
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
@@ -21,10 +22,6 @@ from analyst_client.kinds.gram.release import Release
 from analyst_client.schema.columns import Column, Term
 
 FloatArray = NDArray[np.float64]
-# Normal expectations by the trapezoidal rule: for an integrand that is analytic near the real line its error falls
-# like exp(−2πd/h), with h = 0.05 the step and d = π/spread how near the poles of the logistic function are.
-NODES = np.linspace(-8.5, 8.5, 341)
-NODE_WEIGHTS = np.exp(-(NODES**2) / 2.0) / np.sum(np.exp(-(NODES**2) / 2.0))
 SPREAD_MAX = 5.0
 SEPARATED = 3.0
 CASES_PER_TERM = 10.0
@@ -442,12 +439,6 @@ def index_moments(A: FloatArray, theta: FloatArray) -> tuple[float, float]:
     return mean, max(float(theta @ A @ theta) / rows - mean**2, 0.0)
 
 
-def sigmoid(values: FloatArray) -> FloatArray:
-    """Return 1/(1 + exp(−x)), without overflow."""
-    result: FloatArray = 0.5 * (1.0 + np.tanh(0.5 * values))
-    return result
-
-
 def calibrate(rate: float, spread: float) -> float:
     r"""Return a with :math:`E\,\sigma(a + sZ) = \bar y` for a standard normal Z.
 
@@ -456,9 +447,12 @@ def calibrate(rate: float, spread: float) -> float:
     >>> round(calibrate(0.2, 0.0), 4), round(calibrate(0.2, 2.0), 4)
     (-1.3863, -2.2285)
     """
-    logit = math.log(rate / (1.0 - rate))
-    reach = spread * float(NODES[-1]) + 1e-3  # beyond it every node is on one side of the logit
-    return crossing(lambda a: float(NODE_WEIGHTS @ sigmoid(a + spread * NODES)) - rate, logit - reach, logit + reach)
+    return offset_of(sigmoid, logit, rate, spread)
+
+
+def logit(rate: float) -> float:
+    """Return the log odds of a rate in (0, 1)."""
+    return math.log(rate / (1.0 - rate))
 
 
 def solve_link(rate: float, variance: float) -> tuple[float, float]:
@@ -491,10 +485,3 @@ def solve_link(rate: float, variance: float) -> tuple[float, float]:
 
     spread = SPREAD_MAX if excess(SPREAD_MAX) <= 0.0 else crossing(excess, 0.0, SPREAD_MAX)
     return calibrate(rate, spread), spread / sd
-
-
-def crossing(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a function crosses 0 between two points at which its signs differ."""
-    from scipy import optimize  # noqa: PLC0415 -- importing the client stays quick
-
-    return float(optimize.brentq(function, low, high, xtol=1e-13, rtol=1e-13))
