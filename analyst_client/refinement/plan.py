@@ -22,6 +22,7 @@ from analyst_client.kinds.marginals.request import MarginalsRequest
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
+from analyst_client.refinement.family import LOSSES
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.places import (
     Place,
@@ -137,7 +138,8 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     theta, residual, gram = np.zeros(frame.size), 1.0, None
     radius = rules.radius_squared(frame.size, n, rules.gram * left)
     if radius is not None:
-        request = _gram_request(problem, frame, features, cut_target, radius, rules, rules.gram * left)
+        shares = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
+        request = _gram_request(problem, frame, features, cut_target, radius, shares, rules.gram * left)
         gram = yield Question(request)
         left -= rules.gram * left
         residual = _see_gram(belief, frame, gram)
@@ -145,10 +147,12 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     measurements: list[Measurement] = []
     norm = usual = _CLIP_USUAL * math.sqrt(residual * frame.size)
     costs = rules.step_costs(left)
+    parts = {"score": 1.0 - rules.norms, "norms": rules.norms}
     for k, cost in enumerate(costs):
         eigenvalues, Q = np.linalg.eigh(belief.xtx)
         P = Q / np.sqrt(np.maximum(eigenvalues / n, _FLOOR))
-        score = yield Question(_score_request(problem, frame, features, cut_target, theta, P, norm, rules, cost))
+        at = theta + frame.origin
+        score = yield Question(_score_request(problem, frame, features, cut_target, at, P, norm, parts, cost))
         measured = _measure(frame, score)
         measurements.append(measured)
         belief.see_score(measured.P, measured.theta - frame.origin, measured.score, measured.sd)
@@ -200,7 +204,7 @@ def _frame(problem: Problem, places: Mapping[str, Place], target: Place) -> Gene
     features = [
         field.cut(places[field.name]) if field.name in places else field.expression for field in problem.features
     ]
-    cut = problem.target.cut(target)
+    cut = problem.target.cut(target) if problem.target.is_number else problem.target.expression
     request = ReleaseRequest(features, target=cut, rows="box", **problem.paying(problem.mu**2))
     quote: Quote = yield Question(request, is_quote=True)
     renamed = {
@@ -217,12 +221,13 @@ def _gram_request(
     features: list[Any],
     target: Any,
     radius_squared: float,
-    rules: RefinementRules,
+    shares: Mapping[str, float],
     cost: float,
 ) -> ReleaseRequest:
     rows = CombinedRows(frame.by_name(frame.matrix), norm=math.sqrt(radius_squared))
-    shares = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
-    return ReleaseRequest(features, target=target, rows=rows, shares=shares, **problem.paying(cost))
+    return ReleaseRequest(
+        features, target=target, rows=rows, statistics=list(shares), shares=shares, **problem.paying(cost)
+    )
 
 
 def _see_gram(belief: Belief, frame: Frame, gram: Release) -> float:
@@ -276,18 +281,19 @@ def _score_request(
     theta: FloatArray,
     P: FloatArray,
     norm: float,
-    rules: RefinementRules,
+    shares: Mapping[str, float],
     cost: float,
 ) -> ScoreRequest:
-    coefficients = frame.to_terms(theta + frame.origin)
+    coefficients = frame.to_terms(theta)
     return ScoreRequest(
         features,
         target,
+        loss=LOSSES[problem.family],
         coefficients={term.name: float(c) for term, c in zip(frame.terms, coefficients, strict=True)},
         directions=frame.by_name(frame.directions_to_terms(P)),
         norm=norm,
-        statistics=("score", "norms"),
-        shares={"score": 1.0 - rules.norms, "norms": rules.norms},
+        statistics=list(shares),
+        shares=shares,
         **problem.paying(cost),
     )
 
@@ -300,14 +306,16 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
     return Measurement(P, frame.from_terms(release.coefficients), release.score, release.noise.score)
 
 
-def _next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float) -> float:
+def _next_norm(
+    release: ScoreRelease, norm: float, usual: float, allowed: float, most: float = _CLIP_MOST
+) -> float:
     """Return the norm that about so many rows exceed, near to the last one."""
     assert release.norms is not None
     longer = np.cumsum(release.norms[::-1])[::-1][1:]  # than each of the edges
     place = int(np.argmax(longer <= allowed)) if np.any(longer <= allowed) else len(longer) - 1
     wanted = norm * float(release.norm_edges[place])
     wanted = min(max(wanted, norm / _CLIP_STEP), norm * _CLIP_STEP)
-    return min(max(wanted, _CLIP_LEAST * usual), _CLIP_MOST * usual)
+    return min(max(wanted, _CLIP_LEAST * usual), most * usual)
 
 
 def _marginals(problem: Problem, items: list[Item], cost: float) -> MarginalsRequest:

@@ -75,3 +75,49 @@ class RefinementRules:
             if noise * ratio * d < self.affordable * part * math.sqrt(d):
                 return ratio * d
         return None
+
+
+@dataclass(frozen=True)
+class GeneralizedRules(RefinementRules):
+    """Rules of a refinement of a logistic or Poisson regression: those of the linear one, with numbers of their own.
+
+    Attributes
+    ----------
+    target : float
+        For the base rate; for where counts are, as in a linear model.
+    gram, xtx, xty : float
+        XᵀX serves to whiten gradients and to guess the information, so it has less than in a linear model, where
+        scores are exact in it. Xᵀy is the first gradient.
+    steps : int
+        Fewer than in a linear model: the later ones are where the information is that of the solution, and must tell.
+    growth : float
+        So most is spent near the solution, where a score bends least.
+    beyond : float
+        Fewer rows may exceed the norm than in a linear model: residuals of a rare class are long on one side alone.
+    meat : float
+        Share of a score's cost for Σ g gᵀ, at the last `meat_steps` steps: it is the information at the solution.
+    meat_affordable : float
+        It is bought where its noise, √(2d) d/(µ n) relative to the information, is below this.
+    step_most : float
+        How far a step may move the index η, in standard deviations: noise goes no further.
+    misfit : float
+        How far the information may be from that of normal terms, relative, for an index of deviation 1.
+    """
+
+    target: float = 10.0
+    gram: float = 0.3
+    xtx: float = 0.85
+    xty: float = 0.15
+    steps: int = 7
+    growth: float = 1.5
+    beyond: float = 2.0
+    meat: float = 0.25
+    meat_steps: int = 2
+    meat_affordable: float = 0.5
+    step_most: float = 2.0
+    misfit: float = 0.15
+
+    def buys_meat(self, k: int, d: int, n: float, cost: float) -> bool:
+        """Return whether step k of a cost µ² buys Σ g gᵀ of d directions and n rows."""
+        noise = math.sqrt(2.0 * d) * d / (math.sqrt(self.meat * cost) * n)
+        return k >= self.steps - self.meat_steps and noise < self.meat_affordable
