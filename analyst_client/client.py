@@ -473,6 +473,7 @@ class CuratorClient:
         features: Asked,
         *,
         target: str | Expression | None = None,
+        family: str = "gaussian",
         where: str | Expression | None = None,
         weight: str | Expression | None = None,
         epsilon: float | None = None,
@@ -487,7 +488,8 @@ class CuratorClient:
         """Spend a price on one model, in several releases that follow from each other: marginals, XᵀX, and scores.
 
         It costs what one release of that price does, and tells much more of this model where bounds are wide, terms are
-        many or rows few; of other models it tells less. Fit it with `RefinedRegression`.
+        many or rows few; of other models it tells less. Fit it with `RefinedRegression`; a logistic one with
+        `LogisticRegression`, and a log-linear one of counts with `PoissonRegression`.
 
         Parameters
         ----------
@@ -497,6 +499,9 @@ class CuratorClient:
             As of `release`.
         target : str or Expression, optional
             A number; a formula names it itself.
+        family : str
+            Of the target, as statsmodels names it: ``"gaussian"``, a number by its mean; ``"binomial"``, a boolean by
+            its log odds; ``"poisson"``, a number with bounds that is not negative, by the logarithm of its mean.
         where, weight : str or Expression, optional
             As of `release`.
         epsilon, delta, mu, rho : float, optional
@@ -509,7 +514,7 @@ class CuratorClient:
             Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
             bought before is asked for again, and answered at no cost.
         rules : RefinementRules, optional
-            How the price is spent.
+            How the price is spent; `GeneralizedRules` where the family is not gaussian.
 
         Returns
         -------
@@ -519,13 +524,13 @@ class CuratorClient:
         Raises
         ------
         ValueError
-            When the arguments contradict each other, or the target is no number; nothing was charged.
+            When the arguments contradict each other, or the target is none of the family; nothing was charged.
         CuratorError
             See `analyst_client.errors`. A note says by which reservation to go on.
         """
         from analyst_client.refinement.buying import Ask, refine_at  # noqa: PLC0415 -- the import of the client stays quick
 
-        asked = Ask(target, where, weight, epsilon, delta, mu, rho, expected_rows, project, reservation)
+        asked = Ask(target, where, weight, epsilon, delta, mu, rho, expected_rows, project, reservation, family)
         return refine_at(self, dataset, features, asked, rules)
 
     def reservation(self, reservation_id: str) -> Reservation:

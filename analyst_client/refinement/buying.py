@@ -9,7 +9,7 @@ from analyst_client.kinds.gram.arguments import as_features
 from analyst_client.kinds.gram.request import Asked, ReleaseRequest
 from analyst_client.planning.prices import gdp_delta, number_of, zcdp_delta
 from analyst_client.refinement.problem import Problem
-from analyst_client.refinement.refinement import Refinement, buy
+from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
@@ -38,6 +38,7 @@ class Ask:
     expected_rows: float | None
     project: str | None
     reservation: str | None
+    family: str = "gaussian"
 
     @property
     def price(self) -> dict[str, float]:
@@ -83,7 +84,10 @@ def refine_at(
         mu=mu * math.sqrt(_SPENT),
         accountant=declared.accountant,
         options=tuple((name, getattr(request, name)) for name in options),
+        family=ask.family,
     )
+    if rules is not None and not isinstance(rules, rules_of(ask.family)):
+        raise ValueError(f"rules of a {ask.family} refinement are {rules_of(ask.family).__name__}")
     held = ask.reservation or _reserve(client, dataset, ask)
     problem = replace(problem, options=(*problem.options, ("reservation", held)))
 
@@ -91,7 +95,7 @@ def refine_at(
         return client.release(dataset, asked)
 
     try:
-        found = buy(problem, rules or RefinementRules(), lambda asked: client.quote(dataset, asked), release)
+        found = buy(problem, rules or rules_of(ask.family)(), lambda asked: client.quote(dataset, asked), release)
     except CuratorError as error:
         error.add_note(f"what is held waits in reservation={held!r}: the same call with it goes on where this ended")
         raise

@@ -56,6 +56,10 @@ class Family:
         """Return η of a mean in (0, 1)."""
         return math.log(rate / (1.0 - rate)) if self.name == "binomial" else math.log(rate * self.unit)
 
+    def normal_mean(self, center: float, spread: float) -> float:
+        """Return the expected mean of a normal index."""
+        return float(NODE_WEIGHTS @ self.mean(center + min(spread, _SPREAD_MOST) * NODES))
+
     def slopes(self, rate: float, spread: float) -> tuple[float, float, float]:
         """Return the expected slope, and its first and second derivatives, of a normal index with a mean rate.
 

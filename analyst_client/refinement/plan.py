@@ -68,12 +68,17 @@ class Measurement:
     theta : ndarray of shape (d,)
     score : ndarray of shape (k,)
     sd : float
+    meat : ndarray of shape (k, k) or None
+        Σ g gᵀ through the same P, with noise of deviations `meat_sds` on and beside its diagonal.
+    meat_sds : tuple of float
     """
 
     P: FloatArray
     theta: FloatArray
     score: FloatArray
     sd: float
+    meat: FloatArray | None = None
+    meat_sds: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +308,10 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
     assert release.score is not None
     assert release.noise.score is not None
     P = frame.directions_from_terms(release.directions)
-    return Measurement(P, frame.from_terms(release.coefficients), release.score, release.noise.score)
+    sds = (release.noise.meat_diagonal or 0.0, release.noise.meat_offdiagonal or 0.0)
+    return Measurement(
+        P, frame.from_terms(release.coefficients), release.score, release.noise.score, release.meat, sds
+    )
 
 
 def _next_norm(

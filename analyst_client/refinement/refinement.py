@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from analyst_client.errors import ServiceError
 from analyst_client.kinds.gram.quote import Quote, order_terms
@@ -14,9 +14,10 @@ from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.kinds.registry import read_answer
 from analyst_client.kinds.score.release import ScoreRelease
+from analyst_client.refinement.generalized import RefinedGeneralized, refine_generalized
 from analyst_client.refinement.plan import Question, Refined, refine
 from analyst_client.refinement.problem import Field, Problem
-from analyst_client.refinement.rules import RefinementRules
+from analyst_client.refinement.rules import GeneralizedRules, RefinementRules
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Term
 from analyst_client.schema.wire import Fields, parse_json
@@ -24,6 +25,7 @@ from analyst_client.terms.expression import read_expression
 from analyst_client.terms.matching import match_features
 
 FORMAT = 1
+Found: TypeAlias = Refined | RefinedGeneralized
 
 
 class Coding(NamedTuple):
@@ -56,7 +58,8 @@ class Coding(NamedTuple):
 class Refinement:
     """Releases that a plan asked for, one after another, and the plan's problem and rules.
 
-    Made by `CuratorClient.refine`; `RefinedRegression` fits it. What the plan finds is made of the releases again,
+    Made by `CuratorClient.refine`; `RefinedRegression` fits it, and `LogisticRegression` and `PoissonRegression` where
+    its family is ``"binomial"`` or ``"poisson"``. What the plan finds is made of the releases again,
     whenever it is needed: nothing else is kept.
 
     Attributes
@@ -77,10 +80,11 @@ class Refinement:
         counted = Counter(str(release.request["kind"]) for release in self.releases)
         kinds = ", ".join(f"{count} {kind}" for kind, count in counted.items())
         features = ", ".join(field.name for field in self.problem.features)
-        return f"<Refinement of {self.problem.target.name} ~ {features}: {kinds}>"
+        family = "" if self.problem.family == "gaussian" else f"{self.problem.family} "
+        return f"<Refinement of {family}{self.problem.target.name} ~ {features}: {kinds}>"
 
     @cached_property
-    def found(self) -> Refined:
+    def found(self) -> Found:
         """What the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
         return replay(self.problem, self.rules, self.releases)
 
@@ -107,7 +111,8 @@ class Refinement:
         if body.integer("refinement") != FORMAT:
             raise body.fault("refinement", f"{FORMAT}, the format that this version reads")
         try:
-            problem, rules = body.members["problem"], RefinementRules(**body.members["rules"])
+            problem = body.members["problem"]
+            rules = rules_of(problem.get("family", "gaussian"))(**body.members["rules"])
             fields = [
                 Field(**(field | {"expression": read_expression(field["expression"])}))
                 for field in (*problem["features"], problem["target"])
@@ -149,7 +154,7 @@ def buy(
     return Refinement(problem, rules, tuple(bought))
 
 
-def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer]) -> Refined:
+def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer]) -> Found:
     """Follow a plan through releases that were bought. Raise `ServiceError` where they are not those that it asks for.
 
     Terms, which a quote told, are those of the next release.
@@ -169,12 +174,23 @@ def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer])
     return found
 
 
-def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Refined:
-    steps = refine(problem, rules)
+def rules_of(family: str) -> type[RefinementRules]:
+    """Return the class of the rules of a family's plan."""
+    return RefinementRules if family == "gaussian" else GeneralizedRules
+
+
+def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Found:
+    steps: Generator[Question, Any, Found]
+    if problem.family == "gaussian":
+        steps = refine(problem, rules)
+    elif isinstance(rules, GeneralizedRules):
+        steps = refine_generalized(problem, rules)
+    else:
+        raise ValueError(f"rules of a {problem.family} refinement are GeneralizedRules")
     try:
         question = next(steps)
         while True:
             question = steps.send(answer(question))
     except StopIteration as end:
-        found: Refined = end.value
+        found: Found = end.value
         return found

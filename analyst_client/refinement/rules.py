@@ -94,6 +94,8 @@ class GeneralizedRules(RefinementRules):
         So most is spent near the solution, where a score bends least.
     beyond : float
         Fewer rows may exceed the norm than in a linear model: residuals of a rare class are long on one side alone.
+    unseen : float
+        Noise of a score over its deviation as rows are sampled, up to which its norm grows in any case.
     meat : float
         Share of a score's cost for Σ g gᵀ, at the last `meat_steps` steps: it is the information at the solution.
     meat_affordable : float
@@ -111,11 +113,12 @@ class GeneralizedRules(RefinementRules):
     steps: int = 7
     growth: float = 1.5
     beyond: float = 2.0
+    unseen: float = 0.5
     meat: float = 0.25
     meat_steps: int = 2
     meat_affordable: float = 0.5
     step_most: float = 2.0
-    misfit: float = 0.15
+    misfit: float = 0.05
 
     def buys_meat(self, k: int, d: int, n: float, cost: float) -> bool:
         """Return whether step k of a cost µ² buys Σ g gᵀ of d directions and n rows."""
