@@ -71,7 +71,8 @@ def refine_at(
     options = {name: value for name in ("where", "weight") if (value := getattr(ask, name)) is not None}
     given = options if ask.target is None else options | {"target": ask.target}
     request = _whole(client, dataset, features, given | ask.price)
-    targets = as_features(request.targets or [request.target], "target") if request.targets or request.target else []
+    named = request.targets or ([] if request.target is None else [request.target])  # a comparison has no truth
+    targets = as_features(named, "target") if named else []
     if len(targets) != 1:
         raise ValueError("a refinement is of one target: name it")
     quote = client.quote(dataset, request)

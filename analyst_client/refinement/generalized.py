@@ -40,8 +40,8 @@ from analyst_client.refinement.rules import GeneralizedRules
 from analyst_client.refinement.solution import shrunk_coefficients
 
 FloatArray = npt.NDArray[np.float64]
-_CLIP_MOST = 30.0
-"""Of the norm, over its usual: residuals of a rare class are long, and the histogram says whether they are there."""
+_CLIP_MOST, _CLIP_LONG = 30.0, 5.0
+"""Of the norm, over its usual, where the histogram shows longer rows, and where noise is no reason for a shorter one."""
 _SPREADS = 8.0
 """Counts are cut so many deviations above their mean: bounds that are wider would cost precision of residuals."""
 _WEIGHT_LEAST = 1.0 / 3.0
@@ -138,10 +138,12 @@ class Moments:
         entries = len(i)
         unsure = self.rate_noise * _RATE_MISFIT / math.hypot(self.rate_noise, _RATE_MISFIT)
         misfit = self.misfit * min(self.spread(theta), 2.0) + 0.01 + unsure
-        variances = np.concatenate(
-            [(misfit * scale) ** 2 * np.where(i == j, 1.0, 0.5), np.full(d, (_COEFFICIENT * scale) ** 2)]
-        )
-        covariance = np.diag(variances)
+        # Errors of H are alike in every direction of standard variance: those of R E Rᵀ, with E[v vᵀ] = R Rᵀ.
+        S = self.second
+        covariance = np.zeros((entries + d, entries + d))
+        pairs = S[np.ix_(i, i)] * S[np.ix_(j, j)] + S[np.ix_(i, j)] * S[np.ix_(j, i)]
+        covariance[:entries, :entries] = (misfit * scale) ** 2 / 2.0 * pairs
+        covariance[entries:, entries:] = (_COEFFICIENT * scale) ** 2 * S
         covariance[:entries, :entries] += slope**2 * self.belief.covariance[:entries, :entries]
         belief = Belief(np.concatenate([H[i, j], np.zeros(d)]), covariance, d)
         for one in measurements:
@@ -277,7 +279,8 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         cost = costs[min(k + 1, len(costs) - 1)]
         norm = _next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / cost), _CLIP_MOST)
         # Noise that is well below the error of sampling rows hurts nobody, and clipping would.
-        norm = max(norm, rules.unseen * math.sqrt(family.dispersion * slope * n * cost))
+        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * cost)
+        norm = max(norm, min(unseen, _CLIP_LONG * usual))
         clipped = _share_clipped(score)
     return RefinedGeneralized(family, rate, n, frame, theta, gram, moments, tuple(scores), clipped)
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.kinds.combinations import BITS_MAX
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -290,6 +291,7 @@ def _score_request(
     cost: float,
 ) -> ScoreRequest:
     coefficients = frame.to_terms(theta)
+    coefficients[np.abs(coefficients) < 2.0**-BITS_MAX] = 0.0  # what is smaller cannot be posted
     return ScoreRequest(
         features,
         target,

@@ -113,7 +113,7 @@ class GeneralizedRules(RefinementRules):
     steps: int = 7
     growth: float = 1.5
     beyond: float = 2.0
-    unseen: float = 0.5
+    unseen: float = 0.3
     meat: float = 0.25
     meat_steps: int = 2
     meat_affordable: float = 0.5
