@@ -53,6 +53,7 @@ from analyst_client.estimators import (
     BayesianRegression,
     EmpiricalBayes,
     LogisticRegression,
+    PoissonRegression,
     RefinedRegression,
     Ridge,
     RidgePath,
@@ -89,7 +90,7 @@ from analyst_client.planning.dummy_data import dummy_twin
 from analyst_client.planning.power import PowerTable, power_table, sample_size_table
 from analyst_client.planning.rehearsal import rehearse
 from analyst_client.refinement.refinement import Refinement
-from analyst_client.refinement.rules import RefinementRules
+from analyst_client.refinement.rules import GeneralizedRules, RefinementRules
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.amounts import Amount, Cost
 from analyst_client.schema.columns import Column, DerivedColumn, Term
@@ -142,6 +143,7 @@ __all__ = [
     "Factor",
     "Flat",
     "FormulaError",
+    "GeneralizedRules",
     "Histogram",
     "Job",
     "JobEndedError",
@@ -165,6 +167,7 @@ __all__ = [
     "Noise",
     "Offer",
     "PermissionDeniedError",
+    "PoissonRegression",
     "PowerTable",
     "PrincipalComponents",
     "Prior",

@@ -480,6 +480,7 @@ class CuratorClient:
         features: Asked,
         *,
         target: str | Expression | None = None,
+        family: str = "gaussian",
         where: str | Expression | None = None,
         weight: str | Expression | None = None,
         epsilon: float | None = None,
@@ -494,7 +495,8 @@ class CuratorClient:
         """Spend a price on one model, in releases that follow from each other: looks, XᵀX, and scores.
 
         It costs what one release of that price does, and tells much more of this model where bounds are wide, terms are
-        many or rows few; of other models it tells less. Fit it with `RefinedRegression`.
+        many or rows few; of other models it tells less. Fit it with `RefinedRegression`; a logistic one with
+        `LogisticRegression`, and a log-linear one of counts with `PoissonRegression`.
 
         Parameters
         ----------
@@ -504,6 +506,9 @@ class CuratorClient:
             As of `release`.
         target : str or Expression, optional
             A number; a formula names it itself.
+        family : str
+            Of the target, as statsmodels names it: ``"gaussian"``, a number by its mean; ``"binomial"``, a boolean by
+            its log odds; ``"poisson"``, a number with bounds that is not negative, by the logarithm of its mean.
         where, weight : str or Expression, optional
             As of `release`.
         epsilon, delta, mu, rho : float, optional
@@ -516,7 +521,7 @@ class CuratorClient:
             Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
             bought before is asked for again, and answered at no cost.
         rules : RefinementRules, optional
-            Shares of the price, and ranges to which columns are cut.
+            Shares of the price, and ranges to which columns are cut; `GeneralizedRules` where the family is not gaussian.
 
         Returns
         -------
@@ -526,7 +531,7 @@ class CuratorClient:
         Raises
         ------
         ValueError
-            When the arguments contradict each other, or the target is no number; nothing was charged.
+            When the arguments contradict each other, or the target is none of the family; nothing was charged.
         CuratorError
             See `analyst_client.errors`. A note says by which reservation to go on.
         """
@@ -544,6 +549,7 @@ class CuratorClient:
             project=project,
             reservation=reservation,
             rules=rules,
+            family=family,
         )
 
     def reservation(self, reservation_id: str) -> Reservation:

@@ -5,6 +5,7 @@ from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.bayes import BayesianRegression, RobustPrivateRegression
 from analyst_client.estimators.empirical_bayes import EmpiricalBayes
 from analyst_client.estimators.logistic import LogisticRegression
+from analyst_client.estimators.poisson import PoissonRegression
 from analyst_client.estimators.refined import RefinedRegression
 from analyst_client.estimators.ridge import OLS, SSP, Ridge, RidgePath, ridge_path
 
@@ -16,6 +17,7 @@ __all__ = [
     "EmpiricalBayes",
     "LinearFit",
     "LogisticRegression",
+    "PoissonRegression",
     "RefinedRegression",
     "Ridge",
     "RidgePath",

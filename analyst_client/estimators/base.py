@@ -208,13 +208,7 @@ class LinearFit(Estimator, InferenceMixin, ABC):
     def _design(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the rows on which the fit is linear, of shape (n, D); see `predict`."""
         self._check_fitted()
-        if clip is None and (beyond := values_beyond(X, self.columns_)):
-            warn_caller(
-                f"{'; '.join(beyond)}: they count as the bound, as they do at the curator. clip=True says that this is "
-                "meant, and clip=False extrapolates",
-                BoundsWarning,
-            )
-        matrix = design_matrix(X, self.columns_, self.combined_ or self.terms_, clip is not False)
+        matrix = coded_rows(X, self.columns_, self.combined_ or self.terms_, clip)
         if self.combinations_ is not None:
             return matrix @ self.combinations_
         return map_rows(matrix, self.terms_, self.row_map_)
@@ -337,3 +331,14 @@ class LinearFit(Estimator, InferenceMixin, ABC):
     def _settled(self) -> dict[str, Any]:
         """Return hyper-parameters that were chosen by rule as they were chosen, where the rule needs all sites."""
         return {}
+
+
+def coded_rows(X: Any, columns: Sequence[Column], terms: Sequence[Term], clip: bool | None) -> FloatArray:
+    """Return rows as scaled terms, of shape (n, D), and warn where `clip` is not stated and changes a value."""
+    if clip is None and (beyond := values_beyond(X, columns)):
+        warn_caller(
+            f"{'; '.join(beyond)}: they count as the bound, as they do at the curator. clip=True says that this is "
+            "meant, and clip=False extrapolates",
+            BoundsWarning,
+        )
+    return design_matrix(X, columns, terms, clip is not False)

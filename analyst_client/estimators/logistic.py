@@ -1,33 +1,30 @@
 """Logistic regression from second-order statistics: scaled least squares, shrunk by what the noise is known to be."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.errors import EstimationError, EstimationWarning
-from analyst_client.estimators.base import Estimator, LinearFit
+from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.generalized import CASES_PER_TERM, SEPARATED, GeneralizedFit
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, crossing, offset_of, sigmoid
 from analyst_client.inference.pooling import as_releases
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.shrinkage import WienerFilter
 from analyst_client.inference.summary import Summary, agreement_warnings, number, p_text
 from analyst_client.kinds.gram.design import code
 from analyst_client.kinds.gram.release import Release
+from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
 
 FloatArray = NDArray[np.float64]
-# Normal expectations by the trapezoidal rule: for an integrand that is analytic near the real line its error falls
-# like exp(−2πd/h), with h = 0.05 the step and d = π/spread how near the poles of the logistic function are.
-NODES = np.linspace(-8.5, 8.5, 341)
-NODE_WEIGHTS = np.exp(-(NODES**2) / 2.0) / np.sum(np.exp(-(NODES**2) / 2.0))
 SPREAD_MAX = 5.0
-SEPARATED = 3.0
-CASES_PER_TERM = 10.0
 INDEX_SHARE = 0.5
 LINEAR_LEVEL = 0.05
 PRIOR_VARIANCES = np.exp(np.linspace(-8.0, 5.0, 60))
@@ -68,10 +65,12 @@ class ShrunkProjection(LinearFit):
         return Solution(centre + inverse @ score, inverse)
 
 
-class LogisticRegression(Estimator):
-    r"""Logistic regression of a boolean target, from XᵀX and Xᵀy alone.
+class LogisticRegression(GeneralizedFit):
+    r"""Logistic regression of a boolean target, from a refinement, or from XᵀX and Xᵀy alone.
 
-    It needs a constant among the terms. yᵀy is not needed: a release without it has less noise in the others.
+    On a refinement (`CuratorClient.refine` with ``family="binomial"``) it is maximum likelihood, by gradients that were
+    bought one after another, with standard errors and intervals: see `GeneralizedFit`. On a release of XᵀX and Xᵀy it is an
+    approximation. That needs a constant among the terms, and no yᵀy: a release without it has less noise in the others.
 
     Attributes
     ----------
@@ -82,9 +81,12 @@ class LogisticRegression(Estimator):
     classes_ : ndarray of bool, of shape (2,)
         False and true: a release does not hold the labels of its target, `CuratorClient.dataset` does.
     base_rate_ : float
-        Share of true values, which the mean of the fitted probabilities equals under the normal law of the index.
+        Share of true values, which the mean of the fitted probabilities equals under the normal law of the index. Of a
+        refinement as it was told first.
+    refined_ : RefinedGeneralized
+        What the releases of a refinement told; only there.
     scale_ : float
-        c, what the coefficients of the linear projection are multiplied with.
+        Only of a release, as `linear_` and `spread_` are: c, what the coefficients of the linear projection are multiplied with.
     spread_ : float
         Standard deviation of the fitted log odds over rows.
     linear_ : LinearFit
@@ -132,6 +134,8 @@ class LogisticRegression(Estimator):
     """
 
     _estimator_type: ClassVar[str] = "classifier"
+    _family: ClassVar[str] = "binomial"
+    _ratio: ClassVar[str] = "odds ratio"
 
     coef_: FloatArray
     intercept_: float
@@ -146,21 +150,21 @@ class LogisticRegression(Estimator):
 
     def fit(
         self,
-        releases: Release | Sequence[Release],
+        releases: Refinement | Release | Sequence[Release],
         target: str | None = None,
         *,
         features: Sequence[str] | None = None,
     ) -> Self:
-        """Fit on a release, or on several that tell of the same terms: each is weighted by its noise.
+        """Fit on a refinement; or on a release, or several that tell of the same terms: each is weighted by its noise.
 
         Parameters
         ----------
-        releases : Release or sequence of Release
-            One for each hospital. See `analyst_client.inference.pooling.pool`.
+        releases : Refinement, Release or sequence of Release
+            Releases: one for each hospital. See `analyst_client.inference.pooling.pool`.
         target : str, optional
-            A boolean target, or feature. Needed where releases have several targets.
+            Of releases. A boolean target, or feature. Needed where releases have several targets.
         features : sequence of str, optional
-            Columns that explain, at no further cost. Default all but the target; see `Release.select`.
+            Of releases. Columns that explain, at no further cost. Default all but the target; see `Release.select`.
 
         Returns
         -------
@@ -173,13 +177,16 @@ class LogisticRegression(Estimator):
             When the target is not boolean, the terms have no constant, rows were mapped by `unit_xy`, or a release
             holds no XᵀX or no Xᵀy.
         ValueError
-            When there is no such target, it is not said which, or releases do not fit together.
+            When there is no such target, it is not said which, or releases do not fit together. When a refinement is of
+            another family, or given with a target or features, which it has already.
 
         Warns
         -----
         EstimationWarning
             When the moments show that the approximation fails: see `caveats`.
         """
+        if isinstance(releases, Refinement):
+            return self._fit_steps(releases, target, features)
         first = as_releases(releases)[0]
         if target is None and len(first.targets) > 1:
             raise ValueError(f"the release has several targets: say which of {', '.join(first.target_names)}")
@@ -188,6 +195,7 @@ class LogisticRegression(Estimator):
         mean, variance = index_moments(linear.gram_, theta)
         offset, scale = solve_link(linear.base_rate_, variance)
         offset -= scale * mean
+        self._forget()
         self.linear_, self.base_rate_, self.scale_ = linear, linear.base_rate_, scale
         self._offset = offset
         self.spread_ = scale * math.sqrt(variance)
@@ -200,9 +208,24 @@ class LogisticRegression(Estimator):
             warn_caller(text, EstimationWarning)
         return self
 
+    def _fit_steps(self, refinement: Refinement, target: str | None, features: Sequence[str] | None) -> Self:
+        if target is not None or features is not None:
+            raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
+        self._forget()
+        self._fit_refinement(refinement)
+        self.base_rate_, self.classes_ = self.refined_.rate, np.array([False, True])
+        return self
+
+    def _forget(self) -> None:
+        """Drop what only one of the two kinds of fit has."""
+        for name in ("linear_", "scale_", "spread_", "refined_"):
+            self.__dict__.pop(name, None)
+
     def caveats(self) -> tuple[str, ...]:
-        """Return where the moments show that the approximation, or the noise, makes odds ratios misleading."""
+        """Return where noise, and of a release the approximation, makes odds ratios misleading."""
         self._check_fitted()
+        if hasattr(self, "refined_"):
+            return super().caveats()
         results = self.linear_.results_[0]
         found = link_warnings(self, results)
         pvalues = self._pvalues()
@@ -214,9 +237,24 @@ class LogisticRegression(Estimator):
             )
         return (*found, *agreement_warnings(results.equations))
 
-    def summary(self) -> Summary:
-        """Return a table of log odds, odds ratios and p-values of the linear projection, and what to beware of."""
+    def summary(self, alpha: float = 0.05, *, robust: bool = False) -> Summary:
+        """Return a table of log odds, odds ratios and p-values, and what to beware of.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage of intervals, in (0, 1); of a refinement.
+        robust : bool
+            As for `cov_params`; of a refinement.
+
+        Returns
+        -------
+        Summary
+            Of a release p-values are those of the linear projection, and there are no standard errors.
+        """
         self._check_fitted()
+        if hasattr(self, "refined_"):
+            return super().summary(alpha, robust=robust)
         equations = self.linear_.results_[0].equations
         stated = (
             ("rows, weighted and noisy", f"{equations.rows:,.0f}"),
@@ -243,7 +281,7 @@ class LogisticRegression(Estimator):
             return [math.nan] * len(self.term_names_)
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "linear_"):
+        if not hasattr(self, "linear_") and not hasattr(self, "refined_"):
             raise EstimationError("this LogisticRegression is not fitted yet: call fit(release) first")
 
     def decision_function(self, X: Any, clip: bool | None = None) -> FloatArray:
@@ -270,6 +308,8 @@ class LogisticRegression(Estimator):
             When a column is absent, a level unknown or a value no number.
         """
         self._check_fitted()
+        if hasattr(self, "refined_"):
+            return self._index(X, clip)
         odds: FloatArray = self._offset + self.scale_ * self.linear_.predict(X, clip)
         return odds
 
@@ -442,12 +482,6 @@ def index_moments(A: FloatArray, theta: FloatArray) -> tuple[float, float]:
     return mean, max(float(theta @ A @ theta) / rows - mean**2, 0.0)
 
 
-def sigmoid(values: FloatArray) -> FloatArray:
-    """Return 1/(1 + exp(−x)), without overflow."""
-    result: FloatArray = 0.5 * (1.0 + np.tanh(0.5 * values))
-    return result
-
-
 def calibrate(rate: float, spread: float) -> float:
     r"""Return a with :math:`E\,\sigma(a + sZ) = \bar y` for a standard normal Z.
 
@@ -456,9 +490,12 @@ def calibrate(rate: float, spread: float) -> float:
     >>> round(calibrate(0.2, 0.0), 4), round(calibrate(0.2, 2.0), 4)
     (-1.3863, -2.2285)
     """
-    logit = math.log(rate / (1.0 - rate))
-    reach = spread * float(NODES[-1]) + 1e-3  # beyond it every node is on one side of the logit
-    return crossing(lambda a: float(NODE_WEIGHTS @ sigmoid(a + spread * NODES)) - rate, logit - reach, logit + reach)
+    return offset_of(sigmoid, logit, rate, spread)
+
+
+def logit(rate: float) -> float:
+    """Return the log odds of a rate in (0, 1)."""
+    return math.log(rate / (1.0 - rate))
 
 
 def solve_link(rate: float, variance: float) -> tuple[float, float]:
@@ -491,10 +528,3 @@ def solve_link(rate: float, variance: float) -> tuple[float, float]:
 
     spread = SPREAD_MAX if excess(SPREAD_MAX) <= 0.0 else crossing(excess, 0.0, SPREAD_MAX)
     return calibrate(rate, spread), spread / sd
-
-
-def crossing(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a function crosses 0 between two points at which its signs differ."""
-    from scipy import optimize  # noqa: PLC0415 -- importing the client stays quick
-
-    return float(optimize.brentq(function, low, high, xtol=1e-13, rtol=1e-13))

@@ -13,10 +13,11 @@ from analyst_client.inference.equations import Equations
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.score.release import ScoreRelease
+from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
-from analyst_client.schema.columns import Term, stored_columns
+from analyst_client.schema.columns import Column, Term, stored_columns
 
 FloatArray = NDArray[np.float64]
 
@@ -69,26 +70,23 @@ class RefinedRegression(LinearFit):
         """
         if not isinstance(refinement, Refinement):
             raise ValueError("a refined regression is fitted on what client.refine(…) returns")  # noqa: TRY004 -- one kind of error for arguments
-        self.refined_ = found = refinement.found
-        problem = refinement.problem
+        found, problem = refinement.found, refinement.problem
+        if not isinstance(found, Refined):
+            fits = {"binomial": "LogisticRegression", "poisson": "PoissonRegression"}[problem.family]
+            raise ValueError(f"this refinement is of the {problem.family} family: fit it with {fits}")  # noqa: TRY004 -- one kind of error for arguments
+        self.refined_ = found
         self.fitted_params_, self.row_map_, self.penalty_ = self.get_params(), None, 0.0
         self.combined_, self.combinations_ = (), None
         self.target_names_ = np.array([problem.target.name], dtype=object)
-        names = dict.fromkeys(name for field in problem.features for name in field.expression.columns)
+        names = feature_columns(refinement)
         self.columns_, self.terms_ = (), (Term("(constant)", "constant"),)
         self.targets_ = (Term(problem.target.name, "numeric", problem.target.name, *_middle(found)),)
         self.scaled_coef_ = np.array([(found.target.center - found.target.middle) / found.target.half_width])
         if found.frame is not None and found.theta is not None:
-            last = refinement.releases[-1]
-            assert isinstance(last, ScoreRelease)
-            coded = {name for term in found.frame.terms for name in term.columns}
-            columns = [column for column in last.columns if column.name in coded]
-            declared = {column.name: column for column in stored_columns(columns)}
-            # In the order that was asked, which is that of the columns of an array that is predicted from.
-            self.columns_ = (*(declared[name] for name in names), *columns)
+            self.columns_ = read_columns(refinement, found.frame)
             self.terms_, self.targets_ = found.frame.terms, (found.frame.target,)
             self.scaled_coef_ = found.frame.to_terms(found.theta)
-        self.feature_names_in_ = np.array(list(names), dtype=object)
+        self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         self.term_names_ = np.array([term.name for term in self.terms_[1:]], dtype=object)
         L, constant = raw_units(self.terms_, self.targets_[0], None)
@@ -134,7 +132,7 @@ class RefinedRegression(LinearFit):
         """
         self._check_fitted()
         if self.refined_.frame is None:
-            return np.full(_count(X), self.intercept_)
+            return np.full(count_rows(X), self.intercept_)
         place = self.refined_.target
         return np.clip(super().predict(X, clip), place.low, place.high)
 
@@ -143,7 +141,23 @@ def _middle(found: Refined) -> tuple[float, float]:
     return found.target.middle, found.target.half_width
 
 
-def _count(X: Any) -> int:
+def feature_columns(refinement: Refinement) -> list[str]:
+    """Return the stored columns that the features are made of, in the order that was asked."""
+    return list(dict.fromkeys(name for field in refinement.problem.features for name in field.expression.columns))
+
+
+def read_columns(refinement: Refinement, frame: Frame) -> tuple[Column, ...]:
+    """Return the columns that a frame's terms are made of, those that are stored first, as they were asked."""
+    last = refinement.releases[-1]
+    assert isinstance(last, ScoreRelease)
+    coded = {name for term in frame.terms for name in term.columns}
+    columns = [column for column in last.columns if column.name in coded]
+    declared = {column.name: column for column in stored_columns(columns)}
+    # In the order that was asked, which is that of the columns of an array that is predicted from.
+    return (*(declared[name] for name in feature_columns(refinement)), *columns)
+
+
+def count_rows(X: Any) -> int:
     if isinstance(X, dict):
         X = next(iter(X.values()), ())
     return len(X) if isinstance(X, Sized) else len(np.asarray(X))

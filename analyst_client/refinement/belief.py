@@ -125,6 +125,31 @@ class Belief:
         spread = self.covariance @ form.T
         self._see(spread, score - form @ self.mean, form @ spread, np.full(len(score), sd**2))
 
+    def see_products(self, P: FloatArray, products: FloatArray, diagonal_sd: float, offdiagonal_sd: float) -> None:
+        """Take in PᵀAP with independent noise.
+
+        Parameters
+        ----------
+        P : ndarray of shape (d, k)
+        products : ndarray of shape (k, k)
+            Symmetric; its upper triangle is read.
+        diagonal_sd, offdiagonal_sd : float
+        """
+        (i, j), (a, b) = self._upper, np.triu_indices(P.shape[1])
+        first, second = P[i][:, a] * P[j][:, b], P[j][:, a] * P[i][:, b]
+        form = np.zeros((len(a), len(self.mean)))
+        form[:, : len(i)] = (first + (i != j)[:, None] * second).T
+        spread = self.covariance @ form.T
+        sds = np.where(a == b, diagonal_sd, offdiagonal_sd)
+        self._see(spread, products[a, b] - form @ self.mean, form @ spread, sds**2)
+
+    def xtx_deviation(self, u: FloatArray) -> float:
+        """Return the standard deviation of uᵀAu."""
+        i, j = self._upper
+        form = np.where(i == j, 1.0, 2.0) * u[i] * u[j]
+        variance = form @ self.covariance[: len(form), : len(form)] @ form
+        return float(np.sqrt(max(float(variance), 0.0)))
+
     def score_covariance(self, theta: FloatArray) -> FloatArray:
         """Return the covariance of b − Aθ, shape (d, d)."""
         form = self._form(np.eye(self.term_count), theta)

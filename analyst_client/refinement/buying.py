@@ -10,7 +10,7 @@ from analyst_client.kinds.gram.arguments import as_features
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.planning.prices import gdp_delta, number_of, zcdp_delta
 from analyst_client.refinement.problem import Problem
-from analyst_client.refinement.refinement import Refinement, buy
+from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
@@ -46,6 +46,7 @@ def refine_at(
     project: str | None,
     reservation: str | None,
     rules: RefinementRules | None,
+    family: str = "gaussian",
 ) -> Refinement:
     """Hold the price, follow the plan, and give back what is left; see `CuratorClient.refine`.
 
@@ -58,6 +59,16 @@ def refine_at(
     expected_rows : float or None
     project, reservation : str or None
     rules : RefinementRules or None
+        `GeneralizedRules` of a family that is not gaussian.
+    family : str
+        Of the target.
+
+    Raises
+    ------
+    ValueError
+        When the target, or the rules, are not those of the family; nothing was charged.
+    CuratorError
+        With a note that says which reservation holds what is left.
     """
     stated = price(request.epsilon, request.delta, request.mu, request.rho)
     named = request.targets if request.target is None else [request.target]
@@ -73,13 +84,17 @@ def refine_at(
         mu=_mu_of(stated, declared) * math.sqrt(_SPENT),
         accountant=declared.accountant,
         options=tuple(selecting.items()),
+        family=family,
     )
+    kind = rules_of(family)
+    if rules is not None and not isinstance(rules, kind):
+        raise ValueError(f"rules of a {family} refinement are {kind.__name__}")
     held = reservation or str(seller.reserve(declared.name, expires_in_s=HELD_S, project=project, **stated).id)
     problem = replace(problem, options=(*problem.options, ("reservation", held)))
     try:
         found = buy(
             problem,
-            rules or RefinementRules(),
+            rules or kind(),
             lambda asked: seller.quote(declared.name, asked),
             lambda asked: seller.release(declared.name, asked),
         )

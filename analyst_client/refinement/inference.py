@@ -11,7 +11,8 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.equations import Equations, Site
 from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
-from analyst_client.refinement.plan import Measurement, Refined, coordinates
+from analyst_client.refinement.plan import Refined
+from analyst_client.refinement.requests import Measurement, coordinates
 
 FloatArray = npt.NDArray[np.float64]
 _WEIGHT_LEAST = 1.0 / 3.0

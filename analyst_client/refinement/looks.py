@@ -22,6 +22,7 @@ from analyst_client.refinement.places import Place
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import BITS, Question, histogram_share, norm_exceeded_by
 from analyst_client.refinement.rules import RefinementRules
+from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
 _RATIO_MOST, _RATIO_LEAST = 6.0, 0.02
@@ -82,6 +83,7 @@ def look(
     rules: RefinementRules,
     *,
     first: bool,
+    has_target: bool = True,
 ) -> Generator[Question, Any, Looked]:
     """Look at columns several times.
 
@@ -89,7 +91,7 @@ def look(
     ----------
     problem : Problem
     fields : sequence of Field
-        Numbers, the target last.
+        Numbers, the target last where it is among them.
     known : Looked
         Of these.
     costs : sequence of float
@@ -97,6 +99,8 @@ def look(
     rules : RefinementRules
     first : bool
         Whether nothing is known yet: scales are then guesses, and squares are told as they are.
+    has_target : bool
+        Whether the last of several is the target, which is heeded more than others.
 
     Yields
     ------
@@ -107,7 +111,7 @@ def look(
     Looked
     """
     d = len(fields)
-    heed = np.append(np.ones(d - 1), rules.heed if d > 1 else 1.0)
+    heed = np.append(np.ones(d - 1), rules.heed if has_target and d > 1 else 1.0)
     usual = math.sqrt(1.0 + 1.5 * float(heed @ heed))
     norm = rules.short * math.sqrt(1.0 + float(heed @ heed)) if first else usual
     for k, cost in enumerate(costs):
@@ -139,7 +143,7 @@ def _ask(
     cut = [field.cut(place) for field, place in zip(fields, places, strict=True)]
     squares = [(one - place.center) ** 2 for one, place in zip(cut, places, strict=True)]
     features = [one for pair in zip(cut, squares, strict=True) for one in pair]
-    never = problem.target.expression > (problem.target.high or 0.0)
+    never = _never(problem.target)
     # A quote names the terms: each number is one, with its centre and its scale.
     coding = yield Question(ReleaseRequest(features, target=never, rows="box", **problem.paying(cost)), True)
     terms = {term.column: term for term in coding.terms if term.kind == "numeric"}
@@ -166,6 +170,13 @@ def _ask(
     )
     release: ScoreRelease = yield Question(request)
     return release
+
+
+def _never(target: Field) -> Expression:
+    """Return a condition that is false of each row that has the target."""
+    if target.is_number:
+        return target.expression > (target.high or 0.0)
+    return target.expression & ~target.expression
 
 
 def _learn(

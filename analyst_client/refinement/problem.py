@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analyst_client.kinds.gram.quote import Quote
+from analyst_client.refinement.family import LOSSES
 from analyst_client.refinement.places import Place
 from analyst_client.schema.columns import Term
 from analyst_client.terms.expression import Expression
@@ -69,11 +70,12 @@ class Problem:
     ----------
     features : tuple of Field
     target : Field
-        A number.
     rows : float
         Public, or a guess.
     mu : float
         The whole price, as µ: under zCDP it is √(2ρ), and noise is nearly the same.
+    family : str
+        ``"gaussian"``, of a number; ``"binomial"``, of a boolean; ``"poisson"``, of a number that is not negative.
     accountant : str
         ``"gdp"`` or ``"zcdp"``, in whose unit parts of the price add up.
     options : tuple of (str, object)
@@ -86,6 +88,7 @@ class Problem:
     mu: float
     accountant: str = "gdp"
     options: tuple[tuple[str, Any], ...] = ()
+    family: str = "gaussian"
 
     @classmethod
     def of(cls, quote: Quote, features: Sequence[Expression], target: Expression, **members: Any) -> "Problem":
@@ -94,16 +97,28 @@ class Problem:
         Raises
         ------
         ValueError
-            When the target is no number with bounds.
+            When the target is not what the family is of.
         """
+        family = members.get("family", "gaussian")
+        if family not in LOSSES:
+            raise ValueError(f"family is one of {', '.join(LOSSES)}, not {family!r}")
         fields = tuple(
             Field.of(expression, name, quote.terms)
             for expression, name in zip(features, quote.feature_names, strict=True)
         )
         (asked,) = quote.targets
         found = Field.of(target, asked.column or asked.name, [asked])
-        if not found.is_number:
-            raise ValueError(f"a refinement is of a number with bounds, and {asked.name!r} is none: it is {asked.kind}")
+        if family == "binomial":
+            if asked.kind != "boolean":
+                raise ValueError(
+                    f"a binomial refinement is of a boolean, and {asked.name!r} is none: it is {asked.kind}"
+                )
+        elif not found.is_number:
+            raise ValueError(
+                f"a {family} refinement is of a number with bounds, and {asked.name!r} is none: it is {asked.kind}"
+            )
+        if family == "poisson" and (found.low or 0.0) < 0.0:
+            raise ValueError(f"a poisson refinement is of counts, and the bounds of {asked.name!r} begin below 0")
         return cls(fields, found, **members)
 
     @property

@@ -2,11 +2,11 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, number, percent, table, untrusted
@@ -18,23 +18,26 @@ from analyst_client.kinds.gram.rows import CombinedRows
 from analyst_client.kinds.registry import read_answer
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
+from analyst_client.refinement.generalized import RefinedGeneralized, refine_generalized
 from analyst_client.refinement.plan import Refined, refine
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding, Question
-from analyst_client.refinement.rules import RefinementRules
+from analyst_client.refinement.rules import GeneralizedRules, RefinementRules
 from analyst_client.schema.amounts import Cost
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import read_expression
 
 FORMAT = 1
+Found: TypeAlias = Refined | RefinedGeneralized
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Refinement(Displayable):
     """Releases that a plan asked for, one after another, and the plan's problem and rules.
 
-    Made by `CuratorClient.refine`; `RefinedRegression` fits it. What the plan finds is made of the releases again,
+    Made by `CuratorClient.refine`; `RefinedRegression` fits it, and `LogisticRegression` and `PoissonRegression` where
+    its family is ``"binomial"`` or ``"poisson"``. What the plan finds is made of the releases again,
     whenever it is needed: nothing else is kept.
 
     Attributes
@@ -58,7 +61,8 @@ class Refinement(Displayable):
         counted = Counter(str(release.request["kind"]) for release in self.releases)
         kinds = ", ".join(f"{count} {kind}" for kind, count in counted.items())
         features = ", ".join(field.name for field in self.problem.features)
-        return f"<Refinement of {self.problem.target.name} ~ {features}: {kinds}>"
+        family = "" if self.problem.family == "gaussian" else f"{self.problem.family} "
+        return f"<Refinement of {family}{self.problem.target.name} ~ {features}: {kinds}>"
 
     def _view(self) -> View:
         """List what was bought, in order, with its cost and how it was answered."""
@@ -82,7 +86,7 @@ class Refinement(Displayable):
         )
 
     @cached_property
-    def found(self) -> Refined:
+    def found(self) -> Found:
         """All that the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
         return replay(self.problem, self.rules, self.releases, self.codings)
 
@@ -110,7 +114,8 @@ class Refinement(Displayable):
         if body.integer("refinement") != FORMAT:
             raise body.fault("refinement", f"{FORMAT}, the format that this version reads")
         try:
-            problem, rules = body.members["problem"], RefinementRules(**body.members["rules"])
+            problem = body.members["problem"]
+            rules = rules_of(problem.get("family", "gaussian"))(**body.members["rules"])
             fields = [
                 Field(**(field | {"expression": read_expression(field["expression"])}))
                 for field in (*problem["features"], problem["target"])
@@ -158,7 +163,7 @@ def buy(
     return refinement
 
 
-def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer], codings: Sequence[Coding]) -> Refined:
+def replay(problem: Problem, rules: RefinementRules, releases: Sequence[Answer], codings: Sequence[Coding]) -> Found:
     """Follow a plan through releases that were bought.
 
     They are read at the numbers that they state: those that the plan would post may differ in a last digit where it
@@ -194,12 +199,23 @@ def _answers(release: Answer, request: Any) -> bool:
     return set(asked) <= set(names) and all(len(row) == count for row in asked.values())
 
 
-def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Refined:
-    steps = refine(problem, rules)
+def rules_of(family: str) -> type[RefinementRules]:
+    """Return the class of the rules of a family's plan."""
+    return RefinementRules if family == "gaussian" else GeneralizedRules
+
+
+def _follow(problem: Problem, rules: RefinementRules, answer: Callable[[Question], Any]) -> Found:
+    steps: Generator[Question, Any, Found]
+    if problem.family == "gaussian":
+        steps = refine(problem, rules)
+    elif isinstance(rules, GeneralizedRules):
+        steps = refine_generalized(problem, rules)
+    else:
+        raise ValueError(f"rules of a {problem.family} refinement are GeneralizedRules")
     try:
         question = next(steps)
         while True:
             question = steps.send(answer(question))
     except StopIteration as end:
-        found: Refined = end.value
+        found: Found = end.value
         return found

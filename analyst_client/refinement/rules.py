@@ -165,3 +165,71 @@ class RefinementRules:
             if noise * ratio * d < self.affordable * part:
                 return ratio * d
         return None
+
+
+@dataclass(frozen=True)
+class GeneralizedRules(RefinementRules):
+    """Rules of a refinement of a logistic or Poisson regression: those of the linear one, with numbers of their own.
+
+    Attributes
+    ----------
+    target, target_least, target_most : float
+        Share of the price for the base rate, or for where counts are: `target` over nµ, within the other two.
+    least_rows : float
+        Of nµ: below this the base rate alone is told.
+    gram, xtx, xty : float
+        XᵀX serves to whiten gradients and to guess the information, so it has less than in a linear model, where
+        scores are exact in it. Xᵀy is the first gradient.
+    affordable, radius : float
+        XᵀX has to have less noise than in a linear model, and its rows are weighted down less.
+    norms : float
+        Share of a score's cost for the histogram of norms, which also tells what clipping may have moved.
+    norm_most : float
+        Rows of a rare class, or of large counts, have gradients that are many times as long as others.
+    steps : int
+        Fewer than in a linear model: the later ones are where the information is that of the solution, and must tell.
+    growth : float
+        So most is spent near the solution, where a score bends least.
+    beyond : float
+        Fewer rows may exceed the norm than in a linear model: residuals of a rare class are long on one side alone.
+    unseen : float
+        Noise of a score over its deviation as rows are sampled, up to which its norm grows in any case.
+    meat : float
+        Share of a score's cost for Σ g gᵀ, at the last `meat_steps` steps: it is the information at the solution.
+    meat_affordable : float
+        It is bought where its noise, √(2d) d/(µ n) relative to the information, is below this.
+    step_most : float
+        How far a step may move the index η, in standard deviations: noise goes no further.
+    misfit : float
+        How far the information may be from that of normal terms, relative, for an index of deviation 1.
+    """
+
+    target: float = 10.0
+    target_least: float = 0.05
+    target_most: float = 0.25
+    least_rows: float = 30.0
+    gram: float = 0.3
+    xtx: float = 0.85
+    xty: float = 0.15
+    affordable: float = 0.15
+    radius: float = 0.7
+    norms: float = 0.06
+    norm_most: float = 30.0
+    steps: int = 7
+    growth: float = 1.5
+    beyond: float = 2.0
+    unseen: float = 0.3
+    meat: float = 0.25
+    meat_steps: int = 2
+    meat_affordable: float = 0.5
+    step_most: float = 2.0
+    misfit: float = 0.05
+
+    def target_share(self, n_mu: float) -> float:
+        """Return the share for the base rate, or for where counts are, of a price µ and n rows."""
+        return min(max(self.target / n_mu, self.target_least), self.target_most)
+
+    def buys_meat(self, k: int, d: int, n: float, cost: float) -> bool:
+        """Return whether step k of a cost µ² buys Σ g gᵀ of d directions and n rows."""
+        noise = math.sqrt(2.0 * d) * d / (math.sqrt(self.meat * cost) * n)
+        return k >= self.steps - self.meat_steps and noise < self.meat_affordable

@@ -12,17 +12,15 @@ from sklearn.linear_model import LogisticRegression as ScikitLogistic
 
 from analyst_client import OLS, Column, EstimationError, EstimationWarning, LogisticRegression, Release
 from analyst_client.estimators.logistic import (
-    NODE_WEIGHTS,
-    NODES,
     PRIOR_VARIANCES,
     SPREAD_MAX,
     base_rate,
     calibrate,
     index_moments,
     shrunk_inverse,
-    sigmoid,
     solve_link,
 )
+from analyst_client.inference.normal_index import NODE_WEIGHTS, NODES, sigmoid
 
 pytestmark = pytest.mark.filterwarnings("ignore::analyst_client.EstimationWarning")  # many releases here are odd
 ILL = [Column.boolean("ill", ("well", "ill"))]

@@ -1,0 +1,265 @@
+"""What logistic and Poisson regressions of a refinement share: coefficients of the index, their law, and a summary."""
+
+import math
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analyst_client.errors import EstimationError
+from analyst_client.estimators.base import Estimator, coded_rows
+from analyst_client.estimators.refined import count_rows, feature_columns, read_columns
+from analyst_client.inference.results import check_alpha
+from analyst_client.inference.summary import Summary, number, p_text, percent_of
+from analyst_client.inference.units import raw_units
+from analyst_client.refinement.generalized import RefinedGeneralized
+from analyst_client.refinement.information import Likelihood, likelihood
+from analyst_client.refinement.refinement import Refinement
+from analyst_client.schema.columns import CONSTANT, Column, Term
+
+FloatArray = NDArray[np.float64]
+CASES_PER_TERM = 10.0
+SEPARATED = 3.0
+CLIPPED = 0.01
+"""Share of clipped rows that is worth a word."""
+_INDEX = Term("index", "numeric", "index", 0.0, 1.0)
+"""The linear predictor as a target: it has no unit of its own."""
+
+
+class GeneralizedFit(Estimator):
+    r"""A generalised linear model that is fitted on a refinement.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (D',)
+        For one raw unit of each term beside the constant, on the scale of the link.
+    intercept_ : float
+    refined_ : RefinedGeneralized
+        What the releases told, in standard coordinates.
+
+    Notes
+    -----
+    `coef_` is the posterior mean of a normal prior on coefficients of standardised columns, whose deviation is
+    integrated out. Standard errors, intervals and tests do not shrink: they are of where the clipped scores of the later
+    steps add up to 0.
+
+    The covariance is :math:`H^{-1}(J + S)H^{-1}`. S is the privacy noise of these scores, with what noise in H adds as
+    the last coefficients are away from the solution. J is the sampling error of the score: by the variance of the
+    family, or, robust, by Σ g gᵀ as it was bought, with one deviation of its noise added. Three things are
+    approximated. H is the information of normal terms with the XᵀX that was bought, within 5 % for an index of
+    deviation 1, corrected by the last Σ g gᵀ, which is the information where the model holds, and by scores at other
+    coefficients. Rows that were clipped are taken for none beyond what the histogram of norms shows. And numbers
+    are cut to the ranges that the refinement found: the coefficients are those of the columns so cut.
+    """
+
+    _family: ClassVar[str]
+    _ratio: ClassVar[str]
+    """Of the exponential of a coefficient."""
+
+    coef_: FloatArray
+    intercept_: float
+    refined_: RefinedGeneralized
+    columns_: tuple[Column, ...]
+    terms_: tuple[Term, ...]
+    term_names_: NDArray[np.object_]
+    feature_names_in_: NDArray[np.object_]
+    n_features_in_: int
+    target_name_: str
+
+    def _fit_refinement(self, refinement: Refinement) -> None:
+        """Set all attributes. Raise `ValueError` for a refinement of another family, or for anything else."""
+        if not isinstance(refinement, Refinement):
+            raise ValueError(
+                f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns"
+            )  # noqa: TRY004 -- one kind of error for arguments
+        found = refinement.found
+        if refinement.problem.family != self._family or not isinstance(found, RefinedGeneralized):
+            raise ValueError(
+                f"this refinement is of the {refinement.problem.family} family: ask for family={self._family!r}"
+            )
+        self.refined_, self.target_name_ = found, refinement.problem.target.name
+        self.__dict__.pop("_likelihood", None)
+        self.columns_, self.terms_ = (), (Term(CONSTANT, "constant"),)
+        theta = np.array([found.family.link(found.rate)])
+        if found.frame is not None and found.theta is not None:
+            self.columns_, self.terms_ = read_columns(refinement, found.frame), found.frame.terms
+            theta = found.frame.to_terms(found.theta)
+        raw = self._to_raw @ theta
+        self.coef_, self.intercept_ = raw[1:], float(raw[0])
+        self.feature_names_in_ = np.array(feature_columns(refinement), dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        self.term_names_ = np.array([term.name for term in self.terms_[1:]], dtype=object)
+
+    @property
+    def _to_raw(self) -> FloatArray:
+        return raw_units(self.terms_, _INDEX, None)[0]
+
+    def _index(self, X: Any, clip: bool | None) -> FloatArray:
+        """Return the linear predictor of rows, of shape (n,)."""
+        found = self.refined_
+        if found.frame is None or found.theta is None:
+            return np.full(count_rows(X), self.intercept_)
+        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.theta)
+        return index
+
+    def _check_refined(self) -> None:
+        if not hasattr(self, "refined_"):
+            raise EstimationError(
+                f"this {type(self).__name__} is not fitted on a refinement, which has standard errors: see client.refine"
+            )
+
+    @cached_property
+    def _likelihood(self) -> Likelihood:
+        return likelihood(self.refined_)
+
+    @property
+    def _forms(self) -> FloatArray:
+        """Coefficients in raw units of those in standard coordinates."""
+        assert self.refined_.frame is not None
+        forms: FloatArray = self._to_raw @ self.refined_.frame.matrix
+        return forms
+
+    @property
+    def param_names_(self) -> NDArray[np.object_]:
+        """Names of the parameters that inference is about: the constant and the terms."""
+        self._check_refined()
+        return np.array([term.name for term in self.terms_], dtype=object)
+
+    @property
+    def params_(self) -> FloatArray:
+        """The intercept and `coef_`, of shape (1 + D',)."""
+        self._check_refined()
+        return np.array([self.intercept_, *self.coef_])
+
+    def cov_params(self, *, robust: bool = False) -> FloatArray:
+        """Return the covariance of the parameters, sampling and privacy noise, of shape (1 + D', 1 + D').
+
+        Parameters
+        ----------
+        robust : bool
+            By Σ g gᵀ in place of the variance of the family: right where that is wrong, such as for counts that vary
+            more than their mean.
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        EstimationError
+            Where the price did not buy what this needs, or noise could hide the information of some combination of
+            terms; coefficients and predictions are there all the same.
+        """
+        self._check_refined()
+        law = self._likelihood  # which says first what is missing
+        return law.covariance(self._forms, robust=robust)
+
+    @property
+    def std_errors_(self) -> FloatArray:
+        """Standard errors of the parameters by the variance of the family, of shape (1 + D',)."""
+        errors: FloatArray = np.sqrt(np.diag(self.cov_params()))
+        return errors
+
+    @property
+    def robust_std_errors_(self) -> FloatArray:
+        """Standard errors of the parameters by Σ g gᵀ, of shape (1 + D',): those of a sandwich."""
+        errors: FloatArray = np.sqrt(np.diag(self.cov_params(robust=True)))
+        return errors
+
+    def conf_int(self, alpha: float = 0.05, *, robust: bool = False) -> FloatArray:
+        """Return confidence intervals of the parameters, on the scale of the link, privacy noise included.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        robust : bool
+            As for `cov_params`.
+
+        Returns
+        -------
+        ndarray of shape (1 + D', 2)
+            Around estimates that are not shrunk, which `params_` are.
+
+        Raises
+        ------
+        EstimationError
+            As for `cov_params`.
+        """
+        half = NormalDist().inv_cdf(1.0 - check_alpha(alpha) / 2.0) * np.sqrt(np.diag(self.cov_params(robust=robust)))
+        center = self._forms @ self._likelihood.theta
+        return np.column_stack([center - half, center + half])
+
+    def pvalues(self, *, robust: bool = False) -> FloatArray:
+        """Return p-values of each parameter being 0, of shape (1 + D',): Wald's test, with normal quantiles."""
+        errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
+        ratios = np.abs(self._forms @ self._likelihood.theta) / errors
+        return np.array([math.erfc(ratio / math.sqrt(2.0)) for ratio in ratios.tolist()])
+
+    def caveats(self) -> tuple[str, ...]:
+        """Return what to beware of: few cases, separated classes, rows that were clipped."""
+        self._check_refined()
+        found, said = self.refined_, []
+        rarer = min(found.rate, 1.0 - found.rate) if self._family == "binomial" else found.rate * found.family.unit
+        if found.rows * rarer < CASES_PER_TERM * len(self.terms_):
+            what = "rows of the rarer class" if self._family == "binomial" else "counts"
+            said.append(f"there are about {found.rows * rarer:,.0f} {what}: too few for {len(self.terms_)} terms.")
+        if found.moments is None or found.theta is None:
+            return tuple(said)
+        spread = found.moments.spread(found.theta)
+        if spread > SEPARATED:
+            said.append(
+                f"the index has a standard deviation of {spread:.1f}: classes are separated, or noise made it so, and "
+                "coefficients could be of almost any size. The order of predictions holds."
+            )
+        if found.clipped > CLIPPED:
+            said.append(
+                f"about {found.clipped:.0%} of the rows had a longer gradient than the last score's norm, and were "
+                "clipped: the fit leans towards the others."
+            )
+        return tuple(said)
+
+    def summary(self, alpha: float = 0.05, *, robust: bool = False) -> Summary:
+        """Return a table of coefficients, their exponentials and intervals, and what to beware of.
+
+        Parameters
+        ----------
+        alpha : float
+            1 less the coverage, in (0, 1).
+        robust : bool
+            As for `cov_params`.
+
+        Returns
+        -------
+        Summary
+            Without standard errors where these cannot be told; a note says why.
+        """
+        self._check_refined()
+        found = self.refined_
+        stated = [("rows, noisy", f"{found.rows:,.0f}"), ("scores", str(len(found.measurements)))]
+        stated.append(("mean, as first told", number(found.rate * found.family.unit)))
+        if found.moments is not None and found.theta is not None:
+            stated.append(("sd of the index", number(found.moments.spread(found.theta))))
+        names, params = self.param_names_, self.params_.tolist()
+        ratios = [number(math.exp(min(value, 700.0))) for value in params]
+        heads: tuple[str, ...] = ("term", "coef", self._ratio)
+        rows: list[tuple[str, ...]] = [
+            (str(name), number(value), ratio) for name, value, ratio in zip(names, params, ratios, strict=True)
+        ]
+        said = ["Coefficients are shrunk as far as the noise asks for; intervals and tests are not."]
+        try:
+            errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
+            told = zip(
+                errors.tolist(), self.pvalues(robust=robust).tolist(), self.conf_int(alpha, robust=robust), strict=True
+            )
+            rows = [
+                (*row, number(error), p_text(p), number(low), number(high))
+                for row, (error, p, (low, high)) in zip(rows, told, strict=True)
+            ]
+            heads = (*heads, "robust std err" if robust else "std err", "p", f"{percent_of(alpha)} from", "to")
+        except EstimationError as error:
+            said = [f"Warning: {error}."]
+        said += [f"Warning: {text}" for text in self.caveats()]
+        return Summary(f"{self.target_name_} by {self!r}", tuple(stated), heads, tuple(rows), tuple(said))

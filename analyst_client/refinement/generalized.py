@@ -1,0 +1,415 @@
+"""A refinement of a logistic or Poisson regression: gradients of its loss at points that follow from each other.
+
+It goes as the linear one does, and differs where a gradient is not linear in the coefficients. Around the solution θ the
+score at θₖ is that of a linear model with A the information H(θ), up to how far H changes on the way: an average of
+both ends is taken for it, and what that leaves is counted as noise of the measurement.
+"""
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.score.release import ScoreRelease
+from analyst_client.kinds.score.request import ScoreRequest
+from analyst_client.refinement.belief import Belief
+from analyst_client.refinement.family import LOSSES, Family, index_direction, normal_information
+from analyst_client.refinement.frame import Frame
+from analyst_client.refinement.looks import Looked, look
+from analyst_client.refinement.places import Place
+from analyst_client.refinement.problem import Problem
+from analyst_client.refinement.questions import BITS, Question
+from analyst_client.refinement.requests import (
+    Measurement,
+    coordinates,
+    gram_request,
+    inverse_root,
+    measured,
+    next_norm,
+    score_request,
+    standard_frame,
+)
+from analyst_client.refinement.rules import GeneralizedRules
+from analyst_client.refinement.solution import shrunk_coefficients
+from analyst_client.schema.columns import CONSTANT
+from analyst_client.terms.expression import Expression
+
+FloatArray = npt.NDArray[np.float64]
+_FLOOR = 0.1
+"""Least eigenvalue, in rows, that gradients are whitened by."""
+_CLIP_LONG = 5.0
+"""Of the norm, over its usual, where noise is no reason for a shorter one."""
+_SPREADS = 8.0
+"""Counts are cut so many deviations above their mean: bounds that are wider would cost precision of residuals."""
+_WEIGHT_LEAST = 1.0 / 3.0
+"""Least mean weight of a row of XᵀX that is made up for; below it noise is what was seen."""
+_WEIGHT_MISFIT = 0.15
+"""How far the mean weight of rows is from that of the squares of one column, relative."""
+_COEFFICIENT = 3.0
+"""Deviation of a standard coefficient before anything is measured; wide, as shrinking comes later."""
+_BEND = 0.25
+"""Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, and half of that is averaged."""
+_MEAT_MISFIT = 0.05
+"""How far Σ g gᵀ may be from the information, relative: where the model is a little wrong, and gradients are clipped."""
+_EXCESS, _CLEAR = 0.4, 1.0
+"""How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
+_RATE_MISFIT = 0.05
+"""How far the mean of the target may be from that of normal terms, relative."""
+_ROUNDS = 4
+_COUNTED = {"score": 0.8, "norms": 0.2}
+"""Shares of the first score of a boolean: the base rate, and how many rows there are."""
+_PLACED = 0.5
+"""Share of the cost of where counts are for looks; the rest is for the first score, which tells their mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What is known of terms beside the scores: E[v vᵀ], with the noise of what it was read off.
+
+    Attributes
+    ----------
+    family : Family
+    rate : float
+        Mean of the target over its largest, in (0, 1), as it was told first.
+    rate_noise : float
+        Deviation of its noise, relative.
+    rows : float
+    belief : Belief
+        Of Σ v vᵀ; its b is not read.
+    misfit : float
+        See `GeneralizedRules`.
+    origin : ndarray of shape (d,)
+        Coefficients that predict the rate, and nothing of features.
+    """
+
+    family: Family
+    rate: float
+    rate_noise: float
+    rows: float
+    belief: Belief
+    misfit: float
+    origin: FloatArray
+
+    @cached_property
+    def second(self) -> FloatArray:
+        """E[v vᵀ], definite, of shape (d, d)."""
+        eigenvalues, Q = np.linalg.eigh(self.belief.xtx / self.rows)
+        second: FloatArray = (Q * np.maximum(eigenvalues, _FLOOR / 10.0)) @ Q.T
+        return second
+
+    def information(self, theta: FloatArray) -> tuple[FloatArray, float]:
+        """Return Σ m′ v vᵀ at coefficients as it is for normal terms, definite, and the mean of m′."""
+        found, mean = normal_information(self.family, self.second, theta, self.rate_at(theta))
+        eigenvalues, Q = np.linalg.eigh(found)
+        return self.rows * (Q * np.maximum(eigenvalues, _FLOOR / 10.0 * mean)) @ Q.T, mean
+
+    def rate_at(self, theta: FloatArray) -> float:
+        """Return the mean of the target: as it was told, and as coefficients have it of normal terms, by their noise."""
+        mean, _, spread = index_direction(self.second, theta)
+        expected = self.family.normal_mean(float(mean @ theta), spread)
+        reach = 3.0 * self.rate_noise
+        moved = min(max(math.log(max(expected, 1e-300) / self.rate), -reach), reach)
+        weight = self.rate_noise**2 / (self.rate_noise**2 + _RATE_MISFIT**2)
+        return min(self.rate * math.exp(weight * moved), (1.0 + self.rate) / 2.0)
+
+    def spread(self, theta: FloatArray) -> float:
+        """Return the standard deviation of the index."""
+        return index_direction(self.second, theta)[2]
+
+    def linearised(self, theta: FloatArray, measurements: Sequence[Measurement]) -> Belief:
+        r"""Return what measurements tell of the information H at θ, and of b = H(θ* − origin).
+
+        Parameters
+        ----------
+        theta : ndarray of shape (d,)
+        measurements : sequence of Measurement
+
+        Notes
+        -----
+        A score at :math:`\theta_k` is :math:`s(\theta) + \bar H_k(\theta - \theta_k)`, with the mean of H on the way, for
+        which the mean of both ends is taken: that of a linear model at
+        :math:`\theta + H^{-1}\bar H_k(\theta_k - \theta)`. What is left is of the third order, and below a quarter of
+        :math:`n\,E\,m'\,E(\eta_k-\eta)^2` in a direction of variance 1, as |m″| ≤ m′ for both families.
+        """
+        H, slope = self.information(theta)
+        d, scale = len(theta), self.rows * slope
+        i, j = np.triu_indices(d)
+        entries = len(i)
+        unsure = self.rate_noise * _RATE_MISFIT / math.hypot(self.rate_noise, _RATE_MISFIT)
+        misfit = self.misfit * min(self.spread(theta), 2.0) + 0.01 + unsure
+        # Errors of H are alike in every direction of standard variance: those of R E Rᵀ, with E[v vᵀ] = R Rᵀ.
+        S = self.second
+        covariance = np.zeros((entries + d, entries + d))
+        pairs = S[np.ix_(i, i)] * S[np.ix_(j, j)] + S[np.ix_(i, j)] * S[np.ix_(j, i)]
+        covariance[:entries, :entries] = (misfit * scale) ** 2 / 2.0 * pairs
+        covariance[entries:, entries:] = (_COEFFICIENT * scale) ** 2 * S
+        covariance[:entries, :entries] += slope**2 * self.belief.covariance[:entries, :entries]
+        belief = Belief(np.concatenate([H[i, j], np.zeros(d)]), covariance, d)
+        for one in measurements:
+            step = one.theta - theta
+            between = (H + self.information(one.theta)[0]) / 2.0
+            far = float(step @ self.second @ step)
+            sd = math.hypot(one.sd, _BEND * scale * far)
+            at = theta + np.linalg.solve(H, between @ step)
+            belief.see_score(one.P, at - self.origin, one.score, sd)
+            if one.meat is not None:
+                scales = self.dispersion(one, H) * self.family.dispersion
+                loose, beside = (_MEAT_MISFIT + far) * scale, (one.meat_sd, one.meat_sd_beside)
+                sds = [math.hypot(noise / scales, part * loose) for noise, part in zip(beside, (1, 0.7), strict=True)]
+                belief.see_products(one.P, one.meat / scales, *sds)
+        return belief
+
+    def dispersion(self, one: Measurement, H: FloatArray) -> float:
+        """Return the variance of residuals over that of the family, by Σ g gᵀ; 1 for a boolean, which has no other."""
+        if self.family.name == "binomial" or one.meat is None:
+            return 1.0
+        expected = float(np.trace(one.P.T @ H @ one.P)) * self.family.dispersion
+        noise = one.meat_sd * math.sqrt(len(H))
+        return max(float(np.trace(one.meat)), noise) / max(expected, 1e-300)
+
+    def solved(self, theta: FloatArray, measurements: Sequence[Measurement], most: float) -> FloatArray:
+        """Return coefficients that are expected under a normal prior, no farther than `most` from where they were."""
+        found = theta
+        for _ in range(_ROUNDS):
+            _, slope = self.information(found)
+            belief = self.linearised(found, measurements)
+            step = self.origin + shrunk_coefficients(belief, self.rows * slope, found - self.origin) - found
+            found = theta + bounded(self.second, found + step - theta, most)
+        return found
+
+
+def bounded(second: FloatArray, step: FloatArray, most: float) -> FloatArray:
+    """Return a step of coefficients that moves the index by no more than so many standard deviations."""
+    length = math.sqrt(max(float(step @ second @ step), 0.0))
+    return step * (most / length) if length > most else step
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedGeneralized:
+    """What a refinement of a logistic or Poisson regression found.
+
+    Attributes
+    ----------
+    family : Family
+    rate : float
+        Mean of the target over its largest, as it was told first.
+    rows : float
+        Noisy count.
+    frame : Frame or None
+        None where the budget told the rate alone.
+    theta : ndarray of shape (d,) or None
+        Coefficients of standard coordinates, shrunk.
+    gram : Release or None
+        XᵀX of weighted rows; None where it was not affordable.
+    moments : Moments or None
+    measurements : tuple of Measurement
+        Scores, one after another.
+    clipped : float
+        Share of the rows that the last score clipped.
+    """
+
+    family: Family
+    rate: float
+    rows: float
+    frame: Frame | None = None
+    theta: FloatArray | None = None
+    gram: Release | None = None
+    moments: Moments | None = None
+    measurements: tuple[Measurement, ...] = ()
+    clipped: float = 0.0
+
+
+def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Question, Any, RefinedGeneralized]:
+    """Follow the plan of a refinement of a logistic or Poisson regression; see `analyst_client.refinement.plan.refine`.
+
+    Parameters
+    ----------
+    problem : Problem
+    rules : GeneralizedRules
+
+    Yields
+    ------
+    Question
+        Answered by a quote, or by a release of its kind.
+
+    Returns
+    -------
+    RefinedGeneralized
+    """
+    budget, n, numbers = problem.mu**2, problem.rows, problem.numbers
+    target_cost = rules.target_share(n * problem.mu) * budget
+    if n * problem.mu < rules.least_rows:
+        family, rate, n, _ = yield from _tell_rate(problem, n, budget, rules)
+        return RefinedGeneralized(family, rate, n)
+    looked = Looked.before(numbers, n, rules)
+    left = budget - target_cost
+    if numbers:
+        costs = [share * budget for share in rules.looks]
+        looked = yield from look(problem, numbers, looked, costs, rules, first=True, has_target=False)
+        left -= sum(costs)
+        n = looked.rows
+    family, rate, counted, target = yield from _tell_rate(problem, n, target_cost, rules)
+    n = n if numbers else counted
+    found = looked.places(numbers, [rules.clip] * len(numbers))
+    places = {field.name: place for field, place in zip(numbers, found, strict=True)}
+    if not rules.cut:
+        places = {field.name: field.uncut(places[field.name]) for field in numbers}
+    framed, features, cut_target = yield from standard_frame(problem, places, target)
+    frame = replace(framed, target_scale=1.0, target_center=0.0)  # coefficients are of η, not of the target
+    origin = family.link(rate) * np.eye(frame.size)[0]
+    belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
+    measurements: list[Measurement] = []
+    radius = rules.radius_squared(frame.size, n, rules.gram * left)
+    if radius is not None:
+        shares, whitening = {"xtx": rules.xtx, "xty": rules.xty}, np.eye(frame.size)
+        request = gram_request(problem, frame, features, cut_target, whitening, radius, shares, rules.gram * left)
+        gram = yield Question(request)
+        left -= rules.gram * left
+        measurements.append(see_gram(belief, frame, gram, n, family, origin, trust_in_places(looked)))
+    moments = Moments(family, rate, rate_noise(rate, n, target_cost), n, belief, rules.misfit, origin)
+    theta = moments.solved(origin, measurements, rules.step_most)
+    scores: list[Measurement] = []
+    clipped, norm = 0.0, 0.0
+    costs = rules.step_costs(left)
+    for k, cost in enumerate(costs):
+        information, slope = moments.information(theta)
+        usual = rules.norm * math.sqrt(family.dispersion * slope * frame.size)
+        norm = norm or usual
+        H = moments.linearised(theta, [*measurements, *scores]).xtx if scores else information
+        eigenvalues, Q = np.linalg.eigh(H / (n * slope))
+        P = inverse_root(np.maximum(eigenvalues, _FLOOR), Q)
+        parts = step_shares(rules, k, frame.size, n, cost)
+        score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
+        seen = measured(frame, score)
+        scores.append(replace(seen, sd=math.hypot(seen.sd, _clipping(score))))
+        theta = moments.solved(theta, [*measurements, *scores], rules.step_most)
+        cost = costs[min(k + 1, len(costs) - 1)]
+        norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / cost), rules)
+        # Noise that is well below the error of sampling rows hurts nobody, and clipping would.
+        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * cost)
+        norm = max(norm, min(unseen, _CLIP_LONG * usual))
+        clipped = _share_clipped(score)
+    return RefinedGeneralized(family, rate, n, frame, theta, gram, moments, tuple(scores), clipped)
+
+
+def step_shares(rules: GeneralizedRules, k: int, d: int, n: float, cost: float) -> dict[str, float]:
+    """Return what a step is divided into: the last ones buy Σ g gᵀ where it tells something."""
+    meat = rules.meat if rules.buys_meat(k, d, n, cost) else 0.0
+    parts = {"score": 1.0 - rules.norms - meat, "norms": rules.norms}
+    return parts | {"meat": meat} if meat else parts
+
+
+def _tell_rate(
+    problem: Problem, n: float, cost: float, rules: GeneralizedRules
+) -> Generator[Question, Any, tuple[Family, float, float, Place]]:
+    """Return the family, the mean of the target over its largest, rows, and to what a number is cut."""
+    if problem.family == "binomial":
+        release = yield from _first_score(problem, problem.target.expression, 0.0, 0.5, _COUNTED, cost)
+        assert release.score is not None
+        assert release.norms is not None
+        counted = max(float(release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1]), 10.0)
+        rows = n if problem.numbers else counted
+        rate = _inside(0.5 + float(release.score[0]) / 2.0 / rows, rows, cost)
+        return Family("binomial"), rate, counted, Place(0.0, 1.0, 0.0, 1.0)
+    before = Looked.before((problem.target,), n, rules)
+    costs = [share * _PLACED * cost for share in rules.means]
+    looked = yield from look(problem, (problem.target,), before, costs, rules, first=True)
+    (place,) = looked.places((problem.target,), [_SPREADS])
+    cut = replace(place, low=problem.target.low or 0.0)
+    family, rows, left = Family("poisson", cut.high), looked.rows, (1.0 - _PLACED) * cost
+    rate = _inside(cut.center / family.unit, rows, left)
+    release = yield from _first_score(
+        problem, problem.target.cut(cut), family.link(rate), max(rate, 1.0 - rate), {"score": 1.0}, left
+    )
+    assert release.score is not None
+    told = (
+        float(family.mean(np.array([release.coefficients[0]]))[0])
+        + max(rate, 1.0 - rate) * float(release.score[0]) / rows
+    )
+    return family, _inside(told, rows, left), rows, cut
+
+
+def _first_score(
+    problem: Problem, target: Expression, at: float, norm: float, shares: dict[str, float], cost: float
+) -> Generator[Question, Any, ScoreRelease]:
+    """Ask for the sum of residuals of the constant alone. No row exceeds the norm."""
+    release: ScoreRelease = yield Question(
+        ScoreRequest(
+            [field.expression for field in problem.features],
+            target,
+            loss=LOSSES[problem.family],
+            coefficients={CONSTANT: at},
+            directions={CONSTANT: [1.0]},
+            norm=norm,
+            bits=BITS,
+            statistics=tuple(shares),
+            shares=shares,
+            **problem.paying(cost),
+        )
+    )
+    return release
+
+
+def _inside(rate: float, rows: float, cost: float) -> float:
+    """Keep a rate off 0 and 1 by a row, and by about a deviation of the noise that a cost µ² has for it."""
+    least = min((1.0 + 1.0 / math.sqrt(cost)) / (rows + 2.0), 0.25)
+    return min(max(rate, least), 1.0 - least)
+
+
+def rate_noise(rate: float, rows: float, cost: float) -> float:
+    """Return the deviation of the noise that a cost µ² has for a rate, over the rate; at most 1."""
+    return min(1.0 / (math.sqrt(cost) * rows * min(rate, 1.0 - rate)), 1.0)
+
+
+def trust_in_places(looked: Looked) -> float:
+    """Return how far standard scores have a mean square of 1, from 0 to 1: their scales were told with noise.
+
+    The other way, rows' mean weight, is off by about `_WEIGHT_MISFIT`.
+    """
+    noise = float(np.mean(looked.square_sd**2)) if len(looked.square_sd) else 0.0
+    return _WEIGHT_MISFIT**2 / (_WEIGHT_MISFIT**2 + noise)
+
+
+def see_gram(
+    belief: Belief, frame: Frame, gram: Release, n: float, family: Family, origin: FloatArray, trust: float
+) -> Measurement:
+    """Take in XᵀX, and return Xᵀy as a score at the base rate.
+
+    Long rows were weighted down, and those of scores are not. The count tells by how much in the mean, and standard
+    scores, whose squares add up to it, coordinate by coordinate, as far as they can be trusted.
+    """
+    assert gram.xtx is not None
+    assert gram.xty is not None
+    assert gram.noise.xtx_diagonal is not None
+    assert gram.noise.xtx_offdiagonal is not None
+    assert gram.noise.xty is not None
+    back = np.linalg.inv(coordinates(frame, gram))  # 1/C of the identity, but for the rounding of what was posted
+    A, b, C = back.T @ gram.xtx @ back, back.T @ gram.xty[:, 0], float(back[0, 0])
+    unit = gram.targets[0].scale / family.unit
+    start = gram.targets[0].center / family.unit - float(family.mean(origin[:1])[0])
+    weights = np.where(frame.known, trust * np.diag(A) + (1.0 - trust) * A[0, 0], A[0, 0]) / n
+    root = np.sqrt(1.0 / np.clip(weights, _WEIGHT_LEAST, 1.0))
+    belief.see_xtx(root[:, None] * A * root, C**2 * gram.noise.xtx_diagonal, C**2 * gram.noise.xtx_offdiagonal)
+    score = (unit * b + start * A[0]) * root * root[0]
+    sd = math.hypot(C * unit * gram.noise.xty, start * C**2 * gram.noise.xtx_diagonal)
+    return Measurement(np.eye(frame.size), origin, score, sd * float(root.max() * root[0]))
+
+
+def _clipping(release: ScoreRelease) -> float:
+    """Return how far clipping may have moved a score, as far as rows that were clipped stand out of the noise."""
+    assert release.norms is not None
+    assert release.noise.norms is not None
+    longer = release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :]
+    seen = float(longer.sum()) - _CLEAR * release.noise.norms * math.sqrt(len(longer))
+    return _EXCESS * max(seen, 0.0)
+
+
+def _share_clipped(release: ScoreRelease) -> float:
+    assert release.norms is not None
+    longer = float(release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :].sum())
+    return min(max(longer / max(float(release.norms.sum()), 1.0), 0.0), 1.0)

@@ -1,0 +1,208 @@
+"""Intervals of a refined logistic or Poisson regression: what its scores tell of coefficients, and how surely."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analyst_client.errors import EstimationError
+from analyst_client.refinement.generalized import Moments, RefinedGeneralized, bounded
+from analyst_client.refinement.requests import Measurement
+
+FloatArray = npt.NDArray[np.float64]
+STRENGTH_LEAST = 4.0
+"""Of the information over what is unsure of it, in its worst direction: below, normal intervals would be too short."""
+_VARIANCE_MISFIT = 0.25
+"""How far Σ g gᵀ of a model that is a little wrong is expected to be from that of the family, relative."""
+_LEAST_SHARE = 0.25
+"""Least variance of scores over that of the family, in any direction: below it noise is what was seen."""
+_ROUNDS, _STEP_MOST, _SETTLED = 12, 2.0, 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """What scores tell of coefficients in standard coordinates, without a prior.
+
+    Attributes
+    ----------
+    theta : ndarray of shape (d,)
+    information : ndarray of shape (d, d)
+        H at θ.
+    sampling, robust : ndarray of shape (d, d)
+        Covariance of the score as rows are sampled: by the family's variance, and by Σ g gᵀ. The latter is None where
+        that was not bought.
+    privacy : ndarray of shape (d, d)
+        Covariance of what noise, curvature and what is unsure of H add to the score at θ.
+    loose : ndarray of shape (d, d)
+        Of the standard deviation of forms uᵀ`robust` u: see `robust_deviation`.
+    """
+
+    theta: FloatArray
+    information: FloatArray
+    sampling: FloatArray
+    robust: FloatArray | None
+    privacy: FloatArray
+    _moments: "_Uncertainty"
+
+    def covariance(self, forms: FloatArray, *, robust: bool = False) -> FloatArray:
+        r"""Return the covariance of linear forms of the coefficients.
+
+        Parameters
+        ----------
+        forms : ndarray of shape (p, d)
+        robust : bool
+            By Σ g gᵀ in place of the family's variance.
+
+        Returns
+        -------
+        ndarray of shape (p, p)
+
+        Raises
+        ------
+        EstimationError
+            Where Σ g gᵀ was asked for and is none.
+
+        Notes
+        -----
+        It is :math:`C = H^{-1}(J + S)H^{-1}` with J the covariance of the score by sampling and S that of noise. What
+        is unsure of H makes expected squares longer: variances grow by the factor 1 + 3r², with r the deviation of
+        :math:`u^\top Hu` over itself at :math:`u = H^{-1}c`. With Σ g gᵀ, one deviation of its noise is added.
+        """
+        J = self.sampling
+        if robust:
+            if self.robust is None:
+                raise EstimationError(
+                    "the price was not enough for Σ g gᵀ, so there are no robust standard errors: std_errors_ rest on "
+                    "the variance of the family. At a higher price, or with more rows, a refinement buys it"
+                )
+            J = self.robust
+        U = np.linalg.solve(self.information, forms.T)
+        found = U.T @ (J + self.privacy) @ U
+        longer = np.empty(len(forms))
+        for k, u in enumerate(U.T):
+            form = float(u @ self.information @ u)
+            ratio = self._moments.information_deviation(u) / form
+            variance = (1.0 + 3.0 * ratio**2) * float(found[k, k])
+            if robust:
+                variance += self._moments.robust_deviation(u)
+            longer[k] = math.sqrt(variance / float(found[k, k]))
+        covariance: FloatArray = longer[:, None] * found * longer
+        return covariance
+
+
+@dataclass(frozen=True, eq=False)
+class _Uncertainty:
+    """Deviations of forms of H and of Σ g gᵀ."""
+
+    moments: Moments
+    belief: object
+    meats: tuple[tuple[float, Measurement], ...]
+
+    def information_deviation(self, u: FloatArray) -> float:
+        return float(self.belief.xtx_deviation(u))  # type: ignore[attr-defined]
+
+    def robust_deviation(self, u: FloatArray) -> float:
+        return math.sqrt(sum((weight * _noise_of_form(one, u)) ** 2 for weight, one in self.meats))
+
+
+def likelihood(found: RefinedGeneralized) -> Likelihood:
+    """Return what the scores of a refinement tell without a prior.
+
+    Raises
+    ------
+    EstimationError
+        When the budget bought no XᵀX, or the information is not sure enough for intervals with ends.
+
+    Notes
+    -----
+    Xᵀy of weighted rows stays out, and so does the first half of the scores: more of their rows were clipped. The coefficients solve :math:`b = H\\beta` of
+    `Moments.linearised`, around themselves. H is at first what normal terms would make of XᵀX at these coefficients,
+    within a tolerance; scores at other coefficients and Σ g gᵀ, which is the information at the truth, correct it.
+    """
+    moments = found.moments
+    if found.frame is None or moments is None or found.theta is None or found.gram is None:
+        raise EstimationError(
+            "the price was not enough for XᵀX, so intervals have no end; coef_ and predictions are there. At a higher "
+            "price, or with more rows, a refinement buys it"
+        )
+    theta, scores = found.theta, found.measurements[len(found.measurements) // 2 :]
+    moved = math.inf
+    for _ in range(_ROUNDS):
+        belief = moments.linearised(theta, scores)
+        _check_strength(moments, belief.xtx, belief)
+        step = moments.origin + np.linalg.solve(belief.xtx, belief.xty) - theta
+        moved = math.sqrt(float(step @ moments.second @ step))
+        if moved < _SETTLED:
+            break
+        theta = theta + bounded(moments.second, step if _ < _ROUNDS // 2 else step / 2.0, _STEP_MOST)
+    if moved > 10.0 * _SETTLED:
+        raise EstimationError(
+            "the last scores are too far from where their sum is 0 for intervals: at a higher price, or with more rows, "
+            "a refinement comes nearer"
+        )
+    H = belief.xtx
+    sampling = moments.family.dispersion * H
+    meats = _weighed(moments, H, scores)
+    return Likelihood(
+        theta,
+        H,
+        sampling,
+        _robust(sampling, moments, H, meats) if meats else None,
+        belief.score_covariance(theta - moments.origin),
+        _Uncertainty(moments, belief, meats),
+    )
+
+
+def _check_strength(moments: Moments, H: FloatArray, belief: object) -> None:
+    """Raise `EstimationError` where H could be next to nothing in some direction of standard terms."""
+    root = np.linalg.cholesky(moments.second)
+    inverse = np.linalg.inv(root)
+    eigenvalues, V = np.linalg.eigh(inverse @ H @ inverse.T)
+    for value, u in zip(eigenvalues, (inverse.T @ V).T, strict=True):
+        deviation = float(belief.xtx_deviation(u))  # type: ignore[attr-defined]
+        if value < STRENGTH_LEAST * deviation:
+            need = STRENGTH_LEAST * deviation / max(float(value), deviation / STRENGTH_LEAST)
+            raise EstimationError(
+                "noise could hide the information of some combination of the terms, so intervals have no end; coef_ and "
+                f"predictions are there. About {math.ceil(need)} times µ or the rows would do, or fewer terms"
+            )
+
+
+def _weighed(moments: Moments, H: FloatArray, scores: tuple[Measurement, ...]) -> tuple[tuple[float, Measurement], ...]:
+    """Return measurements of Σ g gᵀ with their weights, which leave something to the family's variance."""
+    bought = [one for one in scores if one.meat is not None]
+    if not bought:
+        return ()
+    scale = moments.family.dispersion * float(np.trace(H)) / len(H)
+    tolerance = (_VARIANCE_MISFIT * scale) ** 2
+    precisions = [1.0 / max(one.meat_sd**2, 1e-12 * tolerance) for one in bought]
+    whole = sum(precisions) + 1.0 / tolerance
+    return tuple((precision / whole, one) for precision, one in zip(precisions, bought, strict=True))
+
+
+def _robust(
+    sampling: FloatArray, moments: Moments, H: FloatArray, meats: tuple[tuple[float, Measurement], ...]
+) -> FloatArray:
+    """Return the covariance of scores by Σ g gᵀ, and by the family as far as noise hides the former; definite."""
+    left, J = 1.0, np.zeros_like(sampling)
+    for weight, one in meats:
+        assert one.meat is not None
+        inverse = np.linalg.inv(one.P)
+        J += weight * inverse.T @ one.meat @ inverse
+        left -= weight
+    psi = np.mean([moments.dispersion(one, H) for _, one in meats])
+    J += max(left, 0.0) * float(psi) * sampling
+    root = np.linalg.cholesky(sampling)
+    inverse = np.linalg.inv(root)
+    eigenvalues, V = np.linalg.eigh(inverse @ J @ inverse.T)
+    robust: FloatArray = root @ (V * np.maximum(eigenvalues, _LEAST_SHARE)) @ V.T @ root.T
+    return robust
+
+
+def _noise_of_form(one: Measurement, u: FloatArray) -> float:
+    """Return the deviation of the noise of uᵀJu, J of Σ g gᵀ through directions P."""
+    squares = np.linalg.solve(one.P, u) ** 2
+    diagonal, beside = one.meat_sd, one.meat_sd_beside
+    pairs = (float(squares.sum()) ** 2 - float(squares @ squares)) / 2.0
+    return math.sqrt(float(squares @ squares) * diagonal**2 + 4.0 * pairs * beside**2)
