@@ -42,8 +42,8 @@ class GeneralizedFit(Estimator):
     Notes
     -----
     `coef_` is the posterior mean of a normal prior on coefficients of standardised columns, whose deviation is
-    integrated out. Standard errors, intervals and tests do not shrink: they are of where the clipped scores of the later
-    steps add up to 0.
+    integrated out. Standard errors, intervals and tests do not shrink: they are of where the clipped scores of the
+    later steps add up to 0.
 
     The covariance is :math:`H^{-1}(J + S)H^{-1}`. S is the privacy noise of these scores, with what noise in H adds as
     the last coefficients are away from the solution. J is the sampling error of the score: by the variance of the
@@ -71,9 +71,9 @@ class GeneralizedFit(Estimator):
     def _fit_refinement(self, refinement: Refinement) -> None:
         """Set all attributes. Raise `ValueError` for a refinement of another family, or for anything else."""
         if not isinstance(refinement, Refinement):
-            raise ValueError(
+            raise ValueError(  # noqa: TRY004 -- one kind of error for arguments
                 f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns"
-            )  # noqa: TRY004 -- one kind of error for arguments
+            )
         found = refinement.found
         if refinement.problem.family != self._family or not isinstance(found, RefinedGeneralized):
             raise ValueError(
@@ -107,7 +107,8 @@ class GeneralizedFit(Estimator):
     def _check_refined(self) -> None:
         if not hasattr(self, "refined_"):
             raise EstimationError(
-                f"this {type(self).__name__} is not fitted on a refinement, which has standard errors: see client.refine"
+                f"this {type(self).__name__} is not fitted on a refinement, which has standard errors: see "
+                "client.refine"
             )
 
     @cached_property

@@ -1,7 +1,7 @@
 """A refinement of a logistic or Poisson regression: gradients of its loss at points that follow from each other.
 
-It goes as the linear one does, and differs where a gradient is not linear in the coefficients. Around the solution θ the
-score at θₖ is that of a linear model with A the information H(θ), up to how far H changes on the way: an average of
+It goes as the linear one does, and differs where a gradient is not linear in the coefficients. Around the solution θ
+the score at θₖ is that of a linear model with A the information H(θ), up to how far H changes on the way: an average of
 both ends is taken for it, and what that leaves is counted as noise of the measurement.
 """
 
@@ -9,7 +9,7 @@ import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from analyst_client.refinement.family import LOSSES, Family, index_direction, no
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, look
 from analyst_client.refinement.places import Place
-from analyst_client.refinement.problem import Problem
+from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import BITS, Question
 from analyst_client.refinement.requests import (
     Measurement,
@@ -53,9 +53,9 @@ _WEIGHT_MISFIT = 0.15
 _COEFFICIENT = 3.0
 """Deviation of a standard coefficient before anything is measured; wide, as shrinking comes later."""
 _BEND = 0.25
-"""Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, and half of that is averaged."""
+"""Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, half of which is averaged."""
 _MEAT_MISFIT = 0.05
-"""How far Σ g gᵀ may be from the information, relative: where the model is a little wrong, and gradients are clipped."""
+"""How far Σ g gᵀ may be from the information, relative: where the model is a bit wrong, and gradients are clipped."""
 _EXCESS, _CLEAR = 0.4, 1.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _RATE_MISFIT = 0.05
@@ -109,7 +109,7 @@ class Moments:
         return self.rows * (Q * np.maximum(eigenvalues, _FLOOR / 10.0 * mean)) @ Q.T, mean
 
     def rate_at(self, theta: FloatArray) -> float:
-        """Return the mean of the target: as it was told, and as coefficients have it of normal terms, by their noise."""
+        """Return the mean of the target: as it was told, and as coefficients have it of normal terms, by the noise."""
         mean, _, spread = index_direction(self.second, theta)
         expected = self.family.normal_mean(float(mean @ theta), spread)
         reach = 3.0 * self.rate_noise
@@ -131,8 +131,8 @@ class Moments:
 
         Notes
         -----
-        A score at :math:`\theta_k` is :math:`s(\theta) + \bar H_k(\theta - \theta_k)`, with the mean of H on the way, for
-        which the mean of both ends is taken: that of a linear model at
+        A score at :math:`\theta_k` is :math:`s(\theta) + \bar H_k(\theta - \theta_k)`, with the mean of H on the way,
+        for which the mean of both ends is taken: that of a linear model at
         :math:`\theta + H^{-1}\bar H_k(\theta_k - \theta)`. What is left is of the third order, and below a quarter of
         :math:`n\,E\,m'\,E(\eta_k-\eta)^2` in a direction of variance 1, as |m″| ≤ m′ for both families.
         """
@@ -241,27 +241,23 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     -------
     RefinedGeneralized
     """
-    budget, n, numbers = problem.mu**2, problem.rows, problem.numbers
-    target_cost = rules.target_share(n * problem.mu) * budget
-    if n * problem.mu < rules.least_rows:
-        family, rate, n, _ = yield from _tell_rate(problem, n, budget, rules)
-        return RefinedGeneralized(family, rate, n)
-    looked = Looked.before(numbers, n, rules)
-    left = budget - target_cost
+    budget, numbers = problem.mu**2, problem.numbers
+    n_mu = problem.rows * problem.mu
+    if n_mu < rules.least_rows:
+        told = yield from _tell_rate(problem, problem.rows, budget, rules)
+        return RefinedGeneralized(told.family, told.rate, told.rows)
+    looked = Looked.before(numbers, problem.rows, rules)
+    costs = [share * budget for share in rules.looks] if numbers else []
     if numbers:
-        costs = [share * budget for share in rules.looks]
         looked = yield from look(problem, numbers, looked, costs, rules, first=True, has_target=False)
-        left -= sum(costs)
-        n = looked.rows
-    family, rate, counted, target = yield from _tell_rate(problem, n, target_cost, rules)
-    n = n if numbers else counted
-    found = looked.places(numbers, [rules.clip] * len(numbers))
-    places = {field.name: place for field, place in zip(numbers, found, strict=True)}
-    if not rules.cut:
-        places = {field.name: field.uncut(places[field.name]) for field in numbers}
-    framed, features, cut_target = yield from standard_frame(problem, places, target)
+    target_cost = rules.target_share(n_mu) * budget
+    left = budget - sum(costs) - target_cost
+    told = yield from _tell_rate(problem, looked.rows, target_cost, rules)
+    n, family = looked.rows if numbers else told.rows, told.family
+    places = _places(numbers, looked, rules)
+    framed, features, cut_target = yield from standard_frame(problem, places, told.target)
     frame = replace(framed, target_scale=1.0, target_center=0.0)  # coefficients are of η, not of the target
-    origin = family.link(rate) * np.eye(frame.size)[0]
+    origin = family.link(told.rate) * np.eye(frame.size)[0]
     belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
     measurements: list[Measurement] = []
     radius = rules.radius_squared(frame.size, n, rules.gram * left)
@@ -271,7 +267,7 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         gram = yield Question(request)
         left -= rules.gram * left
         measurements.append(see_gram(belief, frame, gram, n, family, origin, trust_in_places(looked)))
-    moments = Moments(family, rate, rate_noise(rate, n, target_cost), n, belief, rules.misfit, origin)
+    moments = Moments(family, told.rate, rate_noise(told.rate, n, told.cost), n, belief, rules.misfit, origin)
     theta = moments.solved(origin, measurements, rules.step_most)
     scores: list[Measurement] = []
     clipped, norm = 0.0, 0.0
@@ -288,13 +284,13 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         seen = measured(frame, score)
         scores.append(replace(seen, sd=math.hypot(seen.sd, _clipping(score))))
         theta = moments.solved(theta, [*measurements, *scores], rules.step_most)
-        cost = costs[min(k + 1, len(costs) - 1)]
-        norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / cost), rules)
+        allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
+        norm = next_norm(score, norm, usual, allowed, rules)
         # Noise that is well below the error of sampling rows hurts nobody, and clipping would.
-        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * cost)
+        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * costs[min(k + 1, len(costs) - 1)])
         norm = max(norm, min(unseen, _CLIP_LONG * usual))
         clipped = _share_clipped(score)
-    return RefinedGeneralized(family, rate, n, frame, theta, gram, moments, tuple(scores), clipped)
+    return RefinedGeneralized(family, told.rate, n, frame, theta, gram, moments, tuple(scores), clipped)
 
 
 def step_shares(rules: GeneralizedRules, k: int, d: int, n: float, cost: float) -> dict[str, float]:
@@ -304,34 +300,53 @@ def step_shares(rules: GeneralizedRules, k: int, d: int, n: float, cost: float) 
     return parts | {"meat": meat} if meat else parts
 
 
-def _tell_rate(
-    problem: Problem, n: float, cost: float, rules: GeneralizedRules
-) -> Generator[Question, Any, tuple[Family, float, float, Place]]:
-    """Return the family, the mean of the target over its largest, rows, and to what a number is cut."""
+def _places(numbers: Sequence[Field], looked: Looked, rules: GeneralizedRules) -> dict[str, Place]:
+    """Return where features are, by name."""
+    found = zip(numbers, looked.places(numbers, [rules.clip] * len(numbers)), strict=True)
+    return {field.name: place if rules.cut else field.uncut(place) for field, place in found}
+
+
+class _Told(NamedTuple):
+    """Where the target is."""
+
+    family: Family
+    rate: float
+    """Mean over the largest."""
+    rows: float
+    """Noisy count."""
+    target: Place
+    """Range to which a number is cut."""
+    cost: float
+    """Spent on the rate, in µ²."""
+
+
+def _tell_rate(problem: Problem, n: float, cost: float, rules: GeneralizedRules) -> Generator[Question, Any, _Told]:
+    """Tell the mean of the target: of a boolean by one score, of counts by looks and then one score."""
     if problem.family == "binomial":
         release = yield from _first_score(problem, problem.target.expression, 0.0, 0.5, _COUNTED, cost)
-        assert release.score is not None
         assert release.norms is not None
         counted = max(float(release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1]), 10.0)
-        rows = n if problem.numbers else counted
-        rate = _inside(0.5 + float(release.score[0]) / 2.0 / rows, rows, cost)
-        return Family("binomial"), rate, counted, Place(0.0, 1.0, 0.0, 1.0)
-    before = Looked.before((problem.target,), n, rules)
-    costs = [share * _PLACED * cost for share in rules.means]
-    looked = yield from look(problem, (problem.target,), before, costs, rules, first=True)
+        rows, family = n if problem.numbers else counted, Family("binomial")
+        rate = _inside(_rate_of(release, family, rows), rows, cost)
+        return _Told(family, rate, counted, Place(0.0, 1.0, 0.0, 1.0), cost)
+    before, asked = Looked.before((problem.target,), n, rules), (1.0 - _PLACED) * cost
+    looks = [share * _PLACED * cost for share in rules.means]
+    looked = yield from look(problem, (problem.target,), before, looks, rules, first=True)
     (place,) = looked.places((problem.target,), [_SPREADS])
     cut = replace(place, low=problem.target.low or 0.0)
-    family, rows, left = Family("poisson", cut.high), looked.rows, (1.0 - _PLACED) * cost
-    rate = _inside(cut.center / family.unit, rows, left)
-    release = yield from _first_score(
-        problem, problem.target.cut(cut), family.link(rate), max(rate, 1.0 - rate), {"score": 1.0}, left
-    )
+    rows, family = looked.rows, Family("poisson", cut.high)
+    rate = _inside(cut.center / family.unit, rows, asked)
+    norm = max(rate, 1.0 - rate)
+    release = yield from _first_score(problem, problem.target.cut(cut), family.link(rate), norm, {"score": 1.0}, asked)
+    return _Told(family, _inside(_rate_of(release, family, rows), rows, asked), rows, cut, asked)
+
+
+def _rate_of(release: ScoreRelease, family: Family, rows: float) -> float:
+    """Return the mean of the target over its largest that a first score tells."""
     assert release.score is not None
-    told = (
-        float(family.mean(np.array([release.coefficients[0]]))[0])
-        + max(rate, 1.0 - rate) * float(release.score[0]) / rows
-    )
-    return family, _inside(told, rows, left), rows, cut
+    constant = list(release.term_names).index(CONSTANT)
+    at = float(family.mean(release.coefficients[[constant]])[0])
+    return at + float(release.score[0]) / float(release.directions[constant, 0]) / rows
 
 
 def _first_score(

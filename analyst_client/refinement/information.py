@@ -107,7 +107,7 @@ class _Uncertainty:
 
 
 def likelihood(found: RefinedGeneralized) -> Likelihood:
-    """Return what the scores of a refinement tell without a prior.
+    r"""Return what the scores of a refinement tell without a prior.
 
     Raises
     ------
@@ -116,9 +116,9 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
 
     Notes
     -----
-    Xᵀy of weighted rows stays out, and so does the first half of the scores: more of their rows were clipped. The coefficients solve :math:`b = H\\beta` of
-    `Moments.linearised`, around themselves. H is at first what normal terms would make of XᵀX at these coefficients,
-    within a tolerance; scores at other coefficients and Σ g gᵀ, which is the information at the truth, correct it.
+    Xᵀy of weighted rows stays out, and so does the first half of the scores: more of their rows were clipped. The
+    coefficients solve :math:`b = H\beta` of `Moments.linearised`, around themselves. H is at first what normal terms
+    would make of XᵀX at these coefficients, within a tolerance; scores at other coefficients and Σ g gᵀ, which is the information at the truth, correct it.
     """
     moments = found.moments
     if found.frame is None or moments is None or found.theta is None or found.gram is None:
@@ -138,8 +138,8 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
         theta = theta + bounded(moments.second, step if _ < _ROUNDS // 2 else step / 2.0, _STEP_MOST)
     if moved > 10.0 * _SETTLED:
         raise EstimationError(
-            "the last scores are too far from where their sum is 0 for intervals: at a higher price, or with more rows, "
-            "a refinement comes nearer"
+            "the last scores are too far from where their sum is 0 for intervals: at a higher price, or with more "
+            "rows, a refinement comes nearer"
         )
     H = belief.xtx
     sampling = moments.family.dispersion * H
@@ -164,8 +164,8 @@ def _check_strength(moments: Moments, H: FloatArray, belief: object) -> None:
         if value < STRENGTH_LEAST * deviation:
             need = STRENGTH_LEAST * deviation / max(float(value), deviation / STRENGTH_LEAST)
             raise EstimationError(
-                "noise could hide the information of some combination of the terms, so intervals have no end; coef_ and "
-                f"predictions are there. About {math.ceil(need)} times µ or the rows would do, or fewer terms"
+                "noise could hide the information of some combination of the terms, so intervals have no end; coef_ "
+                f"and predictions are there. About {math.ceil(need)} times µ or the rows would do, or fewer terms"
             )
 
 

@@ -192,8 +192,8 @@ def score_request(
 def measured(frame: Frame, release: ScoreRelease) -> Measurement:
     """Return a score in standard coordinates, at the coefficients and directions that the curator used."""
     assert release.score is not None
-    assert release.noise.score is not None
     order, noise = frame.places_in(release.terms), release.noise
+    assert noise.score is not None
     P, theta = frame.directions_from_terms(release.directions[order]), frame.from_terms(release.coefficients[order])
     sds = noise.meat_diagonal or 0.0, noise.meat_offdiagonal or 0.0
     return Measurement(P, theta, release.score, noise.score, release.norms, noise.norms or 0.0, release.meat, *sds)
