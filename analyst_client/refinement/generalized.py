@@ -259,7 +259,8 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         trust = trust_in_places(len(problem.numbers), (1.0 - rules.first) * spent, n)
         first = see_gram(belief, frame, gram, n, family, origin, trust)
         measurements.append(first)
-    moments = Moments(family, rate, rate_noise(rate, n, target_cost), n, belief, rules.misfit, origin)
+    wide = (problem.target.high or 1.0) / family.unit  # the rate was told within the declared bounds
+    moments = Moments(family, rate, rate_noise(rate / wide, n, target_cost), n, belief, rules.misfit, origin)
     theta = moments.solved(origin, measurements, rules.step_most)
     scores: list[Measurement] = []
     clipped, norm = 0.0, 0.0
@@ -327,7 +328,7 @@ def _tell_rate(
     low, high = problem.target.low or 0.0, problem.target.high or 1.0
     cut = replace(place, low=low, high=min(max(place.high, place.center + _SPREADS * place.scale), high))
     family = Family("poisson", cut.high)
-    return family, _inside(place.center / family.unit, n, cost), n, cut
+    return family, _inside(place.center / high, n, cost) * high / family.unit, n, cut
 
 
 def _inside(rate: float, rows: float, cost: float) -> float:
@@ -337,7 +338,7 @@ def _inside(rate: float, rows: float, cost: float) -> float:
 
 
 def rate_noise(rate: float, rows: float, cost: float) -> float:
-    """Return the deviation of the noise that a cost µ² has for a rate, over the rate; at most 1."""
+    """Return the deviation of the noise that a cost µ² has for a rate within 0 and 1, over the rate; at most 1."""
     return min(1.0 / (math.sqrt(cost) * rows * min(rate, 1.0 - rate)), 1.0)
 
 
@@ -372,7 +373,9 @@ def see_gram(
     start = gram.targets[0].center / family.unit - float(family.mean(origin[:1])[0])
     weights = np.where(frame.known, trust * np.diag(A) + (1.0 - trust) * A[0, 0], A[0, 0]) / n
     root = np.sqrt(1.0 / np.clip(weights, _WEIGHT_LEAST, 1.0))
-    belief.see_xtx(root[:, None] * A * root, C**2 * gram.noise.xtx_diagonal, C**2 * gram.noise.xtx_offdiagonal)
+    longest, unsure = C**2 * float(root @ root) / len(root), _WEIGHT_MISFIT * (1.0 - trust) * n
+    sds = [math.hypot(longest * sd, unsure) for sd in (gram.noise.xtx_diagonal, gram.noise.xtx_offdiagonal)]
+    belief.see_xtx(root[:, None] * A * root, *sds)
     score = (C * unit * gram.xty[:, 0] + start * A[0]) * root * root[0]
     sd = math.hypot(C * unit * gram.noise.xty, start * C**2 * gram.noise.xtx_diagonal)
     return Measurement(np.eye(frame.size), origin, score, sd * float(root.max() * root[0]))
