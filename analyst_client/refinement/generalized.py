@@ -58,7 +58,6 @@ _EXCESS, _CLEAR = 0.4, 1.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
-_ROUNDS = 4
 _COUNTED = {"score": 0.8, "norms": 0.2}
 """Shares of the first score: the base rate, and how many rows there are."""
 
@@ -169,14 +168,15 @@ class Moments:
         return max(float(np.trace(one.meat)), noise) / max(expected, 1e-300)
 
     def solved(self, theta: FloatArray, measurements: Sequence[Measurement], most: float) -> FloatArray:
-        """Return coefficients that are expected under a normal prior, no farther than `most` from where they were."""
-        found = theta
-        for _ in range(_ROUNDS):
-            _, slope = self.information(found)
-            belief = self.linearised(found, measurements)
-            step = self.origin + shrunk_coefficients(belief, self.rows * slope, found - self.origin) - found
-            found = theta + bounded(self.second, found + step - theta, most)
-        return found
+        """Return the coefficients that are expected under a normal prior, no farther than `most` from where they were.
+
+        It is one step of Newton's method: where the last score was taken it is exact, and farther on it is less and less
+        sure, so that going round again would be drawn to the prior, and back.
+        """
+        _, slope = self.information(theta)
+        belief = self.linearised(theta, measurements)
+        wanted = self.origin + shrunk_coefficients(belief, self.rows * slope, theta - self.origin)
+        return theta + bounded(self.second, wanted - theta, most)
 
 
 def bounded(second: FloatArray, step: FloatArray, most: float) -> FloatArray:
@@ -250,18 +250,18 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     frame = replace(found, target_scale=1.0, target_center=0.0)  # coefficients are of η, not of the target
     origin = family.link(rate) * np.eye(frame.size)[0]
     belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
-    measurements: list[Measurement] = []
+    first: list[Measurement] = []
     radius = rules.radius_squared(frame.size, n, rules.gram * left)
     if radius is not None:
         shares = {"xtx": rules.xtx, "xty": rules.xty}
         gram = yield Question(_gram_request(problem, frame, features, cut_target, radius, shares, rules.gram * left))
         left -= rules.gram * left
         trust = trust_in_places(len(problem.numbers), (1.0 - rules.first) * spent, n)
-        first = see_gram(belief, frame, gram, n, family, origin, trust)
-        measurements.append(first)
+        first.append(see_gram(belief, frame, gram, n, family, origin, trust))
     wide = (problem.target.high or 1.0) / family.unit  # the rate was told within the declared bounds
     moments = Moments(family, rate, rate_noise(rate / wide, n, target_cost), n, belief, rules.misfit, origin)
-    theta = moments.solved(origin, measurements, rules.step_most)
+    # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
+    theta = moments.solved(origin, first, rules.step_most)
     scores: list[Measurement] = []
     clipped, norm = 0.0, 0.0
     costs = rules.step_costs(left)
@@ -269,14 +269,14 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         information, slope = moments.information(theta)
         usual = _CLIP_USUAL * math.sqrt(family.dispersion * slope * frame.size)
         norm = norm or usual
-        H = moments.linearised(theta, [*measurements, *scores]).xtx if scores else information
+        H = moments.linearised(theta, scores).xtx if scores else information
         eigenvalues, Q = np.linalg.eigh(H / (n * slope))
         P = Q / np.sqrt(np.maximum(eigenvalues, _FLOOR))
         parts = step_shares(rules, k, frame.size, n, cost)
         score = yield Question(_score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
         measured = _measure(frame, score)
         scores.append(replace(measured, sd=math.hypot(measured.sd, _clipping(score))))
-        theta = moments.solved(theta, [*measurements, *scores], rules.step_most)
+        theta = moments.solved(theta, scores, rules.step_most)
         cost = costs[min(k + 1, len(costs) - 1)]
         norm = _next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / cost), _CLIP_MOST)
         # Noise that is well below the error of sampling rows hurts nobody, and clipping would.
