@@ -60,7 +60,6 @@ _EXCESS, _CLEAR = 0.4, 1.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
-_ROUNDS = 4
 _COUNTED = {"score": 0.8, "norms": 0.2}
 """Shares of the first score of a boolean: the base rate, and how many rows there are."""
 _PLACED = 0.5
@@ -173,14 +172,15 @@ class Moments:
         return max(float(np.trace(one.meat)), noise) / max(expected, 1e-300)
 
     def solved(self, theta: FloatArray, measurements: Sequence[Measurement], most: float) -> FloatArray:
-        """Return coefficients that are expected under a normal prior, no farther than `most` from where they were."""
-        found = theta
-        for _ in range(_ROUNDS):
-            _, slope = self.information(found)
-            belief = self.linearised(found, measurements)
-            step = self.origin + shrunk_coefficients(belief, self.rows * slope, found - self.origin) - found
-            found = theta + bounded(self.second, found + step - theta, most)
-        return found
+        """Return the coefficients that are expected under a normal prior, no farther than `most` from where they were.
+
+        It is one step of Newton's method: where the last score was taken it is exact, and farther on it is less and
+        less sure, so that going round again would be drawn to the prior, and back.
+        """
+        _, slope = self.information(theta)
+        belief = self.linearised(theta, measurements)
+        wanted = self.origin + shrunk_coefficients(belief, self.rows * slope, theta - self.origin)
+        return theta + bounded(self.second, wanted - theta, most)
 
 
 def bounded(second: FloatArray, step: FloatArray, most: float) -> FloatArray:
@@ -259,16 +259,17 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     frame = replace(framed, target_scale=1.0, target_center=0.0)  # coefficients are of η, not of the target
     origin = family.link(told.rate) * np.eye(frame.size)[0]
     belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
-    measurements: list[Measurement] = []
+    first: list[Measurement] = []
     radius = rules.radius_squared(frame.size, n, rules.gram * left)
     if radius is not None:
         shares, whitening = {"xtx": rules.xtx, "xty": rules.xty}, np.eye(frame.size)
         request = gram_request(problem, frame, features, cut_target, whitening, radius, shares, rules.gram * left)
         gram = yield Question(request)
         left -= rules.gram * left
-        measurements.append(see_gram(belief, frame, gram, n, family, origin, trust_in_places(looked)))
+        first.append(see_gram(belief, frame, gram, n, family, origin, trust_in_places(looked)))
     moments = Moments(family, told.rate, rate_noise(told.rate, n, told.cost), n, belief, rules.misfit, origin)
-    theta = moments.solved(origin, measurements, rules.step_most)
+    # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
+    theta = moments.solved(origin, first, rules.step_most)
     scores: list[Measurement] = []
     clipped, norm = 0.0, 0.0
     costs = rules.step_costs(left)
@@ -276,18 +277,18 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         information, slope = moments.information(theta)
         usual = rules.norm * math.sqrt(family.dispersion * slope * frame.size)
         norm = norm or usual
-        H = moments.linearised(theta, [*measurements, *scores]).xtx if scores else information
+        H = moments.linearised(theta, scores).xtx if scores else information
         eigenvalues, Q = np.linalg.eigh(H / (n * slope))
         P = inverse_root(np.maximum(eigenvalues, _FLOOR), Q)
         parts = step_shares(rules, k, frame.size, n, cost)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
         seen = measured(frame, score)
         scores.append(replace(seen, sd=math.hypot(seen.sd, _clipping(score))))
-        theta = moments.solved(theta, [*measurements, *scores], rules.step_most)
-        allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
-        norm = next_norm(score, norm, usual, allowed, rules)
+        theta = moments.solved(theta, scores, rules.step_most)
+        following = costs[min(k + 1, len(costs) - 1)]
+        norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / following), rules)
         # Noise that is well below the error of sampling rows hurts nobody, and clipping would.
-        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * costs[min(k + 1, len(costs) - 1)])
+        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * following)
         norm = max(norm, min(unseen, _CLIP_LONG * usual))
         clipped = _share_clipped(score)
     return RefinedGeneralized(family, told.rate, n, frame, theta, gram, moments, tuple(scores), clipped)
@@ -377,7 +378,7 @@ def _inside(rate: float, rows: float, cost: float) -> float:
 
 
 def rate_noise(rate: float, rows: float, cost: float) -> float:
-    """Return the deviation of the noise that a cost µ² has for a rate, over the rate; at most 1."""
+    """Return the deviation of the noise that a cost µ² has for a rate within 0 and 1, over the rate; at most 1."""
     return min(1.0 / (math.sqrt(cost) * rows * min(rate, 1.0 - rate)), 1.0)
 
 
@@ -409,7 +410,9 @@ def see_gram(
     start = gram.targets[0].center / family.unit - float(family.mean(origin[:1])[0])
     weights = np.where(frame.known, trust * np.diag(A) + (1.0 - trust) * A[0, 0], A[0, 0]) / n
     root = np.sqrt(1.0 / np.clip(weights, _WEIGHT_LEAST, 1.0))
-    belief.see_xtx(root[:, None] * A * root, C**2 * gram.noise.xtx_diagonal, C**2 * gram.noise.xtx_offdiagonal)
+    longest, unsure = C**2 * float(root @ root) / len(root), _WEIGHT_MISFIT * (1.0 - trust) * n
+    sds = [math.hypot(longest * sd, unsure) for sd in (gram.noise.xtx_diagonal, gram.noise.xtx_offdiagonal)]
+    belief.see_xtx(root[:, None] * A * root, *sds)
     score = (unit * b + start * A[0]) * root * root[0]
     sd = math.hypot(C * unit * gram.noise.xty, start * C**2 * gram.noise.xtx_diagonal)
     return Measurement(np.eye(frame.size), origin, score, sd * float(root.max() * root[0]))

@@ -118,7 +118,8 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
     -----
     Xᵀy of weighted rows stays out, and so does the first half of the scores: more of their rows were clipped. The
     coefficients solve :math:`b = H\beta` of `Moments.linearised`, around themselves. H is at first what normal terms
-    would make of XᵀX at these coefficients, within a tolerance; scores at other coefficients and Σ g gᵀ, which is the information at the truth, correct it.
+    would make of XᵀX at these coefficients, within a tolerance; scores at other coefficients and Σ g gᵀ, which is the
+    information at the truth, correct it.
     """
     moments = found.moments
     if found.frame is None or moments is None or found.theta is None or found.gram is None:
