@@ -7,8 +7,8 @@ refinement (`client.refine` with ``family="binomial"``), and one release of Xᵀ
 of `LogisticRegression`.
 
 Beside them stands gradient descent on clipped gradients [1]_ of terms within public bounds, simulated with ideal noise
-at the same µ²: of a grid of steps, norms and rates the best *in hindsight*, by the log loss on test rows of all splits. No
-private method could choose so well.
+at the same µ²: of a grid of steps, norms and rates the best *in hindsight*, by the log loss on test rows of all splits.
+No private method could choose so well.
 
 A cell is accuracy in % / log loss on test rows, means over splits. Prints Markdown.
 

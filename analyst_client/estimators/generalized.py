@@ -37,7 +37,7 @@ class GeneralizedFit(Estimator):
         For one raw unit of each term beside the constant, on the scale of the link.
     intercept_ : float
     refined_ : RefinedGeneralized
-        What the releases told, in standard coordinates.
+        Answers of the releases, in standard coordinates.
 
     Notes
     -----
@@ -146,6 +146,7 @@ class GeneralizedFit(Estimator):
         Returns
         -------
         ndarray
+            Of the intercept first.
 
         Raises
         ------

@@ -85,7 +85,7 @@ class LogisticRegression(GeneralizedFit):
         Share of true values, which the mean of the fitted probabilities equals under the normal law of the index. Of a
         refinement as it was told first.
     refined_ : RefinedGeneralized
-        What the releases of a refinement told; only there.
+        Answers of the releases of a refinement; only there.
     scale_ : float
         Only of a release, as `linear_` and `spread_` are: c, by which the coefficients of the linear projection are
         multiplied.

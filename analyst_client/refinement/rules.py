@@ -31,7 +31,7 @@ class RefinementRules:
     means : tuple of float
         Shares of the rest for looks at the target alone, where slopes are of no use.
     clip, reach : float
-        Where features and the target are cut, in standard deviations from the mean. Only the square of the target's
+        Ends of the ranges to which features and the target are cut, in standard deviations from the mean. Only the square of the target's
         costs anything.
     gram : float
         Share of the rest for XᵀX, Xᵀy and yᵀy.
@@ -54,7 +54,7 @@ class RefinementRules:
     correlation : float
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
     grams : int
-        How many releases of XᵀX are bought, each but the first of rows that are whitened by those before.
+        Number of releases of XᵀX, each but the first of rows that are whitened by those before.
     gram_growth : float
         Ratio of the share of such a release to that of the one before.
     cut : bool
@@ -133,7 +133,20 @@ class RefinementRules:
         return [budget * part / sum(parts) for part in parts]
 
     def score_shares(self, step: int, norms: float) -> dict[str, float]:
-        """Divide the cost of a score, of which a histogram of norms takes a share."""
+        """Divide the cost of a score.
+
+        Parameters
+        ----------
+        step : int
+            Scores before it.
+        norms : float
+            Share for a histogram of norms.
+
+        Returns
+        -------
+        dict of str to float
+            Shares by statistic.
+        """
         meat = self.meat if step >= self.steps // 2 else 0.0
         shares = {"score": 1.0 - norms - meat, "norms": norms, "meat": meat}
         return {name: share for name, share in shares.items() if share}
@@ -195,13 +208,15 @@ class GeneralizedRules(RefinementRules):
     unseen : float
         Noise of a score over its deviation as rows are sampled, up to which its norm grows in any case.
     meat : float
-        Share of a score's cost for Σ g gᵀ, at the last `meat_steps` steps: it is the information at the solution.
+        Share of a score's cost for Σ g gᵀ, at the last steps: it is the information at the solution.
+    meat_steps : int
+        Number of these steps.
     meat_affordable : float
         It is bought where its noise, √(2d) d/(µ n) relative to the information, is below this.
     step_most : float
-        How far a step may move the index η, in standard deviations: noise goes no further.
+        Longest move of the index η in a step, in standard deviations: noise goes no further.
     misfit : float
-        How far the information may be from that of normal terms, relative, for an index of deviation 1.
+        Deviation of the information from that of normal terms, relative, for an index of deviation 1.
     """
 
     target: float = 10.0
@@ -230,6 +245,22 @@ class GeneralizedRules(RefinementRules):
         return min(max(self.target / n_mu, self.target_least), self.target_most)
 
     def buys_meat(self, k: int, d: int, n: float, cost: float) -> bool:
-        """Return whether step k of a cost µ² buys Σ g gᵀ of d directions and n rows."""
+        """Tell whether a step buys Σ g gᵀ.
+
+        Parameters
+        ----------
+        k : int
+            Steps before it.
+        d : int
+            Directions.
+        n : float
+            Rows.
+        cost : float
+            Of the step, in µ².
+
+        Returns
+        -------
+        bool
+        """
         noise = math.sqrt(2.0 * d) * d / (math.sqrt(self.meat * cost) * n)
         return k >= self.steps - self.meat_steps and noise < self.meat_affordable
