@@ -26,6 +26,8 @@ class RefinementRules:
     radius, wide_radius : float
         C² of the rows of XᵀX over their number of terms: longer ones are weighted down. The wide one is taken where XᵀX
         has little noise with it all the same.
+    widenings : int
+        How many times the square of the wide radius may be doubled, where XᵀX has little noise all the same.
     steps : int
     growth : float
         How fast shares of scores grow.
@@ -68,6 +70,7 @@ class RefinementRules:
     affordable: float = 0.15
     radius: float = 0.7
     wide_radius: float = 2.0
+    widenings: int = 0
     steps: int = 10
     growth: float = 1.3
     norms: float = 0.06
@@ -96,6 +99,7 @@ class RefinementRules:
         chosen: dict[str, Any] = {
             "columns": 0.1,
             "gram": 0.55,
+            "widenings": 2,
             "looks": 3,
             "steps": 6,
             "beyond": 1.0,
@@ -127,7 +131,8 @@ class RefinementRules:
     def radius_squared(self, d: int, n: float, cost: float) -> float | None:
         """Return C² of the rows of an XᵀX of d terms and n rows at a cost µ²; None where it is not affordable."""
         noise = math.sqrt(2.0 * d) / (math.sqrt(cost) * n)  # of XᵀX, over n, for C = 1
-        for ratio, part in ((self.wide_radius, 1.0 / 3.0), (self.radius, 1.0)):
+        wide = [self.wide_radius * 2.0**k for k in range(self.widenings, -1, -1)]
+        for ratio, part in (*((each, 1.0 / 3.0) for each in wide), (self.radius, 1.0)):
             if noise * ratio * d < self.affordable * part * math.sqrt(d):
                 return ratio * d
         return None
