@@ -163,8 +163,9 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         theta = shrunk_coefficients(belief, n, theta)
         whitening = _whitening(belief, n, rules)
     measurements: list[Measurement] = []
-    norm = usual = rules.norm * math.sqrt(residual * frame.size)
     costs = rules.step_costs(left)
+    norm = usual = rules.first_norm(frame.size, n, costs) * math.sqrt(residual * frame.size)
+    within = rules.norm_least * usual, rules.norm_most * usual
     for k, cost in enumerate(costs):
         P, shares = _whitening(belief, n, rules), rules.score_shares(k)
         score = yield Question(_score_request(problem, frame, features, cut_target, theta, P, norm, shares, cost))
@@ -173,7 +174,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         belief.see_score(measured.P, measured.theta - frame.origin, measured.score, measured.sd)
         theta = shrunk_coefficients(belief, n, theta)
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
-        norm = _next_norm(score, norm, allowed, (rules.norm_least * usual, rules.norm_most * usual))
+        norm = _next_norm(score, norm, allowed, rules.norm_sure, within)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
 
 
@@ -316,10 +317,11 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
     return Measurement(P, theta, release.score, release.noise.score, release.norms, sds[0], release.meat, sds[1])
 
 
-def _next_norm(release: ScoreRelease, norm: float, allowed: float, within: tuple[float, float]) -> float:
+def _next_norm(release: ScoreRelease, norm: float, allowed: float, sure: float, within: tuple[float, float]) -> float:
     """Return the norm that about so many rows exceed, near to the last one and within a range."""
     assert release.norms is not None
     longer = np.cumsum(release.norms[::-1])[::-1][1:]  # than each of the edges
+    longer -= sure * (release.noise.norms or 0.0) * np.sqrt(np.arange(len(longer), 0, -1))
     place = int(np.argmax(longer <= allowed)) if np.any(longer <= allowed) else len(longer) - 1
     wanted = norm * float(release.norm_edges[place])
     wanted = min(max(wanted, norm / _CLIP_STEP), norm * _CLIP_STEP)

@@ -1,6 +1,7 @@
 """The numbers of a refinement that are no statistics of rows: how a budget is spent, and where rows are cut."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,11 @@ class RefinementRules:
         coefficients are those of the columns as they are declared.
     norm, norm_least, norm_most : float
         The norm of a gradient over the root of residual variance times d: where it begins, and its range over that.
+    norm_noise, norm_wide : float
+        The norm begins wider than `norm`, at most at `norm_wide`, where the noise of scores stays below this part of
+        their sampling variance. At 0 it does not.
+    norm_sure : float
+        In deviations of the histogram's noise: by how many more rows must exceed a norm before it grows.
     meat : float
         Share of the later half of the scores' costs for Σ g gᵀ, from which the sampling error of scores is told for
         residuals of any variance. Without it one residual variance is assumed.
@@ -83,6 +89,9 @@ class RefinementRules:
     norm: float = 1.3
     norm_least: float = 0.7
     norm_most: float = 3.0
+    norm_noise: float = 0.0
+    norm_wide: float = 8.0
+    norm_sure: float = 0.0
     meat: float = 0.0
 
     @classmethod
@@ -103,7 +112,10 @@ class RefinementRules:
             "looks": 3,
             "steps": 6,
             "beyond": 1.0,
-            "norm": 2.0,
+            "norm": 4.0,
+            "norm_least": 1.0,
+            "norm_noise": 0.4,
+            "norm_sure": 2.0,
             "meat": 0.15,
         }
         return cls(**(chosen | {"cut": cut} | rules))
@@ -122,6 +134,14 @@ class RefinementRules:
         meat = self.meat if step >= self.steps // 2 else 0.0
         shares = {"score": 1.0 - self.norms - meat, "norms": self.norms}
         return shares | {"meat": meat} if meat else shares
+
+    def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
+        """Return where the norm of a gradient of d numbers begins, over the root of residual variance times d.
+
+        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
+        """
+        later = sum(costs[len(costs) // 2 :])
+        return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
 
     def step_costs(self, budget: float) -> list[float]:
         """Divide what is left over the scores."""
