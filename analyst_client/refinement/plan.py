@@ -138,8 +138,8 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         theta = shrunk_coefficients(belief, n, theta)
         whitening = _whitening(belief, n, rules)
     measurements: list[Measurement] = []
-    norm = usual = rules.norm * math.sqrt(residual * frame.size)
     costs = rules.step_costs(left)
+    norm = usual = rules.first_norm(frame.size, n, costs) * math.sqrt(residual * frame.size)
     for k, cost in enumerate(costs):
         P = _whitening(belief, n, rules)
         shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear))
@@ -287,7 +287,7 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
 
 def _next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, rules: RefinementRules) -> float:
     """Return the norm that about so many rows exceed, near to the last one and to the usual one."""
-    found = norm_exceeded_by(release, norm, allowed)
+    found = norm_exceeded_by(release, norm, allowed, rules.norm_sure)
     wanted = usual if found is None else min(max(found, norm / _CLIP_STEP), norm * _CLIP_STEP)
     return min(max(wanted, rules.norm_least * usual), rules.norm_most * usual)
 
