@@ -27,19 +27,17 @@ from analyst_client import AdaSSP, EstimationError, EstimationWarning, Noise, Re
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.kinds.combinations import Combinations
 from analyst_client.kinds.gram.request import ReleaseRequest
-from analyst_client.kinds.marginals.items import Item, Marginal
-from analyst_client.kinds.marginals.release import MarginalsRelease
 from analyst_client.kinds.score.posted import Posted
 from analyst_client.kinds.score.quote import ScoreNoise
 from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 from analyst_client.planning.prices import gdp_delta, number_of
-from analyst_client.refinement.plan import Question, Refined, refine
+from analyst_client.refinement.plan import Refined, refine
 from analyst_client.refinement.problem import Field, Problem
-from analyst_client.refinement.questions import Coding
+from analyst_client.refinement.questions import Coding, Question
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.columns import Column, Term
 from analyst_client.terms import col
-from analyst_client.terms.expression import Expression
+from analyst_client.terms.expression import Expression, read_expression
 from bench.uci import column_names, load, outward
 
 DELTA = 1e-6
@@ -81,6 +79,52 @@ class Range:
         return found
 
 
+@dataclass(frozen=True)
+class Square:
+    """The squared distance of a column from a centre, within a range."""
+
+    base: Range
+    center: float
+
+    @property
+    def name(self) -> str:
+        """A name of its own."""
+        return f"({self.base.name} - {self.center})²"
+
+    @property
+    def term(self) -> Term:
+        """It is scaled as any number is, by its bounds."""
+        most = max(self.base.high - self.center, self.center - self.base.low) ** 2
+        return Term(self.name, "numeric", self.name, most / 2.0, most / 2.0)
+
+    @property
+    def column(self) -> Column:
+        """The column as it is derived."""
+        return Column.numeric(self.name, 0.0, 2.0 * self.term.scale, missing="complete")
+
+    def scaled(self, values: Floats) -> Floats:
+        """Return squares within [−1, 1]."""
+        cut = np.clip(values, self.base.low, self.base.high)
+        found: Floats = (cut - self.center) ** 2 / self.term.scale - 1.0
+        return found
+
+
+@dataclass(frozen=True)
+class Never:
+    """A comparison that is true in no row: the target of looks."""
+
+    name: str
+    column = Column.boolean("never", missing="complete")
+    term = Term("never", "boolean", "never")
+
+    def scaled(self, values: Floats) -> Floats:
+        """Return zeros."""
+        return np.zeros(len(values))
+
+
+Read = Range | Square | Never
+
+
 class IdealCurator:
     """Rows, and answers about them with normal noise of the deviations that a curator states for add_remove.
 
@@ -98,7 +142,7 @@ class IdealCurator:
         self.names = column_names(rows.shape[1])
         self._declared = {name: Range(name, *map(float, own)) for name, own in zip(self.names, bounds, strict=True)}
         self._values = dict(zip(self.names, rows.T, strict=True))
-        self._scaled: tuple[tuple[Range, ...], Floats, Floats] | None = None
+        self._scaled: tuple[tuple[Read, ...], Floats, Floats] | None = None
         self.spent = 0.0
 
     def problem(self, mu: float) -> Problem:
@@ -121,7 +165,7 @@ class IdealCurator:
                 found = end.value
                 break
         assert self.spent <= mu**2 * (1.0 + 1e-9)
-        refinement = Refinement(problem, rules, tuple(releases))
+        refinement = Refinement(problem, rules, tuple(releases), ())
         vars(refinement)["found"] = found  # answers have no text to read again
         return refinement
 
@@ -135,25 +179,32 @@ class IdealCurator:
         self.spent += request.mu**2
         if isinstance(request, ReleaseRequest):
             return self._gram(request)
-        return self._score(request) if hasattr(request, "directions") else self._marginals(request)
+        return self._score(request)
 
-    def _range(self, asked: Expression | str) -> Range:
-        """Read a column, or one that is cut."""
+    def _range(self, asked: Expression | str) -> Read:
+        """Read a column, one that is cut, the square of one, or a comparison."""
         json, cuts = asked if isinstance(asked, str) else asked.to_json(), {}
+        if isinstance(json, dict) and "power" in json:
+            ((inner, _),) = json.values()
+            base = self._range(read_expression(inner["subtract"][0]))
+            assert isinstance(base, Range)
+            return Square(base, float(inner["subtract"][1]))
+        if isinstance(json, dict) and not {"maximum", "minimum"} & set(json):
+            return Never(self.names[0])
         while not isinstance(json, str):
             ((word, (json, number)),) = json.items()
             cuts[word] = float(number)
         own = self._declared[json]
         return Range(json, cuts.get("maximum", own.low), cuts.get("minimum", own.high))
 
-    def _ranges(self, asked: Sequence[Any]) -> tuple[Range, ...]:
+    def _ranges(self, asked: Sequence[Any]) -> tuple[Read, ...]:
         return tuple(map(self._range, asked))
 
-    def _terms(self, features: Sequence[Any], target: Any) -> tuple[tuple[Range, ...], Floats, Floats]:
+    def _terms(self, features: Sequence[Any], target: Any) -> tuple[tuple[Read, ...], Floats, Floats]:
         """Return the columns as they are cut, and the scaled terms and target of rows."""
         ranges = self._ranges([*features, target])
         if self._scaled is None or self._scaled[0] != ranges:
-            z = [one.scaled(self._values[one.name]) for one in ranges]
+            z = [one.scaled(self._values[_source(one)]) for one in ranges]
             self._scaled = ranges, np.column_stack([np.ones(len(self._rows)), *z[:-1]]), z[-1]
         return self._scaled
 
@@ -165,32 +216,6 @@ class IdealCurator:
         beside = np.triu(self._normal(d, d), 1) / math.sqrt(2.0)
         noise: Floats = sd * (beside + beside.T + np.diag(self._normal(d)))
         return noise
-
-    def _marginals(self, request: Any) -> MarginalsRelease:
-        items: Sequence[Item] = request.items
-        marginals = [self._marginal(k, item, request.mu / math.sqrt(len(items))) for k, item in enumerate(items)]
-        asked = {"kind": "marginals"}
-        return MarginalsRelease(marginals=tuple(marginals), request=asked, **_PUBLISHED)
-
-    def _marginal(self, k: int, item: Item, mu: float) -> Marginal:
-        ranges = self._ranges(item.expressions)
-        squared = {"moments": 1.5, "flat": 1.0, "tree": float(item.size or 0)}[item.type]
-        sd = math.sqrt(squared * len(ranges)) / mu
-        values = np.array([self._tell(item, one.scaled(self._values[one.name])) for one in ranges])
-        columns = tuple(one.column for one in ranges)
-        return Marginal(
-            f"marginal_{k}", item.type, columns, item.size, values + sd * self._normal(*values.shape), sd, False
-        )
-
-    def _tell(self, item: Item, u: Floats) -> Floats:
-        """Return the exact marginal of a column within [−1, 1]."""
-        if item.type == "moments":
-            return np.array([len(u) / 2.0, u.sum(), u @ u - len(u) / 2.0])
-        bins = 2 ** (item.size or 0) if item.type == "tree" else item.size or 0
-        counts = [np.bincount(np.minimum(((u + 1.0) / 2.0 * bins).astype(int), bins - 1), minlength=bins).astype(float)]
-        while item.type == "tree" and len(counts[0]) > 2:
-            counts.insert(0, counts[0].reshape(-1, 2).sum(axis=1))
-        return np.concatenate(counts)
 
     def _gram(self, request: Any) -> Release:
         ranges, z, y = self._terms(request.features, request.target)
@@ -228,7 +253,8 @@ class IdealCurator:
         g = (z @ P) * (y - z @ theta)[:, np.newaxis]
         norms = np.sqrt(np.sum(g**2, axis=1))
         g *= np.minimum(1.0, 1.0 / np.maximum(norms, 1e-300))[:, np.newaxis]
-        sds = {name: 1.0 / (request.mu * math.sqrt(share)) for name, share in request.shares.items()}
+        shares = request.shares or {"score": 1.0}
+        sds = {name: 1.0 / (request.mu * math.sqrt(share)) for name, share in shares.items()}
         counts = np.bincount(np.searchsorted(NORM_EDGES, norms, side="right"), minlength=len(NORM_EDGES) + 1)
         meat = sds.get("meat")
         return ScoreRelease(
@@ -241,7 +267,7 @@ class IdealCurator:
             target=ranges[-1].term,
             expressions={},
             loss="linear",
-            statistics=tuple(request.shares),
+            statistics=tuple(shares),
             posted=posted,
             request={"kind": "score"},
             **_PUBLISHED,
@@ -270,6 +296,10 @@ class IdealCurator:
             ),
             norm=radius,
         )
+
+
+def _source(read: Read) -> str:
+    return read.base.name if isinstance(read, Square) else read.name
 
 
 @dataclass(frozen=True)

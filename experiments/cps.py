@@ -7,6 +7,9 @@ experience and gender, linear and cubic in experience. Experience is no column: 
 request. Row map and shares are chosen for every price from quotes and made-up rows. Prints Markdown, draws a figure.
 
     python -m experiments.cps --data DIR [--releases 200] [--many 1000] [--figure docs/images/verdict.png]
+    python -m experiments.cps --data DIR --refined 100
+
+The second refines both models at ε = 1 instead, with `RefinementRules.for_intervals(cut=False)`, so many times.
 
 DIR holds cpssw8.csv: earnings (dollars an hour), gender, age, region, education (years), with a header.
 """
@@ -16,7 +19,7 @@ import csv
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,8 @@ from analyst_client import (
     CuratorClient,
     EstimationError,
     EstimationWarning,
+    RefinedRegression,
+    RefinementRules,
     Release,
     expected_accuracy,
 )
@@ -347,6 +352,41 @@ def buy(client: CuratorClient, model: Model, options: Request, count: int) -> li
     return [fit(client.release("cps", model.formula, **options, fresh=True)) for _ in range(count)]
 
 
+class FreshClient(CuratorClient):
+    """A client that never takes a stored answer: each refinement has noise of its own."""
+
+    def release(self, dataset: str, asked: Any, **options: Any) -> Any:
+        """Buy a release with fresh noise."""
+        return super().release(dataset, replace(asked, fresh=True), **options)
+
+
+def refine(client: CuratorClient, model: Model, rows: int, count: int) -> list[LinearFit]:
+    """Refine a model at ε = 1, and fit it."""
+    rules = RefinementRules.for_intervals(cut=False)
+    asked: Request = {"epsilon": 1.0, "delta": DELTA, "expected_rows": rows, "rules": rules}
+    return [RefinedRegression().fit(client.refine("cps", model.formula, **asked)) for _ in range(count)]
+
+
+def run_refined(client: CuratorClient, workers: Workers, count: int) -> None:
+    """Refine, compare and print."""
+    rows = round(len(workers.male), 1 - len(str(len(workers.male))))
+    cells = []
+    for model in (LINEAR, CUBIC):
+        fits = refine(client, model, rows, count)
+        cells.append(Cell.of(model, 1.0, workers, fits, infer))
+        if model is CUBIC:
+            cells.append(Cell.of(TOLD, 1.0, workers, fits, infer_powers))
+    print(HEAD)
+    for cell in cells:
+        print("\n".join(cell.lines()))
+    print("\n| model | ε | releases | all intervals bounded | coverage of the slopes there | RMSE of OLS | ", end="")
+    print("over it: median | largest |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for cell in cells:
+        print(cell.line())
+    print()
+    print("\n".join(goals(cells)), flush=True)
+
+
 def goals(cells: list[Cell]) -> Iterator[str]:
     """Return a line for each goal, with the worst coefficient beside all slopes together."""
     yield "| model | metric | goal | worst coefficient | all slopes | met |"
@@ -450,9 +490,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--releases", type=int, default=200)
     parser.add_argument("--many", type=int, default=1000, help="releases at the lowest price, where errors are rare")
+    parser.add_argument("--refined", type=int, help="refinements of each model, and nothing else")
     parser.add_argument("--figure", type=Path, default=Path(__file__).parents[1] / "docs" / "images" / "verdict.png")
     options = parser.parse_args(arguments)
-    workers = Workers.read(options.data / FILE)
+    workers, kind = Workers.read(options.data / FILE), FreshClient if options.refined else CuratorClient
 
     def set_up(curator: Curator, folder: Path) -> None:
         open_population(curator, "workers", Price(mu=300.0))  # for repeats; no hospital would grant it
@@ -461,11 +502,14 @@ def main(arguments: list[str] | None = None) -> None:
 
     with (
         serve(set_up, app="curator_service.app:create_app") as server,
-        CuratorClient(f"http://127.0.0.1:{server.port}", server.analyst("cps"), memory=None) as client,
+        kind(f"http://127.0.0.1:{server.port}", server.analyst("cps"), memory=None) as client,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", EstimationWarning)  # counted below: intervals without an end
-        run(client, workers, options.releases, options.many, options.figure)
+        if options.refined:
+            run_refined(client, workers, options.refined)
+        else:
+            run(client, workers, options.releases, options.many, options.figure)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import Column
-from analyst_client.kinds.marginals.items import Marginal
 from analyst_client.kinds.score.release import NORM_EDGES
 from analyst_client.refinement.problem import Field
 from analyst_client.schema.columns import Term
-from analyst_client.terms.expression import Expression, as_expression
+from analyst_client.terms.expression import Expression, as_expression, read_expression
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,7 +63,7 @@ class IdealCurator:
                 terms=terms, targets=[self._term(request.target)], feature_names=[t.name for t in terms[1:]]
             )
         cost = math.sqrt(self._pay(request))
-        return {"marginals": self._marginals, "gram": self._gram, "score": self._score}[request.kind](request, cost)
+        return {"gram": self._gram, "score": self._score}[request.kind](request, cost)
 
     def _pay(self, request: Any) -> float:
         cost = float(request.mu**2)
@@ -74,6 +72,19 @@ class IdealCurator:
 
     def _noise(self, sd: float, shape: Any) -> Floats:
         return (0.0 if self.noiseless else sd) * self.generator.standard_normal(shape)
+
+    def _square(self, expression: Expression | str) -> tuple[Any, float] | None:
+        """Return the column and the centre of the square of a distance; None of anything else."""
+        stated = as_expression(expression).to_json()
+        if not isinstance(stated, dict) or "power" not in stated:
+            return None
+        inner, center = stated["power"][0]["subtract"]
+        return read_expression(inner), float(center)
+
+    def _never(self, expression: Expression | str) -> bool:
+        """Tell whether it is a condition: the target of a look, which is false of every row."""
+        stated = as_expression(expression).to_json()
+        return isinstance(stated, dict) and bool({"greater", "and"} & stated.keys())
 
     def _range(self, expression: Expression | str) -> tuple[str, float, float]:
         """Return the column that an expression cuts, and its bounds then."""
@@ -89,6 +100,13 @@ class IdealCurator:
         return stated, low, high
 
     def _term(self, expression: Expression | str) -> Term:
+        if self._never(expression):
+            return Term("never", "boolean", "never")
+        if (square := self._square(expression)) is not None:
+            inner, center = square
+            name, low, high = self._range(inner)
+            half = max(high - center, center - low) ** 2 / 2.0
+            return Term(f"{name}²", "numeric", f"{name}²", half, half)
         name, low, high = self._range(expression)
         if name not in self.bounds:
             return Term(name, "boolean", name)
@@ -99,6 +117,11 @@ class IdealCurator:
 
     def _values(self, expression: Expression | str) -> Floats:
         """Return a column in scaled units."""
+        if self._never(expression):
+            return np.zeros(len(next(iter(self.columns.values()))))
+        if (square := self._square(expression)) is not None:
+            (name, low, high), center, half = self._range(square[0]), square[1], self._term(expression).scale
+            return (np.clip(self.columns[name], low, high) - center) ** 2 / half - 1.0
         name, low, high = self._range(expression)
         if name not in self.bounds:
             return self.columns[name]
@@ -107,41 +130,6 @@ class IdealCurator:
     def _matrix(self, features: Any) -> Floats:
         columns = [self._values(feature) for feature in features]
         return np.column_stack([np.ones(len(next(iter(self.columns.values())))), *columns])
-
-    def _marginals(self, request: Any, mu: float) -> Any:
-        found = []
-        items = request.items
-        for item in items:
-            own, count = mu / math.sqrt(len(items)), len(item.columns)
-            u = np.array([self._values(column) for column in item.columns])
-            columns = []
-            for column in item.columns:
-                name, low, high = self._range(column)
-                columns.append(Column.numeric(name, low, high, missing="complete"))
-            if item.type == "moments":
-                sd = math.sqrt(5 * count + 4) / 2 / own
-                exact = np.array([[len(one) / 2, one.sum(), (one**2 - 0.5).sum()] for one in u])
-                # a row counts once among all columns; they share its count
-                noise = self._noise(sd, exact.shape)
-                noise[:, 0] = noise[0, 0]
-            else:
-                sizes = [item.size] if item.type == "flat" else [2**k for k in range(1, item.size + 1)]
-                sd = math.sqrt(count * len(sizes)) / own
-                exact = np.array(
-                    [
-                        np.concatenate(
-                            [
-                                np.bincount(np.minimum(((one + 1) / 2 * b).astype(int), b - 1), minlength=b)
-                                for b in sizes
-                            ]
-                        )
-                        for one in u
-                    ],
-                    dtype=float,
-                )
-                noise = self._noise(sd, exact.shape)
-            found.append(Marginal("m", item.type, tuple(columns), item.size, exact + noise, sd, False))
-        return SimpleNamespace(marginals=tuple(found))
 
     def _gram(self, request: Any, mu: float) -> Any:
         terms = self._terms(request.features)
@@ -158,6 +146,7 @@ class IdealCurator:
             xtx=x.T @ x + upper + upper.T + np.diag(self._noise(sds["xtx"], d)),
             xty=(x.T @ y + self._noise(sds["xty"], d))[:, None],
             combinations=M,
+            combined=terms,
             targets=[self._term(request.target)],
             noise=SimpleNamespace(
                 xtx_diagonal=sds["xtx"], xtx_offdiagonal=sds["xtx"] / math.sqrt(2), xty=sds["xty"], yty=None
@@ -174,13 +163,15 @@ class IdealCurator:
         eta, y = np.clip(x @ theta, -16, 16), self._values(request.target)
         if request.loss == "logistic":
             residual = y - 1 / (1 + np.exp(-eta))
+        elif request.loss == "linear":
+            residual = y - x @ theta
         else:
             B = target.center + target.scale
             residual = (target.center + target.scale * y - np.minimum(np.exp(eta), B)) / B
         g = (x @ P) * residual[:, None]
         norms = np.sqrt(np.sum(g**2, axis=1))
         g *= np.minimum(1.0, 1.0 / np.maximum(norms, 1e-300))[:, None]
-        shares = request.shares
+        shares = request.shares or {"score": 1.0}
         sds = {name: 1.0 / (mu * math.sqrt(share)) for name, share in shares.items()}
         counts = np.bincount(np.searchsorted(NORM_EDGES, norms, side="right"), minlength=13).astype(float)
         meat = None
@@ -189,14 +180,16 @@ class IdealCurator:
             meat = g.T @ g + upper + upper.T + np.diag(self._noise(sds["meat"], k))
         return SimpleNamespace(
             score=g.sum(axis=0) + self._noise(sds["score"], k),
-            norms=counts + self._noise(sds["norms"], 13),
+            norms=counts + self._noise(sds["norms"], 13) if "norms" in sds else None,
             norm_edges=np.array(NORM_EDGES),
             meat=meat,
+            terms=terms,
+            term_names=[term.name for term in terms],
             coefficients=theta,
             directions=P,
             noise=SimpleNamespace(
                 score=sds["score"],
-                norms=sds["norms"],
+                norms=sds.get("norms"),
                 meat_diagonal=sds.get("meat"),
                 meat_offdiagonal=None if meat is None else sds["meat"] / math.sqrt(2),
             ),

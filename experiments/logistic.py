@@ -1,8 +1,8 @@
 """Logistic regression by score steps, beside other private ones, on sets of the UCI collection and on flchain.
 
 The target of a UCI set is whether its response is above 0, where the collection puts its mean; of flchain it is death.
-Public bounds are made up as `experiments.plans.draw_bounds` does, ``tight`` or ``loose``; those of flchain are of its
-manifest. Each split of a set is a dataset of a real server, from which two things are bought at the same price: a
+Public bounds are made up as `experiments.protocol.draw_bounds` does, ``tight`` or ``loose``; those of flchain are of
+its manifest. Each split of a set is a dataset of a real server, from which two things are bought at the same price: a
 refinement (`client.refine` with ``family="binomial"``), and one release of XᵀX and Xᵀy, whose fit is the approximation
 of `LogisticRegression`.
 
@@ -39,7 +39,7 @@ from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load
 from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
-from experiments.plans import DELTA, draw_bounds
+from experiments.protocol import DELTA, draw_bounds
 from experiments.refinement import register
 
 Floats = npt.NDArray[Any]

@@ -28,7 +28,7 @@ from bench.serving import Server, open_population, serve
 from bench.uci import column_names, load, manifest
 from curator_service.container import Curator
 from curator_service.privacy.accountant import Price
-from experiments.plans import BESIDE, DELTA, FLOOR, SIGNAL, Floats, adassp, draw_bounds, error_without_privacy
+from experiments.protocol import BESIDE, DELTA, FLOOR, SIGNAL, Floats, adassp, draw_bounds, error_without_privacy
 
 ADASSP_EPSILON = 100.0
 """At which AdaSSP is shown beside."""

@@ -54,8 +54,9 @@ def corrected_equations(found: Refined) -> Equations:
     T = _unweighted(found, gram)
     plain = NoiseLaw.of(gram.noise, frame.size)
     own_center = s * np.linalg.solve(T, center)
+    nothing = np.zeros(frame.size)
     law = CorrectedLaw(
-        plain.xtx, np.zeros(frame.size), plain.yty, plain.excess_kurtosis, own_center, s**2 * T.T @ noise @ T
+        plain.xtx, nothing, plain.yty, plain.excess_kurtosis, np.asarray(own_center), s**2 * T.T @ noise @ T
     )
     xty = gram.xtx @ law.center + s * T.T @ moved
     to_terms = np.asarray(np.linalg.inv(frame.matrix @ T).T, dtype=np.float64)
@@ -128,7 +129,7 @@ def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> t
     weights /= weights.sum()
     back = np.linalg.inv(T)
     A = back.T @ xtx @ back
-    whole, expected, noise = [], [], 0.0
+    whole, noise = [], 0.0
     last = told[-1].P
     for weight, one in zip(weights, told, strict=True):
         assert one.meat is not None
@@ -136,7 +137,7 @@ def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> t
         whole.append(weight * turn.T @ one.meat @ turn)
         noise += (weight * one.meat_sd * np.sum(turn**2) / len(turn)) ** 2
     expected = last.T @ A @ last
-    H = np.sum(whole, axis=0)
+    H: FloatArray = np.sum(whole, axis=0)
     variance = max(float(np.trace(H)) / float(np.trace(expected)), _VARIANCE_LEAST)
     even = variance * expected
     prior = (_UNEVEN * float(np.trace(even)) / len(even)) ** 2

@@ -112,8 +112,8 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         theta = shrunk_coefficients(belief, n, theta)
         whitening = _whitening(belief, n, rules)
     measurements: list[Measurement] = []
-    norm = usual = rules.norm * math.sqrt(residual * frame.size)
     costs = rules.step_costs(left)
+    norm = usual = rules.first_norm(frame.size, n, costs) * math.sqrt(residual * frame.size)
     for k, cost in enumerate(costs):
         P = _whitening(belief, n, rules)
         shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear))

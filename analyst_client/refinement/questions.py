@@ -53,9 +53,14 @@ def histogram_share(n: float, cost: float, noise: float, dear: float) -> float:
     return max(share, _SHARE_LEAST) if share < dear else 0.0
 
 
-def norm_exceeded_by(release: ScoreRelease, norm: float, allowed: float) -> float | None:
-    """Return the least edge of a histogram of norms that no more rows exceed than are allowed; None without one."""
+def norm_exceeded_by(release: ScoreRelease, norm: float, allowed: float, sure: float = 0.0) -> float | None:
+    """Return the least edge of a histogram of norms that no more rows exceed than are allowed; None without one.
+
+    They do where they are more by `sure` deviations of the histogram's noise.
+    """
     if release.norms is None:
         return None
-    longer = np.cumsum(release.norms[::-1])[::-1][1:] <= allowed  # than each of the edges
-    return norm * float(release.norm_edges[int(np.argmax(longer)) if longer.any() else -1])
+    longer = np.cumsum(release.norms[::-1])[::-1][1:]  # than each of the edges
+    longer = longer - sure * (release.noise.norms or 0.0) * np.sqrt(np.arange(len(longer), 0, -1))
+    few = longer <= allowed
+    return norm * float(release.norm_edges[int(np.argmax(few)) if few.any() else -1])

@@ -201,7 +201,7 @@ def measured(frame: Frame, release: ScoreRelease) -> Measurement:
 
 def next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, rules: RefinementRules) -> float:
     """Return the norm that about so many rows exceed, near to the last one and to the usual one."""
-    found = norm_exceeded_by(release, norm, allowed)
+    found = norm_exceeded_by(release, norm, allowed, rules.norm_sure)
     wanted = usual if found is None else min(max(found, norm / _CLIP_STEP), norm * _CLIP_STEP)
     return min(max(wanted, rules.norm_least * usual), rules.norm_most * usual)
 

@@ -1,6 +1,7 @@
 """The numbers of a refinement that are no statistics of rows: how a budget is spent, and where rows are cut."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +32,8 @@ class RefinementRules:
     means : tuple of float
         Shares of the rest for looks at the target alone, where slopes are of no use.
     clip, reach : float
-        Ends of the ranges to which features and the target are cut, in standard deviations from the mean. Only the square of the target's
-        costs anything.
+        Ends of the ranges to which features and the target are cut, in standard deviations from the mean. Only the
+        square of the target's costs anything.
     gram : float
         Share of the rest for XᵀX, Xᵀy and yᵀy.
     xtx, xty, yty : float
@@ -42,6 +43,8 @@ class RefinementRules:
     radius, wide_radius : float
         C² of the rows of XᵀX over their number of terms: longer ones are weighted down. The wide one is taken where XᵀX
         has little noise with it all the same.
+    widenings : int
+        Doublings that the square of the wide radius may have, where XᵀX has little noise all the same.
     steps : int
         Scores. Each is taken where the last one led, so many small ones reach further than few large ones.
     growth : float
@@ -62,6 +65,11 @@ class RefinementRules:
         coefficients are those of the columns as they are declared.
     norm, norm_least, norm_most : float
         Norm of a gradient over the root of residual variance times d: where it begins, and its range over that.
+    norm_noise, norm_wide : float
+        The norm begins wider than `norm`, at most at `norm_wide`, where the noise of scores stays below this part of
+        their sampling variance. At 0 it does not.
+    norm_sure : float
+        By how many more rows must exceed a norm before it grows, in deviations of the histogram's noise.
     meat : float
         Share of the later half of the scores' costs for Σ g gᵀ, from which the sampling error of scores is told for
         residuals of any variance. Without it one residual variance is assumed.
@@ -89,6 +97,7 @@ class RefinementRules:
     affordable: float = 0.3
     radius: float = 0.5
     wide_radius: float = 2.0
+    widenings: int = 0
     steps: int = 15
     growth: float = 1.15
     beyond: float = 4.0
@@ -102,6 +111,9 @@ class RefinementRules:
     norm: float = 1.3
     norm_least: float = 0.7
     norm_most: float = 3.0
+    norm_noise: float = 0.0
+    norm_wide: float = 8.0
+    norm_sure: float = 0.0
     meat: float = 0.0
 
     @classmethod
@@ -119,10 +131,15 @@ class RefinementRules:
             "looks": (0.02, 0.02, 0.03, 0.03, 0.05),
             "gram": 0.55,
             "grams": 3,
+            "affordable": 0.15,
+            "widenings": 2,
             "steps": 6,
             "growth": 1.3,
             "beyond": 1.0,
-            "norm": 2.0,
+            "norm": 4.0,
+            "norm_least": 1.0,
+            "norm_noise": 0.4,
+            "norm_sure": 2.0,
             "meat": 0.15,
         }
         return cls(**(chosen | {"cut": cut} | rules))
@@ -151,6 +168,30 @@ class RefinementRules:
         shares = {"score": 1.0 - norms - meat, "norms": norms, "meat": meat}
         return {name: share for name, share in shares.items() if share}
 
+    def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
+        """Return where the norm of a gradient begins, over the root of residual variance times d.
+
+        Parameters
+        ----------
+        d : int
+            Numbers of a gradient.
+        n : float
+            Rows.
+        costs : sequence of float
+            Of the scores, in µ².
+
+        Returns
+        -------
+        float
+            At least `norm`.
+
+        Notes
+        -----
+        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
+        """
+        later = sum(costs[len(costs) // 2 :])
+        return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
+
     def step_costs(self, budget: float) -> list[float]:
         """Divide what is left over the scores."""
         parts = [self.growth**k for k in range(self.steps)]
@@ -174,7 +215,8 @@ class RefinementRules:
             None where XᵀX is not affordable.
         """
         noise = math.sqrt(2.0) / (math.sqrt(cost) * n)  # of the norm of XᵀX, for C = 1
-        for ratio, part in ((self.wide_radius, 1.0 / 3.0), (self.radius, 1.0)):
+        wide = [(self.wide_radius * 2.0**k, 1.0 / 3.0) for k in range(self.widenings, -1, -1)]
+        for ratio, part in (*wide, (self.radius, 1.0)):
             if noise * ratio * d < self.affordable * part:
                 return ratio * d
         return None
@@ -261,6 +303,7 @@ class GeneralizedRules(RefinementRules):
         Returns
         -------
         bool
+            False where its noise would hide the information.
         """
         noise = math.sqrt(2.0 * d) * d / (math.sqrt(self.meat * cost) * n)
         return k >= self.steps - self.meat_steps and noise < self.meat_affordable

@@ -258,7 +258,7 @@ class TestLooks:
             score=total + sd * generator.standard_normal(5),
             norms=counts if "norms" in request.statistics else None,
             norm_edges=np.array(NORM_EDGES),
-            noise=SimpleNamespace(score=sd),
+            noise=SimpleNamespace(score=sd, norms=0.0),
         )
 
     def test_they_find_where_columns_are_within_bounds_that_are_a_hundred_times_too_wide(self):
