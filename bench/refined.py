@@ -15,7 +15,7 @@ import argparse
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -178,7 +178,9 @@ class IdealCurator:
         sd = math.sqrt(squared * len(ranges)) / mu
         values = np.array([self._tell(item, one.scaled(self._values[one.name])) for one in ranges])
         columns = tuple(one.column for one in ranges)
-        return Marginal(f"marginal_{k}", item.type, columns, item.size, values + sd * self._normal(*values.shape), sd, False)
+        return Marginal(
+            f"marginal_{k}", item.type, columns, item.size, values + sd * self._normal(*values.shape), sd, False
+        )
 
     def _tell(self, item: Item, u: Floats) -> Floats:
         """Return the exact marginal of a column within [−1, 1]."""
@@ -281,7 +283,9 @@ class Population:
     def of(cls, kind: str, d: int, seed: int = 1) -> "Population":
         """Draw one: normal features of correlation ¼, of which the last is skewed, R² ½, and residuals of a kind."""
         generator = np.random.default_rng([seed, d])
-        x = 0.5 * generator.standard_normal((POPULATION, 1)) + math.sqrt(0.75) * generator.standard_normal((POPULATION, d))
+        x = 0.5 * generator.standard_normal((POPULATION, 1)) + math.sqrt(0.75) * generator.standard_normal(
+            (POPULATION, d)
+        )
         x[:, -1] = np.exp(0.5 * x[:, -1])
         if kind == "collinear":
             x[:, 1] = x[:, 0] + 0.1 * x[:, 1]
@@ -403,7 +407,10 @@ def cell(population: Population, n: int, epsilon: float, rules: RefinementRules,
         f"{np.median(length[:, 1:]):.2f}",
     ]
     if one_shot:
-        cells += [f"{np.mean([one.one_bounded for one in found]):.2f}", f"{np.median([one.one_length for one in found]):.2f}"]
+        cells.append(f"{np.mean([one.one_bounded for one in found]):.2f}")
+        cells.append(f"{np.median([one.one_length for one in found]):.2f}")
+    else:
+        cells += ["–", "–"]
     return " | ".join(cells) + f" | {repeats / (time.perf_counter() - start):.0f}"
 
 
