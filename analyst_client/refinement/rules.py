@@ -32,8 +32,8 @@ class RefinementRules:
     means : tuple of float
         Shares of the rest for looks at the target alone, where slopes are of no use.
     clip, reach : float
-        Where features and the target are cut, in standard deviations from the mean. Only the square of the target's
-        costs anything.
+        Ends of the ranges of features and of the target, in standard deviations from the mean. Only the square of the
+        target's costs anything.
     gram : float
         Share of the rest for XᵀX, Xᵀy and yᵀy.
     xtx, xty, yty : float
@@ -57,7 +57,7 @@ class RefinementRules:
     correlation : float
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
     grams : int
-        How many releases of XᵀX are bought, each but the first of rows that are whitened by those before.
+        Number of releases of XᵀX, each but the first of rows that are whitened by those before.
     gram_growth : float
         Ratio of the share of such a release to that of the one before.
     cut : bool
@@ -150,7 +150,15 @@ class RefinementRules:
         return [budget * part / sum(parts) for part in parts]
 
     def score_shares(self, step: int, norms: float) -> dict[str, float]:
-        """Divide the cost of a score, of which a histogram of norms takes a share."""
+        """Divide the cost of a score.
+
+        Parameters
+        ----------
+        step : int
+            From 0.
+        norms : float
+            Share of a histogram of norms.
+        """
         meat = self.meat if step >= self.steps // 2 else 0.0
         shares = {"score": 1.0 - norms - meat, "norms": norms, "meat": meat}
         return {name: share for name, share in shares.items() if share}
@@ -159,6 +167,15 @@ class RefinementRules:
         """Return where the norm of a gradient of d numbers begins, over the root of residual variance times d.
 
         The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
+
+        Parameters
+        ----------
+        d : int
+            Terms, the constant included.
+        n : float
+            Rows.
+        costs : sequence of float
+            Of each score, in µ².
         """
         later = sum(costs[len(costs) // 2 :])
         return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
