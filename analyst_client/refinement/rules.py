@@ -44,7 +44,7 @@ class RefinementRules:
         C² of the rows of XᵀX over their number of terms: longer ones are weighted down. The wide one is taken where XᵀX
         has little noise with it all the same.
     widenings : int
-        How many times the square of the wide radius may be doubled, where XᵀX has little noise all the same.
+        Number of times that the square of the wide radius may be doubled, where XᵀX has little noise all the same.
     steps : int
         Scores. Each is taken where the last one led, so many small ones reach further than few large ones.
     growth : float
@@ -158,6 +158,11 @@ class RefinementRules:
             From 0.
         norms : float
             Share of a histogram of norms.
+
+        Returns
+        -------
+        dict of str to float
+            Shares by the statistic, without those that have none.
         """
         meat = self.meat if step >= self.steps // 2 else 0.0
         shares = {"score": 1.0 - norms - meat, "norms": norms, "meat": meat}
@@ -176,6 +181,11 @@ class RefinementRules:
             Rows.
         costs : sequence of float
             Of each score, in µ².
+
+        Returns
+        -------
+        float
+            At least `norm`.
         """
         later = sum(costs[len(costs) // 2 :])
         return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
