@@ -521,7 +521,8 @@ class CuratorClient:
             Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
             bought before is asked for again, and answered at no cost.
         rules : RefinementRules, optional
-            Shares of the price, and ranges to which columns are cut. `GeneralizedRules` where the family is not
+            Shares of the price, and ranges to which columns are cut. Default for predictions;
+            `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
             gaussian.
 
         Returns

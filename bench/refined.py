@@ -437,10 +437,10 @@ def cell(population: Population, n: int, epsilon: float, rules: RefinementRules,
         f"{np.median(length[:, 1:]):.2f}",
     ]
     if one_shot:
-        cells += [
-            f"{np.mean([one.one_bounded for one in found]):.2f}",
-            f"{np.median([one.one_length for one in found]):.2f}",
-        ]
+        cells.append(f"{np.mean([one.one_bounded for one in found]):.2f}")
+        cells.append(f"{np.median([one.one_length for one in found]):.2f}")
+    else:
+        cells += ["–", "–"]
     return " | ".join(cells) + f" | {repeats / (time.perf_counter() - start):.0f}"
 
 

@@ -53,10 +53,14 @@ def corrected_equations(found: Refined) -> Equations:
     center, moved, noise = _later_scores(later)
     T = _unweighted(found, gram)
     plain = NoiseLaw.of(gram.noise, frame.size)
-    own_center = s * np.linalg.solve(T, center)
-    nothing = np.zeros(frame.size)
+    own_center: FloatArray = s * np.asarray(np.linalg.solve(T, center), dtype=np.float64)
     law = CorrectedLaw(
-        plain.xtx, nothing, plain.yty, plain.excess_kurtosis, np.asarray(own_center), s**2 * T.T @ noise @ T
+        plain.xtx,
+        np.zeros(frame.size),
+        plain.yty,
+        plain.excess_kurtosis,
+        own_center,
+        s**2 * (T.T @ noise @ T),
     )
     xty = gram.xtx @ law.center + s * T.T @ moved
     to_terms = np.asarray(np.linalg.inv(frame.matrix @ T).T, dtype=np.float64)
@@ -129,15 +133,14 @@ def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> t
     weights /= weights.sum()
     back = np.linalg.inv(T)
     A = back.T @ xtx @ back
-    whole, noise = [], 0.0
-    last = told[-1].P
+    last, noise = told[-1].P, 0.0
+    H = np.zeros_like(A)
     for weight, one in zip(weights, told, strict=True):
         assert one.meat is not None
         turn = np.linalg.solve(one.P, last)
-        whole.append(weight * turn.T @ one.meat @ turn)
-        noise += (weight * one.meat_sd * np.sum(turn**2) / len(turn)) ** 2
+        H += weight * turn.T @ one.meat @ turn
+        noise += float(weight * one.meat_sd * np.sum(turn**2) / len(turn)) ** 2
     expected = last.T @ A @ last
-    H: FloatArray = np.sum(whole, axis=0)
     variance = max(float(np.trace(H)) / float(np.trace(expected)), _VARIANCE_LEAST)
     even = variance * expected
     prior = (_UNEVEN * float(np.trace(even)) / len(even)) ** 2

@@ -32,8 +32,8 @@ class RefinementRules:
     means : tuple of float
         Shares of the rest for looks at the target alone, where slopes are of no use.
     clip, reach : float
-        Ends of the ranges to which features and the target are cut, in standard deviations from the mean. Only the
-        square of the target's costs anything.
+        Ends of the ranges of features and of the target, in standard deviations from the mean. Only the square of the
+        target's costs anything.
     gram : float
         Share of the rest for XᵀX, Xᵀy and yᵀy.
     xtx, xty, yty : float
@@ -44,7 +44,7 @@ class RefinementRules:
         C² of the rows of XᵀX over their number of terms: longer ones are weighted down. The wide one is taken where XᵀX
         has little noise with it all the same.
     widenings : int
-        Doublings that the square of the wide radius may have, where XᵀX has little noise all the same.
+        Number of times that the square of the wide radius may be doubled, where XᵀX has little noise all the same.
     steps : int
         Scores. Each is taken where the last one led, so many small ones reach further than few large ones.
     growth : float
@@ -155,39 +155,37 @@ class RefinementRules:
         Parameters
         ----------
         step : int
-            Scores before it.
+            From 0.
         norms : float
-            Share for a histogram of norms.
+            Share of a histogram of norms.
 
         Returns
         -------
         dict of str to float
-            Shares by statistic.
+            Shares by the statistic, without those that have none.
         """
         meat = self.meat if step >= self.steps // 2 else 0.0
         shares = {"score": 1.0 - norms - meat, "norms": norms, "meat": meat}
         return {name: share for name, share in shares.items() if share}
 
     def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
-        """Return where the norm of a gradient begins, over the root of residual variance times d.
+        """Return where the norm of a gradient of d numbers begins, over the root of residual variance times d.
+
+        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
 
         Parameters
         ----------
         d : int
-            Numbers of a gradient.
+            Terms, the constant included.
         n : float
             Rows.
         costs : sequence of float
-            Of the scores, in µ².
+            Of each score, in µ².
 
         Returns
         -------
         float
             At least `norm`.
-
-        Notes
-        -----
-        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
         """
         later = sum(costs[len(costs) // 2 :])
         return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
@@ -281,6 +279,19 @@ class GeneralizedRules(RefinementRules):
     meat_affordable: float = 0.5
     step_most: float = 2.0
     misfit: float = 0.05
+
+    @classmethod
+    def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "GeneralizedRules":
+        """Return the rules for intervals, which are the default ones: they serve predictions and intervals alike.
+
+        Parameters
+        ----------
+        cut : bool
+            Whether numbers are cut to the ranges that are found for them.
+        **rules : object
+            Others that differ.
+        """
+        return cls(cut=cut, **rules)
 
     def target_share(self, n_mu: float) -> float:
         """Return the share for the base rate, or for where counts are, of a price µ and n rows."""

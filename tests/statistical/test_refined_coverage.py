@@ -1,0 +1,37 @@
+"""Intervals of refined fits cover the population's coefficients, with ideal noise and bootstrapped rows.
+
+Each cell counts how often 95 % intervals hold their coefficients, over 300 refinements. It fails where coverage is
+below 0.93 by more than three standard errors of it.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from analyst_client import EstimationWarning, RefinementRules
+from bench.refined import Population, run
+
+pytestmark = pytest.mark.slow
+REPEATS = 300
+LEAST = 0.93
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "epsilon"),
+    [
+        ("gaussian", 1000, 1.0),
+        ("gaussian", 5000, 3.0),
+        ("skewed", 5000, 1.0),
+        ("t3", 5000, 1.0),
+        ("heteroskedastic", 5000, 1.0),
+        ("collinear", 5000, 3.0),
+    ],
+)
+def test_intervals_cover_the_population_s_coefficients(kind: str, n: int, epsilon: float) -> None:
+    population, rules = Population.of(kind, 4), RefinementRules.for_intervals()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EstimationWarning)
+        held = [run(population, n, epsilon, rules, seed, one_shot=False).held.mean() for seed in range(REPEATS)]
+    assert np.mean(held) + 3.0 * np.std(held) / math.sqrt(REPEATS) >= LEAST
