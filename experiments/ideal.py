@@ -129,7 +129,12 @@ class IdealCurator:
                 sd = math.sqrt(count * len(sizes)) / own
                 exact = np.array(
                     [
-                        np.concatenate([np.bincount(np.minimum(((one + 1) / 2 * b).astype(int), b - 1), minlength=b) for b in sizes])
+                        np.concatenate(
+                            [
+                                np.bincount(np.minimum(((one + 1) / 2 * b).astype(int), b - 1), minlength=b)
+                                for b in sizes
+                            ]
+                        )
                         for one in u
                     ],
                     dtype=float,

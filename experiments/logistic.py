@@ -3,12 +3,12 @@
 The target of a UCI set is whether its response is above 0, where the collection puts its mean; of flchain it is death.
 Public bounds are made up as `experiments.plans.draw_bounds` does, ``tight`` or ``loose``; those of flchain are of its
 manifest. Each split of a set is a dataset of a real server, from which two things are bought at the same price: a
-refinement (`client.refine` with ``family="binomial"``), and one release of XᵀX and Xᵀy, whose fit is the approximation of
-`LogisticRegression`.
+refinement (`client.refine` with ``family="binomial"``), and one release of XᵀX and Xᵀy, whose fit is the approximation
+of `LogisticRegression`.
 
-Beside them stands gradient descent on clipped gradients [1]_ of terms within public bounds, simulated with ideal noise at
-the same µ²: of a grid of steps, norms and rates the best *in hindsight*, by the log loss on test rows of all splits. No
-private method could choose so well.
+Beside them stands gradient descent on clipped gradients [1]_ of terms within public bounds, simulated with ideal noise
+at the same µ²: of a grid of steps, norms and rates the best *in hindsight*, by the log loss on test rows of all
+splits. No private method could choose so well.
 
 A cell is accuracy in % / log loss on test rows, means over splits. Prints Markdown.
 
@@ -171,7 +171,9 @@ def main() -> None:
         for epsilon in sorted(options.epsilons):  # what was told with less noise would answer again, for nothing
             mu = number_of(gdp_delta, epsilon, DELTA)
             print(f"\nε = {epsilon:g}: accuracy in % / log loss\n")
-            print("| set | bounds | majority | without privacy | one Gram | gradient descent, in hindsight | refinement |")
+            print(
+                "| set | bounds | majority | without privacy | one Gram | gradient descent, in hindsight | refinement |"
+            )
             print("| --- | --- |" + " ---: |" * 5)
             for (name, kind), study in studies.items():
                 splits = range(options.splits)
@@ -182,7 +184,9 @@ def main() -> None:
                 majority = 100.0 * float(np.mean([max(share, 1.0 - share) for share in shares]))
                 descent = gradient_descent(study, options.splits, mu)
                 cells = " | ".join(f"{accuracy:.1f} / {loss:.3f}" for accuracy, loss in (plain, one, descent, refined))
-                print(f"| {name} | {kind if name != 'flchain' else 'manifest'} | {majority:.1f} | {cells} |", flush=True)
+                print(
+                    f"| {name} | {kind if name != 'flchain' else 'manifest'} | {majority:.1f} | {cells} |", flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -42,8 +42,8 @@ class GeneralizedFit(Estimator):
     Notes
     -----
     `coef_` is the posterior mean of a normal prior on coefficients of standardised columns, whose deviation is
-    integrated out. Standard errors, intervals and tests do not shrink: they are of where the clipped scores of the later
-    steps add up to 0.
+    integrated out. Standard errors, intervals and tests do not shrink: they are of where the clipped scores of the
+    later steps add up to 0.
 
     The covariance is :math:`H^{-1}(J + S)H^{-1}`. S is the privacy noise of these scores, with what noise in H adds as
     the last coefficients are away from the solution. J is the sampling error of the score: by the variance of the
@@ -71,7 +71,8 @@ class GeneralizedFit(Estimator):
     def _fit_refinement(self, refinement: Refinement) -> None:
         """Set all attributes. Raise `ValueError` for a refinement of another family, or for anything else."""
         if not isinstance(refinement, Refinement):
-            raise ValueError(f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns")  # noqa: TRY004 -- one kind of error for arguments
+            said = f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns"
+            raise ValueError(said)  # noqa: TRY004 -- one kind of error for arguments
         found = refinement.found
         if refinement.problem.family != self._family or not isinstance(found, RefinedGeneralized):
             raise ValueError(
@@ -105,7 +106,7 @@ class GeneralizedFit(Estimator):
     def _check_refined(self) -> None:
         if not hasattr(self, "refined_"):
             raise EstimationError(
-                f"this {type(self).__name__} is not fitted on a refinement, which has standard errors: see client.refine"
+                f"this {type(self).__name__} is not fitted on a refinement, which has standard errors: client.refine"
             )
 
     @cached_property
@@ -249,7 +250,9 @@ class GeneralizedFit(Estimator):
         said = ["Coefficients are shrunk as far as the noise asks for; intervals and tests are not."]
         try:
             errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
-            told = zip(errors.tolist(), self.pvalues(robust=robust).tolist(), self.conf_int(alpha, robust=robust), strict=True)
+            told = zip(
+                errors.tolist(), self.pvalues(robust=robust).tolist(), self.conf_int(alpha, robust=robust), strict=True
+            )
             rows = [
                 (*row, number(error), p_text(p), number(low), number(high))
                 for row, (error, p, (low, high)) in zip(rows, told, strict=True)

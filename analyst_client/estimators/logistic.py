@@ -69,8 +69,9 @@ class LogisticRegression(GeneralizedFit):
     r"""Logistic regression of a boolean target, from a refinement, or from XᵀX and Xᵀy alone.
 
     On a refinement (`CuratorClient.refine` with ``family="binomial"``) it is maximum likelihood, by gradients that were
-    bought one after another, with standard errors and intervals: see `GeneralizedFit`. On a release of XᵀX and Xᵀy it is an
-    approximation. That needs a constant among the terms, and no yᵀy: a release without it has less noise in the others.
+    bought one after another, with standard errors and intervals: see `GeneralizedFit`. On a release of XᵀX and Xᵀy it
+    is an approximation. That needs a constant among the terms, and no yᵀy: a release without it has less noise in the
+    others.
 
     Attributes
     ----------
@@ -86,7 +87,8 @@ class LogisticRegression(GeneralizedFit):
     refined_ : RefinedGeneralized
         What the releases of a refinement told; only there.
     scale_ : float
-        Only of a release, as `linear_` and `spread_` are: c, what the coefficients of the linear projection are multiplied with.
+        c, what the coefficients of the linear projection are multiplied with; only of a release, as `spread_` and
+        `linear_` are.
     spread_ : float
         Standard deviation of the fitted log odds over rows.
     linear_ : LinearFit

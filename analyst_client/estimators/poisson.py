@@ -15,8 +15,9 @@ FloatArray = NDArray[np.float64]
 class PoissonRegression(GeneralizedFit):
     """Poisson regression on a refinement: see `CuratorClient.refine` with ``family="poisson"``.
 
-    Counts have public bounds, and the expected count is at most the upper one. The mean model is what is estimated: counts
-    may vary more than their mean, or be no whole numbers, and robust standard errors hold then. There is no offset.
+    Counts have public bounds, and the expected count is at most the upper one. The mean model is what is estimated:
+    counts may vary more than their mean, or be no whole numbers, and robust standard errors hold then. There is no
+    offset.
 
     Attributes
     ----------

@@ -158,6 +158,7 @@ def read_columns(refinement: Refinement, frame: Frame) -> tuple[Column, ...]:
 
 
 def count_rows(X: Any) -> int:
+    """Return how many rows a frame, an array or a mapping of columns has."""
     if isinstance(X, dict):
         X = next(iter(X.values()), ())
     return len(X) if isinstance(X, Sized) else len(np.asarray(X))

@@ -1,4 +1,4 @@
-"""Expectations over a normal index η = xᵀθ: what a logistic or Poisson model is on average, by its mean and variance."""
+"""Expectations over a normal index η = xᵀθ: a logistic or Poisson model on average, by its mean and variance."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """A refinement of a logistic or Poisson regression: gradients of its loss at points that follow from each other.
 
-It goes as the linear one does, and differs where a gradient is not linear in the coefficients. Around the solution θ the
+It goes as the linear one does, and differs where a gradient is not linear in coefficients. Around the solution θ the
 score at θₖ is that of a linear model with A the information H(θ), up to how far H changes on the way: an average of
 both ends is taken for it, and what that leaves is counted as noise of the measurement.
 """
@@ -20,7 +20,7 @@ from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.family import Family, index_direction, normal_information
 from analyst_client.refinement.frame import Frame
-from analyst_client.refinement.places import Place, count_rows
+from analyst_client.refinement.places import Place
 from analyst_client.refinement.plan import (
     _CLIP_USUAL,
     _FLOOR,
@@ -41,7 +41,7 @@ from analyst_client.refinement.solution import shrunk_coefficients
 
 FloatArray = npt.NDArray[np.float64]
 _CLIP_MOST, _CLIP_LONG = 30.0, 5.0
-"""Of the norm, over its usual, where the histogram shows longer rows, and where noise is no reason for a shorter one."""
+"""Of the norm, over its usual, where the histogram shows longer rows, and where noise asks for no shorter one."""
 _SPREADS = 8.0
 """Counts are cut so many deviations above their mean: bounds that are wider would cost precision of residuals."""
 _WEIGHT_LEAST = 1.0 / 3.0
@@ -51,9 +51,9 @@ _WEIGHT_MISFIT = 0.15
 _COEFFICIENT = 3.0
 """Deviation of a standard coefficient before anything is measured; wide, as shrinking comes later."""
 _BEND = 0.25
-"""Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, and half of that is averaged."""
+"""Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, half of which is in the mean."""
 _MEAT_MISFIT = 0.05
-"""How far Σ g gᵀ may be from the information, relative: where the model is a little wrong, and gradients are clipped."""
+"""How far Σ g gᵀ may be from the information, relative: the model is a little wrong, and gradients are clipped."""
 _EXCESS, _CLEAR = 0.4, 1.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _RATE_MISFIT = 0.05
@@ -104,7 +104,7 @@ class Moments:
         return self.rows * (Q * np.maximum(eigenvalues, _FLOOR / 10.0 * mean)) @ Q.T, mean
 
     def rate_at(self, theta: FloatArray) -> float:
-        """Return the mean of the target: as it was told, and as coefficients have it of normal terms, by their noise."""
+        """Return the mean of the target: as told, and as coefficients have it of normal terms, by their noise."""
         mean, _, spread = index_direction(self.second, theta)
         expected = self.family.normal_mean(float(mean @ theta), spread)
         reach = 3.0 * self.rate_noise
@@ -126,8 +126,8 @@ class Moments:
 
         Notes
         -----
-        A score at :math:`\theta_k` is :math:`s(\theta) + \bar H_k(\theta - \theta_k)`, with the mean of H on the way, for
-        which the mean of both ends is taken: that of a linear model at
+        A score at :math:`\theta_k` is :math:`s(\theta) + \bar H_k(\theta - \theta_k)`, with the mean of H on the way,
+        for which that of both ends is taken: that of a linear model at
         :math:`\theta + H^{-1}\bar H_k(\theta_k - \theta)`. What is left is of the third order, and below a quarter of
         :math:`n\,E\,m'\,E(\eta_k-\eta)^2` in a direction of variance 1, as |m″| ≤ m′ for both families.
         """
@@ -155,7 +155,9 @@ class Moments:
             if one.meat is not None:
                 scales = self.dispersion(one, H) * self.family.dispersion
                 loose = (_MEAT_MISFIT + far) * scale
-                sds = [math.hypot(noise / scales, part * loose) for noise, part in zip(one.meat_sds, (1, 0.7), strict=True)]
+                sds = [
+                    math.hypot(noise / scales, part * loose) for noise, part in zip(one.meat_sds, (1, 0.7), strict=True)
+                ]
                 belief.see_products(one.P, one.meat / scales, *sds)
         return belief
 
@@ -170,8 +172,8 @@ class Moments:
     def solved(self, theta: FloatArray, measurements: Sequence[Measurement], most: float) -> FloatArray:
         """Return the coefficients that are expected under a normal prior, no farther than `most` from where they were.
 
-        It is one step of Newton's method: where the last score was taken it is exact, and farther on it is less and less
-        sure, so that going round again would be drawn to the prior, and back.
+        It is one step of Newton's method. What is known is exact where the last score was taken, and less and less sure
+        farther on: going round again without a new score would be drawn to the prior, and back.
         """
         _, slope = self.information(theta)
         belief = self.linearised(theta, measurements)
@@ -277,10 +279,10 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         measured = _measure(frame, score)
         scores.append(replace(measured, sd=math.hypot(measured.sd, _clipping(score))))
         theta = moments.solved(theta, scores, rules.step_most)
-        cost = costs[min(k + 1, len(costs) - 1)]
-        norm = _next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / cost), _CLIP_MOST)
+        coming = costs[min(k + 1, len(costs) - 1)]
+        norm = _next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / coming), _CLIP_MOST)
         # Noise that is well below the error of sampling rows hurts nobody, and clipping would.
-        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * cost)
+        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * coming)
         norm = max(norm, min(unseen, _CLIP_LONG * usual))
         clipped = _share_clipped(score)
     return RefinedGeneralized(family, rate, n, frame, theta, gram, moments, tuple(scores), clipped)
@@ -302,9 +304,7 @@ def _rate_alone(problem: Problem, cost: float) -> Generator[Question, Any, Refin
     return RefinedGeneralized(family, _inside(mean.target.center / family.unit, mean.rows, cost), mean.rows)
 
 
-def _tell_rate(
-    problem: Problem, n: float, cost: float
-) -> Generator[Question, Any, tuple[Family, float, float, Place]]:
+def _tell_rate(problem: Problem, n: float, cost: float) -> Generator[Question, Any, tuple[Family, float, float, Place]]:
     """Return the family, the mean of the target over its largest, rows, and to what a number is cut."""
     if problem.family == "binomial":
         request = ScoreRequest(
@@ -326,9 +326,9 @@ def _tell_rate(
         return Family("binomial"), rate, counted, Place(0.0, 1.0, 0.0, 1.0)
     place = yield from _place_target(problem, n, cost)
     low, high = problem.target.low or 0.0, problem.target.high or 1.0
-    cut = replace(place, low=low, high=min(max(place.high, place.center + _SPREADS * place.scale), high))
-    family = Family("poisson", cut.high)
-    return family, _inside(place.center / high, n, cost) * high / family.unit, n, cut
+    mean = _inside(place.center / high, n, cost) * high
+    cut = replace(place, low=low, high=min(max(place.high, mean + _SPREADS * place.scale, 4.0 * mean), high))
+    return Family("poisson", cut.high), mean / cut.high, n, cut
 
 
 def _inside(rate: float, rows: float, cost: float) -> float:

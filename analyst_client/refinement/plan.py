@@ -311,14 +311,10 @@ def _measure(frame: Frame, release: ScoreRelease) -> Measurement:
     assert release.noise.score is not None
     P = frame.directions_from_terms(release.directions)
     sds = (release.noise.meat_diagonal or 0.0, release.noise.meat_offdiagonal or 0.0)
-    return Measurement(
-        P, frame.from_terms(release.coefficients), release.score, release.noise.score, release.meat, sds
-    )
+    return Measurement(P, frame.from_terms(release.coefficients), release.score, release.noise.score, release.meat, sds)
 
 
-def _next_norm(
-    release: ScoreRelease, norm: float, usual: float, allowed: float, most: float = _CLIP_MOST
-) -> float:
+def _next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, most: float = _CLIP_MOST) -> float:
     """Return the norm that about so many rows exceed, near to the last one."""
     assert release.norms is not None
     longer = np.cumsum(release.norms[::-1])[::-1][1:]  # than each of the edges

@@ -104,7 +104,9 @@ class Problem:
         found = Field.of(target, asked.column or asked.name, [asked])
         if family == "binomial":
             if asked.kind != "boolean":
-                raise ValueError(f"a binomial refinement is of a boolean, and {asked.name!r} is none: it is {asked.kind}")
+                raise ValueError(
+                    f"a binomial refinement is of a boolean, and {asked.name!r} is none: it is {asked.kind}"
+                )
         elif not found.is_number:
             raise ValueError(
                 f"a {family} refinement is of a number with bounds, and {asked.name!r} is none: it is {asked.kind}"

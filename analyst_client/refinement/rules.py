@@ -87,7 +87,7 @@ class GeneralizedRules(RefinementRules):
         For the base rate; for where counts are, as in a linear model.
     gram, xtx, xty : float
         XᵀX serves to whiten gradients and to guess the information, so it has less than in a linear model, where
-        scores are exact in it. Xᵀy is the first gradient.
+        scores are exact in it. Xᵀy is for the start.
     steps : int
         Fewer than in a linear model: the later ones are where the information is that of the solution, and must tell.
     growth : float
