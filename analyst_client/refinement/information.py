@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client.errors import EstimationError
+from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.generalized import Moments, RefinedGeneralized, bounded
 from analyst_client.refinement.requests import Measurement
 
@@ -34,8 +35,7 @@ class Likelihood:
         that was not bought.
     privacy : ndarray of shape (d, d)
         Covariance of what noise, curvature and what is unsure of H add to the score at θ.
-    loose : ndarray of shape (d, d)
-        Of the standard deviation of forms uᵀ`robust` u: see `robust_deviation`.
+    unsure : Uncertainty
     """
 
     theta: FloatArray
@@ -43,7 +43,7 @@ class Likelihood:
     sampling: FloatArray
     robust: FloatArray | None
     privacy: FloatArray
-    _moments: "_Uncertainty"
+    unsure: "Uncertainty"
 
     def covariance(self, forms: FloatArray, *, robust: bool = False) -> FloatArray:
         r"""Return the covariance of linear forms of the coefficients.
@@ -82,27 +82,28 @@ class Likelihood:
         longer = np.empty(len(forms))
         for k, u in enumerate(U.T):
             form = float(u @ self.information @ u)
-            ratio = self._moments.information_deviation(u) / form
+            ratio = self.unsure.information_deviation(u) / form
             variance = (1.0 + 3.0 * ratio**2) * float(found[k, k])
             if robust:
-                variance += self._moments.robust_deviation(u)
+                variance += self.unsure.robust_deviation(u)
             longer[k] = math.sqrt(variance / float(found[k, k]))
         covariance: FloatArray = longer[:, None] * found * longer
         return covariance
 
 
 @dataclass(frozen=True, eq=False)
-class _Uncertainty:
+class Uncertainty:
     """Deviations of forms of H and of Σ g gᵀ."""
 
-    moments: Moments
-    belief: object
+    belief: Belief
     meats: tuple[tuple[float, Measurement], ...]
 
     def information_deviation(self, u: FloatArray) -> float:
-        return float(self.belief.xtx_deviation(u))  # type: ignore[attr-defined]
+        """Return that of uᵀHu."""
+        return self.belief.xtx_deviation(u)
 
     def robust_deviation(self, u: FloatArray) -> float:
+        """Return that of uᵀJu by Σ g gᵀ."""
         return math.sqrt(sum((weight * _noise_of_form(one, u)) ** 2 for weight, one in self.meats))
 
 
@@ -129,14 +130,14 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
         )
     theta, scores = found.theta, found.measurements[len(found.measurements) // 2 :]
     moved = math.inf
-    for _ in range(_ROUNDS):
+    for k in range(_ROUNDS):
         belief = moments.linearised(theta, scores)
         _check_strength(moments, belief.xtx, belief)
         step = moments.origin + np.linalg.solve(belief.xtx, belief.xty) - theta
         moved = math.sqrt(float(step @ moments.second @ step))
         if moved < _SETTLED:
             break
-        theta = theta + bounded(moments.second, step if _ < _ROUNDS // 2 else step / 2.0, _STEP_MOST)
+        theta = theta + bounded(moments.second, step if k < _ROUNDS // 2 else step / 2.0, _STEP_MOST)
     if moved > 10.0 * _SETTLED:
         raise EstimationError(
             "the last scores are too far from where their sum is 0 for intervals: at a higher price, or with more "
@@ -151,17 +152,17 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
         sampling,
         _robust(sampling, moments, H, meats) if meats else None,
         belief.score_covariance(theta - moments.origin),
-        _Uncertainty(moments, belief, meats),
+        Uncertainty(belief, meats),
     )
 
 
-def _check_strength(moments: Moments, H: FloatArray, belief: object) -> None:
+def _check_strength(moments: Moments, H: FloatArray, belief: Belief) -> None:
     """Raise `EstimationError` where H could be next to nothing in some direction of standard terms."""
     root = np.linalg.cholesky(moments.second)
     inverse = np.linalg.inv(root)
     eigenvalues, V = np.linalg.eigh(inverse @ H @ inverse.T)
     for value, u in zip(eigenvalues, (inverse.T @ V).T, strict=True):
-        deviation = float(belief.xtx_deviation(u))  # type: ignore[attr-defined]
+        deviation = belief.xtx_deviation(u)
         if value < STRENGTH_LEAST * deviation:
             need = STRENGTH_LEAST * deviation / max(float(value), deviation / STRENGTH_LEAST)
             raise EstimationError(
