@@ -185,8 +185,6 @@ class TestLowPrices:
         assert str(fit.summary())
         with suppress(EstimationError):  # which says what would do
             assert np.isfinite(fit.conf_int()).all()
-        except EstimationError as error:
-            assert "µ" in str(error) or "price" in str(error)  # noqa: PT017 -- noise decides whether there are intervals
 
 
 class TestRefusals:
