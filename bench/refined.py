@@ -414,7 +414,9 @@ def cell(population: Population, n: int, epsilon: float, rules: RefinementRules,
     return " | ".join(cells) + f" | {repeats / (time.perf_counter() - start):.0f}"
 
 
-HEAD = "| coverage | worst coefficient | where bounded | bounded | length | one release: all bounded | length | a second |"
+HEAD = (
+    "| coverage | worst coefficient | where bounded | bounded | length | one release: all bounded | length | a second |"
+)
 
 
 def main() -> None:
