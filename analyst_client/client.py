@@ -509,7 +509,8 @@ class CuratorClient:
             Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
             bought before is asked for again, and answered at no cost.
         rules : RefinementRules, optional
-            How the price is spent. Default for predictions; `RefinementRules.for_intervals` is for intervals and tests.
+            Shares of the price and where rows are cut. The default is for predictions;
+            `RefinementRules.for_intervals` is for intervals and tests.
 
         Returns
         -------

@@ -136,8 +136,23 @@ class RefinementRules:
         return shares | {"meat": meat} if meat else shares
 
     def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
-        """Return where the norm of a gradient of d numbers begins, over the root of residual variance times d.
+        """Return where the norm of a gradient begins, over the root of residual variance times d.
 
+        Parameters
+        ----------
+        d : int
+            Numbers of a gradient.
+        n : float
+            Rows.
+        costs : sequence of float
+            Of scores, in µ².
+
+        Returns
+        -------
+        float
+
+        Notes
+        -----
         The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
         """
         later = sum(costs[len(costs) // 2 :])
