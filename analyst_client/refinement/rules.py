@@ -28,7 +28,7 @@ class RefinementRules:
         C² of the rows of XᵀX over their number of terms: longer ones are weighted down. The wide one is taken where XᵀX
         has little noise with it all the same.
     widenings : int
-        How many times the square of the wide radius may be doubled, where XᵀX has little noise all the same.
+        Times that the square of the wide radius may be doubled, where XᵀX has little noise all the same.
     steps : int
     growth : float
         How fast shares of scores grow.
@@ -41,8 +41,8 @@ class RefinementRules:
     least_rows : float
         Of nµ: below this the mean alone is told.
     looks, look_growth : int and float
-        How many Grams are bought, each but the first of rows that are whitened by those before, and how fast their
-        shares grow.
+        Number of Grams that are bought, each but the first of rows that are whitened by those before, and the ratio of
+        their shares, one to the next.
     cut : bool
         Whether numbers are cut to the ranges that were found. Without it they keep their declared bounds, and the
         coefficients are those of the columns as they are declared.
@@ -150,6 +150,7 @@ class RefinementRules:
         Returns
         -------
         float
+            At least `norm`.
 
         Notes
         -----
