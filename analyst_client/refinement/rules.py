@@ -169,8 +169,24 @@ class RefinementRules:
         return {name: share for name, share in shares.items() if share}
 
     def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
-        """Return where the norm of a gradient of d numbers begins, over the root of residual variance times d.
+        """Return where the norm of a gradient begins, over the root of residual variance times d.
 
+        Parameters
+        ----------
+        d : int
+            Numbers of a gradient.
+        n : float
+            Rows.
+        costs : sequence of float
+            Of scores, in µ².
+
+        Returns
+        -------
+        float
+            At least `norm`.
+
+        Notes
+        -----
         The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
 
         Parameters
