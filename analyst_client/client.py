@@ -514,7 +514,7 @@ class CuratorClient:
             Id of a reservation to draw on in place of an own one: of a refinement that was interrupted, say. What it
             bought before is asked for again, and answered at no cost.
         rules : RefinementRules, optional
-            How the price is spent; `GeneralizedRules` where the family is not gaussian.
+            Numbers by which the price is spent; `GeneralizedRules` where the family is not gaussian.
 
         Returns
         -------

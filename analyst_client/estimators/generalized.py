@@ -37,7 +37,7 @@ class GeneralizedFit(Estimator):
         For one raw unit of each term beside the constant, on the scale of the link.
     intercept_ : float
     refined_ : RefinedGeneralized
-        What the releases told, in standard coordinates.
+        Found by the refinement, in standard coordinates.
 
     Notes
     -----
@@ -144,6 +144,7 @@ class GeneralizedFit(Estimator):
         Returns
         -------
         ndarray
+            In raw units, on the scale of the link.
 
         Raises
         ------

@@ -85,7 +85,7 @@ class LogisticRegression(GeneralizedFit):
         Share of true values, which the mean of the fitted probabilities equals under the normal law of the index. Of a
         refinement as it was told first.
     refined_ : RefinedGeneralized
-        What the releases of a refinement told; only there.
+        Found by a refinement; only there.
     scale_ : float
         c, what the coefficients of the linear projection are multiplied with; only of a release, as `spread_` and
         `linear_` are.

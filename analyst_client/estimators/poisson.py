@@ -26,7 +26,7 @@ class PoissonRegression(GeneralizedFit):
     intercept_ : float
         Logarithm of the expected count where all terms are 0.
     refined_ : RefinedGeneralized
-        What the releases told, in standard coordinates.
+        Found by the refinement, in standard coordinates.
 
     Notes
     -----

@@ -30,7 +30,7 @@ class RefinedRegression(LinearFit):
     Attributes
     ----------
     refined_ : Refined
-        What the releases told, in standard coordinates.
+        Found by the refinement, in standard coordinates.
 
     Notes
     -----

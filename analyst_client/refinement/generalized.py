@@ -51,7 +51,7 @@ _WEIGHT_MISFIT = 0.15
 _COEFFICIENT = 3.0
 """Deviation of a standard coefficient before anything is measured; wide, as shrinking comes later."""
 _BEND = 0.25
-"""Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, half of which is in the mean."""
+"""Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, half is in the mean."""
 _MEAT_MISFIT = 0.05
 """How far Σ g gᵀ may be from the information, relative: the model is a little wrong, and gradients are clipped."""
 _EXCESS, _CLEAR = 0.4, 1.0

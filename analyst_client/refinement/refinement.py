@@ -65,7 +65,7 @@ class Refinement:
     Attributes
     ----------
     problem : Problem
-        What was asked.
+        The model, and its price.
     rules : RefinementRules
     releases : tuple of Answer
         In the order in which they were bought.
@@ -85,7 +85,7 @@ class Refinement:
 
     @cached_property
     def found(self) -> Found:
-        """What the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
+        """Coefficients and measurements that the releases tell. Raise `ServiceError` where they are not those that the plan asks for."""
         return replay(self.problem, self.rules, self.releases)
 
     def save(self, path: str | Path) -> None:

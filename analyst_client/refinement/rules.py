@@ -19,7 +19,7 @@ class RefinementRules:
     gram : float
         Share of the rest for XᵀX, Xᵀy and yᵀy.
     xtx, xty, yty : float
-        How that is divided.
+        Shares of that.
     affordable : float
         XᵀX is bought where its noise, √(2d) C²/(µ n) relative to a row's terms, is below this times √d.
     radius, wide_radius : float
@@ -27,11 +27,11 @@ class RefinementRules:
         has little noise with it all the same.
     steps : int
     growth : float
-        How fast shares of scores grow.
+        Factor from the share of one score to that of the next.
     norms : float
         Share of a score's cost for the histogram of norms.
     beyond : float
-        How many rows may exceed the norm of a score, in √d/µ.
+        Rows that may exceed the norm of a score, in √d/µ.
     correlation : float
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
     least_rows : float
@@ -69,7 +69,22 @@ class RefinementRules:
         return [budget * part / sum(parts) for part in parts]
 
     def radius_squared(self, d: int, n: float, cost: float) -> float | None:
-        """Return C² of the rows of an XᵀX of d terms and n rows at a cost µ²; None where it is not affordable."""
+        """Return C² of the rows of XᵀX.
+
+        Parameters
+        ----------
+        d : int
+            Terms.
+        n : float
+            Rows.
+        cost : float
+            µ².
+
+        Returns
+        -------
+        float or None
+            None where XᵀX is not affordable.
+        """
         noise = math.sqrt(2.0 * d) / (math.sqrt(cost) * n)  # of XᵀX, over n, for C = 1
         for ratio, part in ((self.wide_radius, 1.0 / 3.0), (self.radius, 1.0)):
             if noise * ratio * d < self.affordable * part * math.sqrt(d):
@@ -96,14 +111,14 @@ class GeneralizedRules(RefinementRules):
         Fewer rows may exceed the norm than in a linear model: residuals of a rare class are long on one side alone.
     unseen : float
         Noise of a score over its deviation as rows are sampled, up to which its norm grows in any case.
-    meat : float
-        Share of a score's cost for Σ g gᵀ, at the last `meat_steps` steps: it is the information at the solution.
+    meat, meat_steps : float and int
+        Share of a score's cost for Σ g gᵀ, at so many last steps: it is the information at the solution.
     meat_affordable : float
         It is bought where its noise, √(2d) d/(µ n) relative to the information, is below this.
     step_most : float
-        How far a step may move the index η, in standard deviations: noise goes no further.
+        Longest step, in standard deviations of the index η: noise goes no further.
     misfit : float
-        How far the information may be from that of normal terms, relative, for an index of deviation 1.
+        Relative deviation of the information from that of normal terms, for an index of deviation 1.
     """
 
     target: float = 10.0
@@ -121,6 +136,23 @@ class GeneralizedRules(RefinementRules):
     misfit: float = 0.05
 
     def buys_meat(self, k: int, d: int, n: float, cost: float) -> bool:
-        """Return whether step k of a cost µ² buys Σ g gᵀ of d directions and n rows."""
+        """Return whether a step buys Σ g gᵀ.
+
+        Parameters
+        ----------
+        k : int
+            Which step, from 0.
+        d : int
+            Directions.
+        n : float
+            Rows.
+        cost : float
+            µ² of the step.
+
+        Returns
+        -------
+        bool
+            True of the last steps, where it rises above its noise.
+        """
         noise = math.sqrt(2.0 * d) * d / (math.sqrt(self.meat * cost) * n)
         return k >= self.steps - self.meat_steps and noise < self.meat_affordable
