@@ -78,7 +78,7 @@ class RefinementRules:
         n : float
             Rows.
         cost : float
-            µ².
+            Cost, as µ².
 
         Returns
         -------
@@ -141,13 +141,13 @@ class GeneralizedRules(RefinementRules):
         Parameters
         ----------
         k : int
-            Which step, from 0.
+            Number of the step, from 0.
         d : int
             Directions.
         n : float
             Rows.
         cost : float
-            µ² of the step.
+            Cost of the step, as µ².
 
         Returns
         -------
