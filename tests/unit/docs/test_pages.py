@@ -58,6 +58,7 @@ RUN_ELSEWHERE = {
 # Blocks that need a server, by their first line, and a test that does what they do with one.
 NEEDS_SERVER = {
     ("README.md", "plan = Curators("): "tests/contract/test_curators_contract.py",
+    ("docs/glm.md", "refinement = client.refine("): "tests/integration/test_generalized_client.py",
     ("docs/logistic.md", "release = client.release("): "tests/contract/test_logistic_contract.py",
     ("docs/planning.md", "quote = client.quote("): "tests/unit/docs/test_notebooks.py",
     ("docs/refinement.md", "from analyst_client import RefinedRegression"): (
