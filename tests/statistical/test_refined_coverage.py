@@ -1,6 +1,6 @@
 """Intervals of refined fits cover the population's coefficients, with ideal noise and bootstrapped rows.
 
-Each cell counts how often 95 % intervals hold their coefficients, over 300 refinements. It fails where coverage is
+Each cell counts how often 95 % intervals hold their coefficients, over 150 refinements. It fails where coverage is
 below 0.93 by more than three standard errors of it.
 """
 
@@ -14,18 +14,15 @@ from analyst_client import EstimationWarning, RefinementRules
 from bench.refined import Population, run
 
 pytestmark = pytest.mark.slow
-REPEATS = 300
+REPEATS = 150
 LEAST = 0.93
 
 
 @pytest.mark.parametrize(
     ("kind", "n", "epsilon"),
     [
-        ("gaussian", 1000, 1.0),
-        ("gaussian", 5000, 3.0),
+        ("t3", 1000, 1.0),
         ("skewed", 5000, 1.0),
-        ("t3", 5000, 1.0),
-        ("heteroskedastic", 5000, 1.0),
         ("collinear", 5000, 3.0),
     ],
 )
