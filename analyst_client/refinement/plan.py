@@ -20,6 +20,7 @@ from analyst_client.kinds.gram.rows import CombinedRows
 from analyst_client.kinds.marginals.items import Flat, Item, Moments, Tree
 from analyst_client.kinds.marginals.release import MarginalsRelease
 from analyst_client.kinds.marginals.request import MarginalsRequest
+from analyst_client.kinds.score import NORMS, SCORE
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
@@ -153,7 +154,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     measurements: list[Measurement] = []
     norm = usual = _CLIP_USUAL * math.sqrt(residual * frame.size)
     costs = rules.step_costs(left)
-    parts = {"score": 1.0 - rules.norms, "norms": rules.norms}
+    parts = {SCORE: 1.0 - rules.norms, NORMS: rules.norms}
     for k, cost in enumerate(costs):
         eigenvalues, Q = np.linalg.eigh(belief.xtx)
         P = Q / np.sqrt(np.maximum(eigenvalues / n, _FLOOR))

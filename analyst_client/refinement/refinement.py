@@ -85,7 +85,7 @@ class Refinement:
 
     @cached_property
     def found(self) -> Found:
-        """Coefficients and measurements. Raise `ServiceError` where the releases are not those that the plan asks for."""
+        """Coefficients and measurements. Raise `ServiceError` where releases are not those that the plan asks for."""
         return replay(self.problem, self.rules, self.releases)
 
     def save(self, path: str | Path) -> None:
