@@ -206,7 +206,7 @@ class GeneralizedFit(Estimator):
         found, said = self.refined_, []
         rarer = min(found.rate, 1.0 - found.rate) if self._family == "binomial" else found.rate * found.family.unit
         if found.rows * rarer < CASES_PER_TERM * len(self.terms_):
-            what = "rows of the rarer class" if self._family == "binomial" else "counts"
+            what = "rows of the rarer class" if self._family == "binomial" else "events"
             said.append(f"there are about {found.rows * rarer:,.0f} {what}: too few for {len(self.terms_)} terms.")
         if found.moments is None or found.theta is None:
             return tuple(said)

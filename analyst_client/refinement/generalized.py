@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
@@ -297,8 +298,8 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
 def step_shares(rules: GeneralizedRules, k: int, d: int, n: float, cost: float) -> dict[str, float]:
     """Return what a step is divided into: the last ones buy Σ g gᵀ where it tells something."""
     meat = rules.meat if rules.buys_meat(k, d, n, cost) else 0.0
-    parts = {"score": 1.0 - rules.norms - meat, "norms": rules.norms}
-    return parts | {"meat": meat} if meat else parts
+    parts = {SCORE: 1.0 - rules.norms - meat, NORMS: rules.norms}
+    return parts | {MEAT: meat} if meat else parts
 
 
 def _places(numbers: Sequence[Field], looked: Looked, rules: GeneralizedRules) -> dict[str, Place]:
