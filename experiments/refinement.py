@@ -9,7 +9,7 @@ The figure of a cell is the excess of the error over that without privacy, at le
 The last line is the geometric mean of the ratio of AdaSSP's figure to that of the refinement, over sets that hold a
 signal. What was spent is what the ledger says. Prints Markdown.
 
-    python -m experiments.refinement --data DIR [--epsilons 1 0.1] [--bounds tight loose] [--splits 10]
+    python -m experiments.refinement --data DIR [--epsilons 0.1 1] [--bounds tight loose] [--splits 10]
 
 References
 ----------
@@ -73,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=[*SIGNAL, *BESIDE])
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 0.1])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--bounds", nargs="+", default=["tight", "loose"])
     parser.add_argument("--splits", type=int, default=10)
     options = parser.parse_args()

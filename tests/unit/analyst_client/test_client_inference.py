@@ -243,8 +243,9 @@ def test_covariance_of_the_score_is_that_of_its_draws() -> None:
     deviation = np.sqrt((expected**2 + np.outer(np.diag(expected), np.diag(expected))) / 400_000)
     assert np.all(np.abs(drawn - expected) < 5.0 * deviation)
     Z = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.3
-    N, constant = law.quadratic_form(Z)
-    assert constant + beta @ N @ beta == pytest.approx(float(np.trace(Z @ expected)), rel=1e-12)
+    N, linear = law.quadratic_form(Z)
+    constant = float(np.trace(Z @ law.covariance(np.zeros(4))))
+    assert constant + 2.0 * linear @ beta + beta @ N @ beta == pytest.approx(float(np.trace(Z @ expected)), rel=1e-12)
 
 
 def test_covariance_of_residual_sums_is_that_of_their_draws() -> None:
