@@ -61,7 +61,7 @@ _EXCESS, _CLEAR = 0.4, 1.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
-_COUNTED = {"score": 0.8, "norms": 0.2}
+_COUNTED = {SCORE: 0.8, NORMS: 0.2}
 """Shares of the first score of a boolean: the base rate, and how many rows there are."""
 _PLACED = 0.5
 """Share of the cost of where counts are for looks; the rest is for the first score, which tells their mean."""
@@ -339,7 +339,7 @@ def _tell_rate(problem: Problem, n: float, cost: float, rules: GeneralizedRules)
     rows, family = looked.rows, Family("poisson", cut.high)
     rate = _inside(cut.center / family.unit, rows, asked)
     norm = max(rate, 1.0 - rate)
-    release = yield from _first_score(problem, problem.target.cut(cut), family.link(rate), norm, {"score": 1.0}, asked)
+    release = yield from _first_score(problem, problem.target.cut(cut), family.link(rate), norm, {SCORE: 1.0}, asked)
     return _Told(family, _inside(_rate_of(release, family, rows), rows, asked), rows, cut, asked)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client.kinds.gram.request import ReleaseRequest
+from analyst_client.kinds.score import NORMS, SCORE
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.places import Place
@@ -164,8 +165,8 @@ def _ask(
         directions={name: row.tolist() for name, row in directions.items()},
         norm=norm,
         bits=BITS,
-        statistics=("score", "norms") if share else ("score",),
-        shares={"score": 1.0 - share, "norms": share} if share else None,
+        statistics=(SCORE, NORMS) if share else (SCORE,),
+        shares={SCORE: 1.0 - share, NORMS: share} if share else None,
         **problem.paying(cost),
     )
     release: ScoreRelease = yield Question(request)

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from analyst_client.kinds.score import MEAT, NORMS, SCORE
 
 
 @dataclass(frozen=True)
@@ -127,22 +129,23 @@ class RefinementRules:
         **rules : object
             Others that differ.
         """
-        chosen: dict[str, Any] = {
-            "looks": (0.02, 0.02, 0.03, 0.03, 0.05),
-            "gram": 0.55,
-            "grams": 3,
-            "affordable": 0.15,
-            "widenings": 2,
-            "steps": 6,
-            "growth": 1.3,
-            "beyond": 1.0,
-            "norm": 4.0,
-            "norm_least": 1.0,
-            "norm_noise": 0.4,
-            "norm_sure": 2.0,
-            "meat": 0.15,
-        }
-        return cls(**(chosen | {"cut": cut} | rules))
+        chosen = cls(
+            looks=(0.02, 0.02, 0.03, 0.03, 0.05),
+            gram=0.55,
+            grams=3,
+            affordable=0.15,
+            widenings=2,
+            steps=6,
+            growth=1.3,
+            beyond=1.0,
+            norm=4.0,
+            norm_least=1.0,
+            norm_noise=0.4,
+            norm_sure=2.0,
+            meat=0.15,
+            cut=cut,
+        )
+        return replace(chosen, **rules)
 
     def gram_costs(self, budget: float) -> list[float]:
         """Divide what XᵀX costs over its releases."""
@@ -165,7 +168,7 @@ class RefinementRules:
             Shares by the statistic, without those that have none.
         """
         meat = self.meat if step >= self.steps // 2 else 0.0
-        shares = {"score": 1.0 - norms - meat, "norms": norms, "meat": meat}
+        shares = {SCORE: 1.0 - norms - meat, NORMS: norms, MEAT: meat}
         return {name: share for name, share in shares.items() if share}
 
     def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
@@ -188,20 +191,6 @@ class RefinementRules:
         Notes
         -----
         The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
-
-        Parameters
-        ----------
-        d : int
-            Terms, the constant included.
-        n : float
-            Rows.
-        costs : sequence of float
-            Of each score, in µ².
-
-        Returns
-        -------
-        float
-            At least `norm`.
         """
         later = sum(costs[len(costs) // 2 :])
         return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
