@@ -595,7 +595,7 @@ MUTANTS = (
         "long gradients not cut before they are squared",
         "kinds/score/kernel.py",
         ("        np.clip(contributions, -LONGEST, LONGEST, out=contributions)\n", ""),
-        tests=("tests/integration/test_score_requests.py",),
+        tests=(SCORE_REQUESTS,),
     ),
     _mutant(
         "a score that is replaced moves as one that is added",
