@@ -69,7 +69,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/row_maps/ball", "shrink"): ("float np.add np.float64", "integers below 2^53"),
     ("privacy/combinations", "Combinations.sums"): ("@ np.array np.float64", "exact: partial sums are below 2^52"),
     ("kinds/score/kernel", "ScoreKernel.map"): (
-        "/ literal np.clip np.float64 np.ones_like np.rint np.trunc",
+        "/ literal np.clip np.float64 np.fmax np.fmin np.ones_like np.rint np.trunc",
         "elementwise, of the row alone; then rounded, cut and shrunk in integers, and weighed towards zero",
     ),
     ("privacy/losses", "link_table"): ("/ literal np.rint", "a public table, held against its digest"),
@@ -78,6 +78,7 @@ FLOATS: dict[tuple[str, str], tuple[str, str]] = {
     ("privacy/row_maps/integers", "isqrt"): ("np.float64 np.sqrt", "exact integer root, corrected in integers"),
     ("privacy/sums", "compute_gram"): ("@ np.float64", "exact product: every partial sum is below 2^53"),
     ("kinds/gram/kernel", "typical_kernel"): ("literal", "public numbers of a request that nobody made"),
+    ("kinds/score/kernel", "<module>"): ("literal", "a bound of residuals, which float64 holds"),
     ("kinds/score/kernel", "typical_kernel"): ("literal", "public numbers of a request that nobody made"),
     ("privacy/sums", "round_limbs"): ("literal np.float64", "two integers below 2^53, and one rounding of their sum"),
     ("kinds/gram/kernel", "compute_lambda_min"): (
