@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from analyst_client.error_base import ServiceError
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
 from analyst_client.schema.wire import Fields
@@ -62,3 +63,20 @@ class Kind(ABC):
     def find_whole(self, body: Fields) -> str | None:
         """Return the text of the answer that a saved file was cut out of; None for an answer itself."""
         return None
+
+
+_Own = TypeVar("_Own")
+
+
+def own_answer(answer: Answer, of: type[_Own], kind: str) -> _Own:
+    """Return an answer as the release of a kind that it has to be; raise `ServiceError` when it is another's."""
+    if not isinstance(answer, of):
+        raise ServiceError(f"{answer.id} is no release of the kind {kind!r}")
+    return answer
+
+
+def own_quote(quote: AnyQuote, of: type[_Own], kind: str) -> _Own:
+    """Return a quote as that of a kind that it has to be; raise `ServiceError` when it is another's."""
+    if not isinstance(quote, of):
+        raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {kind!r} was asked")
+    return quote

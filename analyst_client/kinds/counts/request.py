@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from analyst_client.error_base import ServiceError
+from analyst_client.kinds.base import own_answer, own_quote
 from analyst_client.kinds.counts import KIND
 from analyst_client.kinds.counts.axes import Axis
 from analyst_client.kinds.counts.quote import CountsQuote
@@ -112,12 +112,8 @@ class CountsRequest:
 
     def arrange(self, answer: Answer) -> CountsRelease:
         """Return a release with tables and axes as they were asked; raise `ServiceError` when it has others."""
-        if not isinstance(answer, CountsRelease):
-            raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
-        return answer.arranged_as(self.axes)
+        return own_answer(answer, CountsRelease, KIND).arranged_as(self.axes)
 
     def arrange_quote(self, quote: AnyQuote) -> CountsQuote:
         """Return a quote with tables and axes as they were asked; raise `ServiceError` when it has others."""
-        if not isinstance(quote, CountsQuote):
-            raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {KIND!r} was asked")
-        return quote.arranged_as(self.axes)
+        return own_quote(quote, CountsQuote, KIND).arranged_as(self.axes)

@@ -8,8 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
-from analyst_client.error_base import ServiceError
-from analyst_client.kinds.base import Request
+from analyst_client.kinds.base import Request, own_answer, own_quote
 from analyst_client.kinds.gram import KIND
 from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
 from analyst_client.kinds.gram.quote import Quote
@@ -87,15 +86,11 @@ class ReleaseRequest:
 
     def arrange(self, answer: Answer) -> Release:
         """Return a release with its columns in the order that was asked; raise `ServiceError` when it has others."""
-        if not isinstance(answer, Release):
-            raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
-        return answer.arranged_as(self.members)
+        return own_answer(answer, Release, KIND).arranged_as(self.members)
 
     def arrange_quote(self, quote: AnyQuote) -> Quote:
         """Return a quote with its columns in the order that was asked."""
-        if not isinstance(quote, Quote):
-            raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {KIND!r} was asked")
-        return quote.arranged_as(self.members)
+        return own_quote(quote, Quote, KIND).arranged_as(self.members)
 
     @cached_property
     def members(self) -> dict[str, Any]:

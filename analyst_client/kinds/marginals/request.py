@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any
 
-from analyst_client.error_base import ServiceError
+from analyst_client.kinds.base import own_answer, own_quote
 from analyst_client.kinds.marginals import KIND
 from analyst_client.kinds.marginals.items import Flat, Item, Moments, Tree
 from analyst_client.kinds.marginals.quote import MarginalsQuote
@@ -100,12 +100,8 @@ class MarginalsRequest:
 
     def arrange(self, answer: Answer) -> MarginalsRelease:
         """Return a release with items and columns as they were asked; raise `ServiceError` when it has others."""
-        if not isinstance(answer, MarginalsRelease):
-            raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
-        return answer.arranged_as(self.items)
+        return own_answer(answer, MarginalsRelease, KIND).arranged_as(self.items)
 
     def arrange_quote(self, quote: AnyQuote) -> MarginalsQuote:
         """Return a quote with items and columns as they were asked; raise `ServiceError` when it has others."""
-        if not isinstance(quote, MarginalsQuote):
-            raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {KIND!r} was asked")
-        return quote.arranged_as(self.items)
+        return own_quote(quote, MarginalsQuote, KIND).arranged_as(self.items)

@@ -5,8 +5,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from analyst_client.error_base import ServiceError
 from analyst_client.kinds.arrays import FloatArray
+from analyst_client.kinds.base import own_answer, own_quote
 from analyst_client.kinds.combinations import BITS_MAX, Combinations
 from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
 from analyst_client.kinds.score import KIND, LOSSES, SCORE, STATISTICS
@@ -182,12 +182,8 @@ class ScoreRequest:
 
     def arrange(self, answer: Answer) -> ScoreRelease:
         """Return a release with its terms as they were asked; raise `ServiceError` when it is of something else."""
-        if not isinstance(answer, ScoreRelease):
-            raise ServiceError(f"{answer.id} is no release of the kind {KIND!r}")
-        return answer.arranged_as(self.asked)
+        return own_answer(answer, ScoreRelease, KIND).arranged_as(self.asked)
 
     def arrange_quote(self, quote: AnyQuote) -> ScoreQuote:
         """Return a quote with its terms as they were asked; raise `ServiceError` when it is of something else."""
-        if not isinstance(quote, ScoreQuote):
-            raise ServiceError(f"malformed answer: a quote of the kind {quote.kind!r}, where {KIND!r} was asked")
-        return quote.arranged_as(self.asked)
+        return own_quote(quote, ScoreQuote, KIND).arranged_as(self.asked)
