@@ -1,11 +1,11 @@
 """Coverage and length of the 95 % intervals of refined fits, with ideal normal noise in place of a curator's.
 
-A refinement is followed by the client's own plan, and fitted by `RefinedRegression`; what answers it is rows in memory
-and normal noise of the deviations that a curator states. Nothing is rounded, signed or charged. Each repeat draws its
-rows from a population of rows, with replacement, and refines them. Intervals are compared with the coefficients of
-least squares on the columns of the *population* as that refinement cut them, and their lengths with those of least
-squares without privacy on the same rows. AdaSSP is fitted on one release of the same rows for the whole price, with the
-row map ``ball``; it has the declared bounds, and its intervals are compared with the population in these.
+A refinement is followed by the client's own plan, answered by `bench.ideal`, and fitted by `RefinedRegression`. Each
+repeat draws its rows from a population of rows, with replacement, and refines them. Intervals are compared with the
+coefficients of least squares on the columns of the *population* as that refinement cut them, and their lengths with
+those of least squares without privacy on the same rows. AdaSSP is fitted on one release of the same rows for the whole
+price, with the row map ``ball``; it has the declared bounds, and its intervals are compared with the population in
+these.
 
     python -m bench.refined [--repeats 1000] [--rows 1000 5000 20000] [--features 4 10] [--epsilons 0.3 1 3]
         [--kinds gaussian skewed t3 heteroskedastic collinear] [--data DIR --sets airfoil …]
@@ -18,288 +18,22 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from analyst_client import AdaSSP, EstimationError, EstimationWarning, Noise, RefinedRegression, Refinement, Release
+from analyst_client import AdaSSP, EstimationError, EstimationWarning, RefinedRegression
 from analyst_client.inference.quantiles import student_quantile
-from analyst_client.kinds.combinations import Combinations
-from analyst_client.kinds.gram.request import ReleaseRequest
-from analyst_client.kinds.score.posted import Posted
-from analyst_client.kinds.score.quote import ScoreNoise
-from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 from analyst_client.planning.prices import gdp_delta, number_of
-from analyst_client.refinement.plan import Refined, refine
-from analyst_client.refinement.problem import Field, Problem
-from analyst_client.refinement.questions import Coding, Question
+from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.rules import RefinementRules
-from analyst_client.schema.columns import Column, Term
-from analyst_client.terms import col
-from analyst_client.terms.expression import Expression, read_expression
-from bench.uci import column_names, load, outward
+from bench.ideal import IdealCurator
+from bench.uci import load, outward
 
 DELTA = 1e-6
 POPULATION = 30_000
 KINDS = ("gaussian", "skewed", "t3", "heteroskedastic", "collinear")
 Floats = npt.NDArray[np.float64]
-_PUBLISHED: dict[str, Any] = {
-    "text": "",
-    "id": "ideal",
-    "dataset": "ideal",
-    "created_at": None,
-    "cost": None,
-    "receipt": None,
-}
-
-
-@dataclass(frozen=True)
-class Range:
-    """A column, and the range to which it is cut."""
-
-    name: str
-    low: float
-    high: float
-
-    @property
-    def term(self) -> Term:
-        """The column as a term."""
-        return Term(self.name, "numeric", self.name, (self.low + self.high) / 2.0, (self.high - self.low) / 2.0)
-
-    @property
-    def column(self) -> Column:
-        """The column as it is declared where it is cut."""
-        return Column.numeric(self.name, self.low, self.high, missing="complete")
-
-    def scaled(self, values: Floats) -> Floats:
-        """Return values that are cut to the range, within [−1, 1]."""
-        term = self.term
-        found: Floats = (np.clip(values, self.low, self.high) - term.center) / term.scale
-        return found
-
-
-@dataclass(frozen=True)
-class Square:
-    """The squared distance of a column from a centre, within a range."""
-
-    base: Range
-    center: float
-
-    @property
-    def name(self) -> str:
-        """A name of its own."""
-        return f"({self.base.name} - {self.center})²"
-
-    @property
-    def term(self) -> Term:
-        """It is scaled as any number is, by its bounds."""
-        most = max(self.base.high - self.center, self.center - self.base.low) ** 2
-        return Term(self.name, "numeric", self.name, most / 2.0, most / 2.0)
-
-    @property
-    def column(self) -> Column:
-        """The column as it is derived."""
-        return Column.numeric(self.name, 0.0, 2.0 * self.term.scale, missing="complete")
-
-    def scaled(self, values: Floats) -> Floats:
-        """Return squares within [−1, 1]."""
-        cut = np.clip(values, self.base.low, self.base.high)
-        found: Floats = (cut - self.center) ** 2 / self.term.scale - 1.0
-        return found
-
-
-@dataclass(frozen=True)
-class Never:
-    """A comparison that is true in no row: the target of looks."""
-
-    name: str
-    column = Column.boolean("never", missing="complete")
-    term = Term("never", "boolean", "never")
-
-    def scaled(self, values: Floats) -> Floats:
-        """Return zeros."""
-        return np.zeros(len(values))
-
-
-Read = Range | Square | Never
-
-
-class IdealCurator:
-    """Rows, and answers about them with normal noise of the deviations that a curator states for add_remove.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d + 1)
-        The target last.
-    bounds : ndarray of shape (d + 1, 2)
-        Declared.
-    generator : Generator
-    """
-
-    def __init__(self, rows: Floats, bounds: Floats, generator: np.random.Generator) -> None:
-        self._rows, self._generator = rows, generator
-        self.names = column_names(rows.shape[1])
-        self._declared = {name: Range(name, *map(float, own)) for name, own in zip(self.names, bounds, strict=True)}
-        self._values = dict(zip(self.names, rows.T, strict=True))
-        self._scaled: tuple[tuple[Read, ...], Floats, Floats] | None = None
-        self.spent = 0.0
-
-    def problem(self, mu: float) -> Problem:
-        """Return the problem of all columns at a price µ."""
-        fields = [Field(col(name), name, own.low, own.high) for name, own in self._declared.items()]
-        return Problem(tuple(fields[:-1]), fields[-1], float(len(self._rows)), mu)
-
-    def refine(self, mu: float, rules: RefinementRules) -> Refinement:
-        """Follow the plan, and keep what was answered."""
-        problem, releases = self.problem(mu), []
-        steps = refine(problem, rules)
-        question = next(steps)
-        while True:
-            answer = self.answer(question)
-            if not question.is_quote:
-                releases.append(answer)
-            try:
-                question = steps.send(answer)
-            except StopIteration as end:
-                found = end.value
-                break
-        assert self.spent <= mu**2 * (1.0 + 1e-9)
-        refinement = Refinement(problem, rules, tuple(releases), ())
-        vars(refinement)["found"] = found  # answers have no text to read again
-        return refinement
-
-    def answer(self, question: Question) -> Any:
-        """Answer a quote or a request of any kind."""
-        request = question.request
-        if question.is_quote:
-            features, target = self._ranges(request.features), self._range(request.target)
-            terms = (Term("(constant)", "constant"), *(one.term for one in features))
-            return Coding(terms, (target.term,), tuple(one.name for one in features))
-        self.spent += request.mu**2
-        if isinstance(request, ReleaseRequest):
-            return self._gram(request)
-        return self._score(request)
-
-    def _range(self, asked: Expression | str) -> Read:
-        """Read a column, one that is cut, the square of one, or a comparison."""
-        json, cuts = asked if isinstance(asked, str) else asked.to_json(), {}
-        if isinstance(json, dict) and "power" in json:
-            ((inner, _),) = json.values()
-            base = self._range(read_expression(inner["subtract"][0]))
-            assert isinstance(base, Range)
-            return Square(base, float(inner["subtract"][1]))
-        if isinstance(json, dict) and not {"maximum", "minimum"} & set(json):
-            return Never(self.names[0])
-        while not isinstance(json, str):
-            ((word, (json, number)),) = json.items()
-            cuts[word] = float(number)
-        own = self._declared[json]
-        return Range(json, cuts.get("maximum", own.low), cuts.get("minimum", own.high))
-
-    def _ranges(self, asked: Sequence[Any]) -> tuple[Read, ...]:
-        return tuple(map(self._range, asked))
-
-    def _terms(self, features: Sequence[Any], target: Any) -> tuple[tuple[Read, ...], Floats, Floats]:
-        """Return the columns as they are cut, and the scaled terms and target of rows."""
-        ranges = self._ranges([*features, target])
-        if self._scaled is None or self._scaled[0] != ranges:
-            z = [one.scaled(self._values[_source(one)]) for one in ranges]
-            self._scaled = ranges, np.column_stack([np.ones(len(self._rows)), *z[:-1]]), z[-1]
-        return self._scaled
-
-    def _normal(self, *shape: int) -> Floats:
-        return self._generator.standard_normal(shape)
-
-    def _symmetric(self, d: int, sd: float) -> Floats:
-        """Return noise of a Gram: as large on the diagonal, and beside it less by √2."""
-        beside = np.triu(self._normal(d, d), 1) / math.sqrt(2.0)
-        noise: Floats = sd * (beside + beside.T + np.diag(self._normal(d)))
-        return noise
-
-    def _gram(self, request: Any) -> Release:
-        ranges, z, y = self._terms(request.features, request.target)
-        terms = (Term("(constant)", "constant"), *(one.term for one in ranges[:-1]))
-        weights: Combinations = request.rows.combinations
-        v = z @ weights.matrix([term.name for term in terms], weights.count)
-        w = np.minimum(1.0, 1.0 / np.sqrt(np.sum(v**2, axis=1)))
-        v, y = v * w[:, np.newaxis], y * w
-        sds = {name: 1.0 / (request.mu * math.sqrt(share)) for name, share in request.shares.items()}
-        noise = Noise(sds["xtx"], sds["xtx"] / math.sqrt(2.0), sds["xty"], sds["yty"], distribution="discrete_gaussian")
-        combined = [Term(f"combination[{k + 1}]", "combination") for k in range(weights.count)]
-        return Release(
-            features=tuple(one.column for one in ranges[:-1]),
-            inner_columns=(ranges[-1].column,),
-            terms=tuple(combined),
-            targets=(ranges[-1].term,),
-            expressions={},
-            xtx=v.T @ v + self._symmetric(weights.count, sds["xtx"]),
-            xty=(v.T @ y + sds["xty"] * self._normal(weights.count))[:, np.newaxis],
-            yty=np.array([y @ y + sds["yty"] * self._normal(1)[0]]),
-            lambda_min=None,
-            noise=noise,
-            combined=terms,
-            posted=weights,
-            request={"kind": "gram", "rows": {"map": "linear"}},
-            **_PUBLISHED,
-        )
-
-    def _score(self, request: Any) -> ScoreRelease:
-        ranges, z, y = self._terms(request.features, request.target)
-        terms = (Term("(constant)", "constant"), *(one.term for one in ranges[:-1]))
-        posted: Posted = request.asked.posted
-        names = [term.name for term in terms]
-        theta, P = posted.coefficients.matrix(names, 1)[:, 0], posted.directions.matrix(names, posted.directions.count)
-        g = (z @ P) * (y - z @ theta)[:, np.newaxis]
-        norms = np.sqrt(np.sum(g**2, axis=1))
-        g *= np.minimum(1.0, 1.0 / np.maximum(norms, 1e-300))[:, np.newaxis]
-        shares = request.shares or {"score": 1.0}
-        sds = {name: 1.0 / (request.mu * math.sqrt(share)) for name, share in shares.items()}
-        counts = np.bincount(np.searchsorted(NORM_EDGES, norms, side="right"), minlength=len(NORM_EDGES) + 1)
-        meat = sds.get("meat")
-        return ScoreRelease(
-            score=g.sum(axis=0) + sds["score"] * self._normal(g.shape[1]),
-            norms=counts + sds["norms"] * self._normal(len(counts)) if "norms" in sds else None,
-            meat=None if meat is None else g.T @ g + self._symmetric(g.shape[1], meat),
-            noise=ScoreNoise(sds["score"], sds.get("norms"), meat, meat and meat / math.sqrt(2.0)),
-            columns=tuple(one.column for one in ranges),
-            terms=terms,
-            target=ranges[-1].term,
-            expressions={},
-            loss="linear",
-            statistics=tuple(shares),
-            posted=posted,
-            request={"kind": "score"},
-            **_PUBLISHED,
-        )
-
-    def one_release(self, mu: float) -> Release:
-        """Return XᵀX, Xᵀy and yᵀy of the whole price under the default ball."""
-        ranges = tuple(self._declared.values())
-        z = np.column_stack([one.scaled(self._values[one.name]) for one in ranges])
-        d = z.shape[1] - 1
-        x, y = np.column_stack([np.ones(len(z)), z[:, :-1]]), z[:, -1]
-        radius = math.sqrt(1.0 + d / 10.0)
-        w = np.minimum(1.0, radius / np.sqrt(np.sum(x**2, axis=1)))
-        x, y = x * w[:, np.newaxis], y * w
-        shares = {"xtx": 50 / 108.5, "xty": 50 / 108.5, "yty": 8.5 / 108.5}
-        lengths = {"xtx": radius**2, "xty": radius, "yty": 1.0}
-        sds = {name: lengths[name] / (mu * math.sqrt(share)) for name, share in shares.items()}
-        return Release.from_arrays(
-            x.T @ x + self._symmetric(d + 1, sds["xtx"]),
-            x.T @ y + sds["xty"] * self._normal(d + 1),
-            y @ y + sds["yty"] * self._normal(1)[0],
-            features=[one.column for one in ranges[:-1]],
-            targets=[ranges[-1].column],
-            noise=Noise(
-                sds["xtx"], sds["xtx"] / math.sqrt(2.0), sds["xty"], sds["yty"], distribution="discrete_gaussian"
-            ),
-            norm=radius,
-        )
-
-
-def _source(read: Read) -> str:
-    return read.base.name if isinstance(read, Square) else read.name
 
 
 @dataclass(frozen=True)
@@ -395,7 +129,7 @@ def run(population: Population, n: int, epsilon: float, rules: RefinementRules, 
     generator = np.random.default_rng([seed, n, round(1000 * epsilon)])
     rows = population.rows[generator.integers(0, len(population.rows), n)]
     mu = number_of(gdp_delta, epsilon, DELTA)
-    curator = IdealCurator(rows, population.bounds, generator)
+    curator = IdealCurator.of_rows(rows, population.bounds, generator)
     refinement = curator.refine(mu, rules)
     fit = RefinedRegression().fit(refinement)
     d = rows.shape[1]

@@ -1,6 +1,7 @@
 """What logistic and Poisson regressions of a refinement share: coefficients of the index, their law, and a summary."""
 
 import math
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -9,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
-from analyst_client.estimators.base import Estimator, coded_rows
-from analyst_client.estimators.refined import count_rows, feature_columns, read_columns
+from analyst_client.estimators.base import coded_rows
+from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
 from analyst_client.inference.results import check_alpha
 from analyst_client.inference.summary import Summary, number, p_text, percent_of
 from analyst_client.inference.units import raw_units
 from analyst_client.refinement.generalized import RefinedGeneralized
 from analyst_client.refinement.information import Likelihood, likelihood
 from analyst_client.refinement.refinement import Refinement
-from analyst_client.schema.columns import CONSTANT, Column, Term
+from analyst_client.schema.columns import Term
 
 FloatArray = NDArray[np.float64]
 CASES_PER_TERM = 10.0
@@ -28,7 +29,7 @@ _INDEX = Term("index", "numeric", "index", 0.0, 1.0)
 """The linear predictor as a target: it has no unit of its own."""
 
 
-class GeneralizedFit(Estimator):
+class GeneralizedFit(RefinementFit):
     r"""A generalised linear model that is fitted on a refinement.
 
     Attributes
@@ -54,43 +55,21 @@ class GeneralizedFit(Estimator):
     are cut to the ranges that the refinement found: the coefficients are those of the columns so cut.
     """
 
-    _family: ClassVar[str]
     _ratio: ClassVar[str]
     """Of the exponential of a coefficient."""
 
     coef_: FloatArray
     intercept_: float
     refined_: RefinedGeneralized
-    columns_: tuple[Column, ...]
-    terms_: tuple[Term, ...]
-    term_names_: NDArray[np.object_]
-    feature_names_in_: NDArray[np.object_]
-    n_features_in_: int
     target_name_: str
 
     def _fit_refinement(self, refinement: Refinement) -> None:
-        """Set all attributes. Raise `ValueError` for a refinement of another family, or for anything else."""
-        if not isinstance(refinement, Refinement):
-            raise ValueError(  # noqa: TRY004 -- one kind of error for arguments
-                f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns"
-            )
-        found = refinement.found
-        if refinement.problem.family != self._family or not isinstance(found, RefinedGeneralized):
-            raise ValueError(
-                f"this refinement is of the {refinement.problem.family} family: ask for family={self._family!r}"
-            )
-        self.refined_, self.target_name_ = found, refinement.problem.target.name
+        theta = self._take(refinement)
+        self.target_name_ = refinement.problem.target.name
         self.__dict__.pop("_likelihood", None)
-        self.columns_, self.terms_ = (), (Term(CONSTANT, "constant"),)
-        theta = np.array([found.family.link(found.rate)])
-        if found.frame is not None and found.theta is not None:
-            self.columns_, self.terms_ = read_columns(refinement, found.frame), found.frame.terms
-            theta = found.frame.to_terms(found.theta)
-        raw = self._to_raw @ theta
-        self.coef_, self.intercept_ = raw[1:], float(raw[0])
-        self.feature_names_in_ = np.array(feature_columns(refinement), dtype=object)
-        self.n_features_in_ = len(self.feature_names_in_)
-        self.term_names_ = np.array([term.name for term in self.terms_[1:]], dtype=object)
+        if theta is None:
+            theta = np.array([self.refined_.family.link(self.refined_.rate)])
+        self._set_coefficients(theta, _INDEX)
 
     @property
     def _to_raw(self) -> FloatArray:
@@ -210,12 +189,7 @@ class GeneralizedFit(Estimator):
             said.append(f"there are about {found.rows * rarer:,.0f} {what}: too few for {len(self.terms_)} terms.")
         if found.moments is None or found.theta is None:
             return tuple(said)
-        spread = found.moments.spread(found.theta)
-        if spread > SEPARATED:
-            said.append(
-                f"the index has a standard deviation of {spread:.1f}: classes are separated, or noise made it so, and "
-                "coefficients could be of almost any size. The order of predictions holds."
-            )
+        said += separation_warnings("the index has", found.moments.spread(found.theta))
         if found.clipped > CLIPPED:
             said.append(
                 f"about {found.clipped:.0%} of the rows had a longer gradient than the last score's norm, and were "
@@ -244,24 +218,41 @@ class GeneralizedFit(Estimator):
         stated.append(("mean, as first told", number(found.rate * found.family.unit)))
         if found.moments is not None and found.theta is not None:
             stated.append(("sd of the index", number(found.moments.spread(found.theta))))
-        names, params = self.param_names_, self.params_.tolist()
-        ratios = [number(math.exp(min(value, 700.0))) for value in params]
-        heads: tuple[str, ...] = ("term", "coef", self._ratio)
-        rows: list[tuple[str, ...]] = [
-            (str(name), number(value), ratio) for name, value, ratio in zip(names, params, ratios, strict=True)
-        ]
-        said = ["Coefficients are shrunk as far as the noise asks for; intervals and tests are not."]
+        columns: dict[str, Sequence[str]] = {}
+        said = "Coefficients are shrunk as far as the noise asks for; intervals and tests are not."
         try:
-            errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
-            told = zip(
-                errors.tolist(), self.pvalues(robust=robust).tolist(), self.conf_int(alpha, robust=robust), strict=True
-            )
-            rows = [
-                (*row, number(error), p_text(p), number(low), number(high))
-                for row, (error, p, (low, high)) in zip(rows, told, strict=True)
-            ]
-            heads = (*heads, "robust std err" if robust else "std err", "p", f"{percent_of(alpha)} from", "to")
+            errors = np.sqrt(np.diag(self.cov_params(robust=robust))).tolist()
+            low, high = self.conf_int(alpha, robust=robust).T.tolist()
+            columns["robust std err" if robust else "std err"] = [number(error) for error in errors]
+            columns["p"] = [p_text(p) for p in self.pvalues(robust=robust).tolist()]
+            columns |= {f"{percent_of(alpha)} from": list(map(number, low)), "to": list(map(number, high))}
         except EstimationError as error:
-            said = [f"Warning: {error}."]
-        said += [f"Warning: {text}" for text in self.caveats()]
-        return Summary(f"{self.target_name_} by {self!r}", tuple(stated), heads, tuple(rows), tuple(said))
+            said = f"Warning: {error}."
+        names, values = self.param_names_.tolist(), self.params_.tolist()
+        return self._table(self.target_name_, stated, "coef", dict(zip(names, values, strict=True)), columns, said)
+
+    def _table(
+        self,
+        target: str,
+        stated: Sequence[tuple[str, str]],
+        head: str,
+        coefficients: Mapping[str, float],
+        columns: Mapping[str, Sequence[str]],
+        said: str,
+    ) -> Summary:
+        """Return coefficients, their exponentials and further columns by their heads, and what to beware of."""
+        ratios = [number(math.exp(min(value, 700.0))) for value in coefficients.values()]
+        rows = zip(coefficients, map(number, coefficients.values()), ratios, *columns.values(), strict=True)
+        notes = (said, *(f"Warning: {text}" for text in self.caveats()))
+        heads = ("term", head, self._ratio, *columns)
+        return Summary(f"{target} by {self!r}", tuple(stated), heads, tuple(rows), notes)
+
+
+def separation_warnings(index: str, spread: float) -> list[str]:
+    """Return what to say where an index, which has so large a standard deviation, separates the classes."""
+    if spread <= SEPARATED:
+        return []
+    return [
+        f"{index} a standard deviation of {spread:.1f}: the classes are separated, or noise made it so, and "
+        "coefficients could be of almost any size. The order of predictions holds."
+    ]

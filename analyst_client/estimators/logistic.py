@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
-from analyst_client.estimators.generalized import CASES_PER_TERM, SEPARATED, GeneralizedFit
+from analyst_client.estimators.generalized import CASES_PER_TERM, GeneralizedFit, separation_warnings
 from analyst_client.estimators.linalg import invert_symmetric
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
@@ -263,17 +263,13 @@ class LogisticRegression(GeneralizedFit):
             ("base rate", number(self.base_rate_)),
             ("sd of the log odds", number(self.spread_)),
         )
-        rows = tuple(
-            (str(name), number(value), number(math.exp(min(value, 700.0))), "–" if math.isnan(p) else p_text(p))
-            for name, value, p in zip(self.term_names_, self.coef_.tolist(), self._pvalues(), strict=True)
-        )
-        notes = [
+        said = (
             "Odds ratios are for one raw unit. There are no standard errors: p-values are those of the linear "
-            "projection, which is 0 where a coefficient is, for normal features.",
-            *(f"Warning: {text}" for text in self.caveats()),
-        ]
-        heads = ("term", "log odds", "odds ratio", "p (linear)")
-        return Summary(f"{equations.target.name} by {self!r}", stated, heads, rows, tuple(notes))
+            "projection, which is 0 where a coefficient is, for normal features."
+        )
+        coefficients = dict(zip(self.term_names_.tolist(), self.coef_.tolist(), strict=True))
+        columns = {"p (linear)": ["–" if math.isnan(p) else p_text(p) for p in self._pvalues()]}
+        return self._table(equations.target.name, stated, "log odds", coefficients, columns, said)
 
     def _pvalues(self) -> list[float]:
         """Return those of the terms beside the constant; NaN where the release does not hold yᵀy."""
@@ -418,11 +414,7 @@ def link_warnings(fit: LogisticRegression, results: TargetResults) -> list[str]:
         found.append(
             f"the rarer class has about {cases:,.0f} rows, with noise of ± {noise:,.0f}: too few for {len(gram)} terms."
         )
-    if fit.spread_ > SEPARATED:
-        found.append(
-            f"the log odds have a standard deviation of {fit.spread_:.1f}: the classes are separated, or noise made it "
-            "so, and coefficients could be of almost any size. The order of predictions holds."
-        )
+    found += separation_warnings("the log odds have", fit.spread_)
     theta, mean = fit.linear_.scaled_coef_, gram[0] / rows
     variance = np.maximum(np.diag(gram) / rows - mean**2, 0.0)
     whole = max(float(theta @ gram @ theta) / rows - float(mean @ theta) ** 2, 1e-300)

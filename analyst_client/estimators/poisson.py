@@ -1,13 +1,11 @@
 """Poisson regression of a refinement: the logarithm of an expected count, linear in terms."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analyst_client.errors import EstimationError
 from analyst_client.estimators.generalized import GeneralizedFit
-from analyst_client.refinement.refinement import Refinement
 
 FloatArray = NDArray[np.float64]
 
@@ -41,29 +39,6 @@ class PoissonRegression(GeneralizedFit):
     _family: ClassVar[str] = "poisson"
     _ratio: ClassVar[str] = "rate ratio"
 
-    def fit(self, refinement: Refinement) -> Self:
-        """Fit on a refinement.
-
-        Parameters
-        ----------
-        refinement : Refinement
-            Of `CuratorClient.refine` with ``family="poisson"``, or loaded.
-
-        Returns
-        -------
-        Self
-            The estimator, fitted.
-
-        Raises
-        ------
-        ValueError
-            When it is given anything else.
-        ServiceError
-            When its releases are not those that its plan asks for.
-        """
-        self._fit_refinement(refinement)
-        return self
-
     def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
         """Return expected counts, of shape (n,).
 
@@ -87,8 +62,7 @@ class PoissonRegression(GeneralizedFit):
         ValueError
             When a column is absent, a level unknown or a value no number.
         """
-        if not hasattr(self, "refined_"):
-            raise EstimationError("this PoissonRegression is not fitted yet: call fit(refinement) first")
+        self._check_fitted()
         family = self.refined_.family
         expected: FloatArray = family.unit * family.mean(self._index(X, clip))
         return expected

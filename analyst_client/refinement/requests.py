@@ -36,9 +36,6 @@ class Measurement:
     theta : ndarray of shape (d,)
     score : ndarray of shape (k,)
     sd : float
-    norms : ndarray of shape (13,) or None
-        Rows by the norm of their gradient, in units of the norm to which it is clipped.
-    norms_sd : float
     meat : ndarray of shape (k, k) or None
         Σ g gᵀ of clipped gradients.
     meat_sd, meat_sd_beside : float
@@ -49,8 +46,6 @@ class Measurement:
     theta: FloatArray
     score: FloatArray
     sd: float
-    norms: FloatArray | None = None
-    norms_sd: float = 0.0
     meat: FloatArray | None = None
     meat_sd: float = 0.0
     meat_sd_beside: float = 0.0
@@ -196,7 +191,7 @@ def measured(frame: Frame, release: ScoreRelease) -> Measurement:
     assert noise.score is not None
     P, theta = frame.directions_from_terms(release.directions[order]), frame.from_terms(release.coefficients[order])
     sds = noise.meat_diagonal or 0.0, noise.meat_offdiagonal or 0.0
-    return Measurement(P, theta, release.score, noise.score, release.norms, noise.norms or 0.0, release.meat, *sds)
+    return Measurement(P, theta, release.score, noise.score, release.meat, *sds)
 
 
 def next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, rules: RefinementRules) -> float:

@@ -39,31 +39,6 @@ def price(
     return stated
 
 
-def purchase_members(request: Any, parts: int, part: str) -> dict[str, Any]:
-    """Return the members of the wire that say what is paid, and how it is divided among parts of equal standing.
-
-    Raises
-    ------
-    ValueError
-        When no cost is stated, or not one share for each part.
-    """
-    body = charge_members(request)
-    if request.shares is not None:
-        body["shares"] = [float(share) for share in request.shares]
-        if len(body["shares"]) != parts:
-            raise ValueError(f"shares has one number for each {part}: {parts}, not {len(body['shares'])}")
-    return body
-
-
-def charge_members(request: Any) -> dict[str, Any]:
-    """Return the members of the wire that say what is paid, and by whom. Raise `ValueError` when no cost is stated."""
-    pure = request.mechanism not in {None, "gaussian"}
-    body: dict[str, Any] = {"price": price(request.epsilon, request.delta, request.mu, request.rho, pure=pure)}
-    names = ("mechanism", "project", "reservation")
-    body |= {name: getattr(request, name) for name in names if getattr(request, name) is not None}
-    return body | ({"fresh": True} if request.fresh else {})
-
-
 def selection_members(where: str | Expression | None, weight: str | Expression | None) -> dict[str, Any]:
     """Return the members of the wire that say which rows count, and for how much.
 

@@ -166,11 +166,6 @@ class ReleaseKind(ABC, Generic[R, P, ListingT]):
         del plan
         return sums
 
-    def text_bytes(self, plan: P) -> int:
-        """Return how long an answer's text is beside its values, beyond what `Prepared.answer_bytes` counts for it."""
-        del plan
-        return 0
-
     def exact_s(self, plan: P) -> float:
         """Return how long `exact` is made to take, in seconds: several times what it takes, from public numbers."""
         del plan

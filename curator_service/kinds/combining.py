@@ -22,8 +22,6 @@ def state_coefficients(combinations: Combinations, terms: Sequence[Term]) -> dic
     return {"bits": stated["bits"], "weights": {name: weight for name, (weight,) in stated["matrix"].items()}}
 
 
-COMBINED_BYTES, WEIGHT_BYTES = 250, 13
-"""What a combined term takes of an answer's text, with its name and its rendering, and each of its weights."""
 _SHOWN = 60
 """Characters of a name in a message: what was sent is not sent back at length."""
 
@@ -56,13 +54,6 @@ def state_combinations(combinations: Combinations, terms: Sequence[Term]) -> dic
         weights, bits = tuple(tuple(weight // 2 for weight in row) for row in weights), bits - 1
     named = {term.name: list(row) for term, row in zip(terms, weights, strict=True) if any(row)}
     return {"bits": bits, "matrix": named}
-
-
-def matrix_bytes(combinations: Combinations | None) -> int:
-    """Return what the weights of combinations take in an answer's text, and their terms once more."""
-    if combinations is None:
-        return 0
-    return sum(COMBINED_BYTES + WEIGHT_BYTES * len(row) for row in combinations.weights)
 
 
 def _check_names(named: Iterable[str], names: Sequence[str], place: str) -> None:

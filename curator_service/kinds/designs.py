@@ -13,8 +13,6 @@ from curator_service.privacy.design import Column, ColumnType, Design, Feature, 
 TERMS_MAX = 1000
 NAMES_MAX = 500_000
 """Characters of the names of all terms: an answer states them with every term, and a basis or a cut in each of them."""
-SHORT_NAME_BYTES = 200
-"""What names of a term may take that are not counted for an answer's space."""
 
 
 def read_design(
@@ -79,15 +77,3 @@ def count_functions(terms: Iterable[Term]) -> int:
     """Return how many functions the bases of terms have, each basis of a number once."""
     fields = [term for one in terms for term in (one.factors or (one,))]
     return sum(basis.size for basis, _ in {(t.basis, t.column) for t in fields} if basis is not None)
-
-
-def long_name_bytes(design: Design) -> int:
-    """Return what long names of terms take in an answer's text: those of what is computed."""
-    return sum(max(0, _name_bytes(term) - SHORT_NAME_BYTES) for term in (*design.coded, *design.targets))
-
-
-def _name_bytes(term: Term) -> int:
-    own = 2 * len(term.name.encode()) + len((term.column or "").encode())  # a basis states its knots once more
-    if term.basis is not None or term.factors:
-        own += SHORT_NAME_BYTES
-    return own + sum(map(_name_bytes, term.factors))

@@ -1,11 +1,13 @@
 """Check a request against public declarations, fill in its defaults, and plan it. Nothing here reads a row."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import rfc8785
+from pydantic_core import to_json
 
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.repository import Dataset
@@ -25,7 +27,8 @@ IMMEDIATE_VALUES_MAX = 2_600
 VALUE_S = 8e-6
 """What a value of an answer takes about, drawn, added and written, in seconds."""
 
-_ANSWER_BYTES, _VALUE_BYTES = 4096, 25
+_ANSWER_BYTES, _STATISTIC_BYTES, _VALUE_BYTES = 2048, 200, 25
+"""Of an answer's text: its id, moment, cost and receipt; of each statistic its frame and its noise; of each number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +97,21 @@ class Prepared:
         """How long the request takes about, in seconds: what decides whether it runs as a job is public."""
         return 0.0 if self.is_immediate else self.duration_s + self.value_count * VALUE_S
 
-    @property
+    @cached_property
+    def request_text(self) -> str:
+        """The request as a member of an answer, without braces."""
+        return members_text({"request": self.canonical})
+
+    @cached_property
+    def declared_text(self) -> str:
+        """Columns, and what the kind states of them, as members of an answer, without braces."""
+        return members_text(self.listing.describe())
+
+    @cached_property
     def answer_bytes(self) -> int:
         """How much space an answer is counted for: by declarations, and somewhat more than its text needs."""
-        return _ANSWER_BYTES + _VALUE_BYTES * self.value_count + self.kind.text_bytes(self.plan)
+        stated = len(self.request_text.encode()) + len(self.declared_text.encode())
+        return _ANSWER_BYTES + stated + _STATISTIC_BYTES * len(self.plan.outputs) + _VALUE_BYTES * self.value_count
 
     @cached_property
     def duration_s(self) -> float:
@@ -125,6 +139,11 @@ class Prepared:
     def perturb(self, sums: ExactSums, draws: IntArray) -> NoisyStatistics:
         """Return what may leave of the sums of rows' contributions."""
         return perturb(ExactSums(self.kind.exact(self.plan, sums.values)), self.plan, draws)
+
+
+def members_text(content: Mapping[str, Any]) -> str:
+    """Return members of a JSON object as text, without its braces."""
+    return to_json(content).decode()[1:-1]
 
 
 def prepare(kinds: KindRegistry, dataset: Dataset, request: ReleaseRequest, pace: float = 1.0) -> Prepared:

@@ -15,7 +15,7 @@ from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.mechanism import STEP_DENOMINATOR, NoisyStatistics, Output
 from curator_service.releases.answers import Answer
 from curator_service.releases.library import Block
-from curator_service.releases.preparation import Prepared
+from curator_service.releases.preparation import Prepared, members_text
 
 
 def describe(prepared: Prepared, population: Population) -> dict[str, Any]:
@@ -57,16 +57,16 @@ class Outline:
         return cls(
             dataset=prepared.dataset.name,
             kind=prepared.kind.name,
-            request=_members({"request": prepared.canonical}),
-            declared=_members(prepared.listing.describe()),
+            request=prepared.request_text,
+            declared=prepared.declared_text,
             noise=to_json(noise).decode(),
-            cost=_members({"cost": cost}),
+            cost=members_text({"cost": cost}),
         )
 
     def answer(self, release_id: str, moment: str, statistics: Mapping[str, Any], **more: str) -> str:
         """Return an answer as the text that is stored and sent, its receipt aside."""
-        values = _members({"statistics": statistics})
-        rest = [_members(more)] if more else []
+        values = members_text({"statistics": statistics})
+        rest = [members_text(more)] if more else []
         opening = render_opening(release_id, self.dataset, self.kind, moment)
         return _join(opening, self.request, self.declared, values, f'"noise":{self.noise}', self.cost, *rest)
 
@@ -78,10 +78,6 @@ class Outline:
 def render_opening(release_id: str, dataset: str, kind: str, moment: str) -> str:
     """Return the members with which an answer begins: nothing in them needs an escape."""
     return f'"id":"{release_id}","dataset":"{dataset}","kind":"{kind}","created_at":"{moment}"'
-
-
-def _members(content: Mapping[str, Any]) -> str:
-    return to_json(content).decode()[1:-1]
 
 
 def _join(*members: str) -> str:

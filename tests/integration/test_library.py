@@ -662,9 +662,11 @@ def test_an_analyst_stores_no_more_than_there_is_space_for(tmp_path: Path, rows:
         assert len(json.dumps(source["statistics"])) < size
         after = api.post(QUOTES, json=asked).json()
         assert (after["answer_bytes"], after["answer_bytes_left"]) == (size, 2**20 - size)
+        more = asked | {"fresh": True}
+        size = api.post(QUOTES, json=more).json()["answer_bytes"]
         world.sql(f"UPDATE answer_space SET bytes = {2**20 - size + 1}")
         before = world.account()
-        refused = problem(api.post(RELEASES, json=asked | {"fresh": True}, key="more"), "answer-space-exceeded", 409)
+        refused = problem(api.post(RELEASES, json=more, key="more"), "answer-space-exceeded", 409)
         assert (refused["answer_bytes"], refused["answer_bytes_left"]) == (size, size - 1)
         wide = {"fresh": True, "price": {"mu": 100.0}}
         problem(api.post(RELEASES, json=asked | wide, key="both"), "answer-space-exceeded", 409)

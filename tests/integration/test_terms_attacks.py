@@ -33,6 +33,14 @@ def nested(depth: int) -> Any:
     return value
 
 
+def folded(column: str, depth: int) -> Any:
+    """Return an expression of a long name."""
+    value: Any = column
+    for i in range(depth):
+        value = {"absolute": [{"subtract": [value, 50.123456789 + i]}]}
+    return value
+
+
 def lists(depth: int) -> list[Any]:
     value: list[Any] = []
     for _ in range(depth):
@@ -90,18 +98,44 @@ def test_a_whole_number_of_any_size_is_a_number(world: World, number: int) -> No
     assert world.discrepancies() == []
 
 
-@pytest.mark.parametrize("word", ["cut", "spline", "interaction"])
-def test_long_names_are_counted_as_space(world: World, word: str) -> None:
-    points = [60 + i / 7 for i in range(20)]
-    feature: dict[str, Any] = {word: ["age", points]}
-    if word == "interaction":
-        feature = {word: ["smoker", {"cut": ["age", points]}]}
-    asked = body(features=[feature], **BOX)
-    answer = world.api().post(RELEASES, json=asked, key="key")
+POINTS = [60 + i / 7 for i in range(20)]
+LONG = [folded(column, 12) for column in ("age", "creatinine")]
+LIGHT = {"minimum": [1, {"absolute": [{"multiply": [0.001, LONG[0]]}]}]}
+LENGTHY: dict[str, dict[str, Any]] = {
+    "a cut": body(features=[{"cut": ["age", POINTS]}], **BOX),
+    "a spline": body(features=[{"spline": ["age", POINTS]}], **BOX),
+    "an interaction": body(features=[{"interaction": ["smoker", {"cut": ["age", POINTS]}]}], **BOX),
+    "features": body(features=LONG, **BOX),
+    "targets": body(features=["sex"], targets=LONG, **BOX),
+    "a condition and a weight": body(features=["sex"], where={"less": [LONG[0], 3]}, weight=LIGHT, **BOX),
+    "combinations": body(features=LONG, rows={"map": "linear"}, price={"mu": 0.01}),
+    "a score": {"kind": "score", "features": LONG, "target": "kappa", "loss": "linear", "price": {"mu": 0.01}},
+    "tables": {
+        "kind": "counts",
+        "tables": [{"axes": [{"column": {"less": [one, 3]}}]} for one in LONG],
+        "price": {"mu": 0.01},
+    },
+    "columns": {
+        "kind": "marginals",
+        "marginals": [{"type": "moments", "columns": LONG}],
+        "price": {"mu": 0.01},
+    },
+}
+
+
+@pytest.mark.parametrize("name", LENGTHY)
+def test_long_names_are_counted_as_space(world: World, name: str) -> None:
+    api, asked = world.api(), LENGTHY[name]
+    if name in {"combinations", "a score"}:  # weights are posted by the names of terms
+        terms = api.post(QUOTES, json=LENGTHY["features"]).json()["terms"]
+        weights = {"bits": 1, "matrix": {term["name"]: [1, 2, 1] for term in terms}}
+        place = {"rows": {"map": "linear", **weights}} if name == "combinations" else {"directions": weights}
+        point = {"bits": 1, "weights": {term["name"]: 1 for term in terms}}
+        asked = asked | place | ({"coefficients": point} if name == "a score" else {})
+    answer = api.post(RELEASES, json=asked, key="key")
     assert answer.status_code == 201
-    quote = world.api().post(QUOTES, json=asked).json()
-    assert len(answer.content) > 25_000
-    assert len(answer.content) < quote["answer_bytes"]
+    counted = api.post(QUOTES, json=asked).json()["answer_bytes"]
+    assert len(answer.content) < counted < 1.25 * len(answer.content)
 
 
 SELECTIONS: list[dict[str, Any]] = [

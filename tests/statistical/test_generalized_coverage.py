@@ -15,12 +15,10 @@ import pytest
 from analyst_client import EstimationError
 from analyst_client.inference.units import raw_units
 from analyst_client.refinement.family import Family
-from analyst_client.refinement.generalized import RefinedGeneralized, refine_generalized
+from analyst_client.refinement.generalized import RefinedGeneralized
 from analyst_client.refinement.information import likelihood
-from analyst_client.refinement.problem import Problem
-from analyst_client.refinement.rules import GeneralizedRules
 from analyst_client.schema.columns import Term
-from experiments.ideal import IdealCurator
+from bench.ideal import IdealCurator
 
 pytestmark = pytest.mark.slow
 
@@ -46,9 +44,8 @@ def refined(family: str, n: int, mu: float, generator: np.random.Generator) -> R
     x, y = draw(family, n, generator)
     bounds = BOUNDS | ({} if family == "binomial" else {"y": (0.0, COUNT_MAX)})
     curator = IdealCurator(dict(zip(NAMES, x.T, strict=True)) | {"y": y}, bounds, generator)
-    features = tuple(curator.field(name) for name in NAMES)
-    problem = Problem(features, curator.field("y"), rows=float(n), mu=mu, family=family)
-    found: RefinedGeneralized = curator.answer(refine_generalized(problem, GeneralizedRules()))
+    found = curator.refine(mu, family=family).found
+    assert isinstance(found, RefinedGeneralized)
     assert curator.spent == pytest.approx(mu**2)
     return found
 

@@ -11,9 +11,9 @@ from analyst_client.kinds.counts import KIND
 from analyst_client.kinds.counts.axes import Axis
 from analyst_client.kinds.counts.quote import CountsQuote
 from analyst_client.kinds.counts.release import CountsRelease
+from analyst_client.kinds.request import PricedRequest, share_members
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.schema.requests import as_json, purchase_members, selection_members
 from analyst_client.terms.expression import Expression, sort_key
 
 AxisAsked: TypeAlias = str | Expression | Axis
@@ -21,9 +21,11 @@ TableAsked: TypeAlias = AxisAsked | Sequence[AxisAsked]
 AXES_MAX = 3
 
 
-@dataclass(frozen=True)
-class CountsRequest:
+@dataclass(frozen=True, repr=False)
+class CountsRequest(PricedRequest):
     """A request of noisy counts: one or more tables, each of one to three columns, at one cost.
+
+    Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
 
     Parameters
     ----------
@@ -31,23 +33,8 @@ class CountsRequest:
         A table is the name of a column, what `analyst_client.terms` computes of some, an `Axis`, or a sequence of
         these: ``["sex", "age"]`` are two tables, ``[["sex", "age"]]`` is one of two axes. A number needs an `Axis`,
         with edges or bins.
-    where : str or Expression, optional
-        Condition on a row, such as ``"sex == 'F' and age >= 60"``. Default all rows count.
-    weight : str or Expression, optional
-        A number with bounds in [0, 1] by which a row counts. Default 1.
-    epsilon, delta, mu, rho : float, optional
-        The cost of all tables together: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon`
-        alone.
-    mechanism : str, optional
-        ``"gaussian"``, the default, or ``"laplace"``.
     shares : sequence of float, optional
         Parts of the cost, one for each table, which sum to 1. Default equal ones.
-    fresh : bool
-        Draw new noise, and be charged again, even if the same request was answered before.
-    project : str, optional
-        Label under which the charge is counted.
-    reservation : str, optional
-        Id of the reservation that is charged.
 
     Raises
     ------
@@ -63,23 +50,9 @@ class CountsRequest:
 
     tables: Sequence[TableAsked]
     _: KW_ONLY
-    where: str | Expression | None = None
-    weight: str | Expression | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    mu: float | None = None
-    rho: float | None = None
-    mechanism: str | None = None
     shares: Sequence[float] | None = None
-    fresh: bool = False
-    project: str | None = None
-    reservation: str | None = None
 
     kind = KIND
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be sent."""
-        self.to_json()
 
     @cached_property
     def axes(self) -> tuple[tuple[Axis, ...], ...]:
@@ -103,12 +76,8 @@ class CountsRequest:
     def members(self) -> dict[str, Any]:
         """Members of the body: the options that were set, and nothing else."""
         tables = [{"axes": [axis.members for axis in axes]} for axes in self.axes]
-        body = {"kind": KIND, "tables": tables, **selection_members(self.where, self.weight)}
-        return body | purchase_members(self, len(tables), "table")
-
-    def to_json(self) -> bytes:
-        """Return the body of the request."""
-        return as_json(self.members)
+        body = {"kind": KIND, "tables": tables, **self.shared_members}
+        return body | share_members(self.shares, len(tables), "table")
 
     def arrange(self, answer: Answer) -> CountsRelease:
         """Return a release with tables and axes as they were asked; raise `ServiceError` when it has others."""

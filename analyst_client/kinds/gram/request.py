@@ -4,7 +4,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, ParamSpec, TypeAlias, TypedDict, TypeVar
 
@@ -14,10 +14,10 @@ from analyst_client.kinds.gram.arguments import as_features, as_names, check_tar
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.rows import Rows, row_map
+from analyst_client.kinds.request import PricedRequest
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.columns import Column
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.schema.requests import as_json, price, selection_members
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel
 
@@ -37,8 +37,8 @@ ARGUMENT_SYNONYMS = {
 """Names that other libraries give to an argument."""
 
 
-@dataclass(frozen=True)
-class ReleaseRequest:
+@dataclass(frozen=True, repr=False)
+class ReleaseRequest(PricedRequest):
     """A request of noisy sufficient statistics; `CuratorClient.release` explains each option.
 
     Raises
@@ -56,33 +56,15 @@ class ReleaseRequest:
     _: KW_ONLY
     target: str | Expression | None = None
     targets: Sequence[str | Expression] | None = None
-    where: str | Expression | None = None
-    weight: str | Expression | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    mu: float | None = None
-    rho: float | None = None
     intercept: bool = True
     rows: Rows | None = None
     norm: float | None = None
     expected_rows: int | None = None
     statistics: Sequence[str] | None = None
     shares: Mapping[str, float] | None = None
-    mechanism: str | None = None
     calibration: str | None = None
-    fresh: bool = False
-    project: str | None = None
-    reservation: str | None = None
 
     kind = KIND
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be sent."""
-        self.to_json()
-
-    def to_json(self) -> bytes:
-        """Return the body of the request."""
-        return as_json(self.members)
 
     def arrange(self, answer: Answer) -> Release:
         """Return a release with its columns in the order that was asked; raise `ServiceError` when it has others."""
@@ -102,9 +84,7 @@ class ReleaseRequest:
         targets = self.targets if self.target is None else [self.target]
         if targets is not None:
             body["targets"] = [target.to_json() for target in as_features(targets, "targets")]
-        body |= selection_members(self.where, self.weight)
-        pure = self.mechanism not in {None, "gaussian"}
-        body["price"] = price(self.epsilon, self.delta, self.mu, self.rho, pure=pure)
+        body |= self.shared_members
         if not self.intercept:
             body["intercept"] = False
         if self.rows is not None or self.norm is not None:
@@ -117,10 +97,8 @@ class ReleaseRequest:
             body["statistics"] = as_names(self.statistics, "statistics")
         if self.shares is not None:
             body["shares"] = {name: float(share) for name, share in self.shares.items()}
-        names = ("mechanism", "calibration", "project", "reservation")
-        body |= {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        if self.fresh:
-            body["fresh"] = True
+        if self.calibration is not None:
+            body["calibration"] = self.calibration
         return body
 
 
@@ -209,9 +187,11 @@ def expand_options(signature: inspect.Signature) -> inspect.Signature:
     if own[-1].kind is not inspect.Parameter.VAR_KEYWORD:
         return signature
     options = [
-        inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
-        for option in fields(ReleaseRequest)
-        if option.name not in signature.parameters
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=getattr(ReleaseRequest, name), annotation=annotation
+        )
+        for name, annotation in ReleaseOptions.__annotations__.items()
+        if name not in signature.parameters
     ]
     first = [parameter for parameter in own if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
     last = [parameter for parameter in own if parameter.kind is inspect.Parameter.KEYWORD_ONLY]

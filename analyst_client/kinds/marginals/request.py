@@ -10,38 +10,24 @@ from analyst_client.kinds.marginals import KIND
 from analyst_client.kinds.marginals.items import Flat, Item, Moments, Tree
 from analyst_client.kinds.marginals.quote import MarginalsQuote
 from analyst_client.kinds.marginals.release import MarginalsRelease
+from analyst_client.kinds.request import PricedRequest, share_members
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.schema.requests import as_json, purchase_members, selection_members
-from analyst_client.terms.expression import Expression
 
 
-@dataclass(frozen=True)
-class MarginalsRequest:
+@dataclass(frozen=True, repr=False)
+class MarginalsRequest(PricedRequest):
     """A request of where single numeric columns are, and how spread: one or more items, at one cost.
+
+    Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
 
     Parameters
     ----------
     marginals : sequence of Tree, Flat or Moments
         Each names columns. An item's noise grows with the root of its number of columns, and a tree's with the root of
         its levels.
-    where : str or Expression, optional
-        Condition on a row, such as ``"sex == 'F' and age >= 60"``. Default all rows count.
-    weight : str or Expression, optional
-        A number with bounds in [0, 1] by which a row counts. Default 1.
-    epsilon, delta, mu, rho : float, optional
-        The cost of all items together: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also `epsilon`
-        alone.
-    mechanism : str, optional
-        ``"gaussian"``, the default, or ``"laplace"``.
     shares : sequence of float, optional
         Parts of the cost, one for each item, which sum to 1. Default equal ones.
-    fresh : bool
-        Draw new noise, and be charged again, even if the same request was answered before.
-    project : str, optional
-        Label under which the charge is counted.
-    reservation : str, optional
-        Id of the reservation that is charged.
 
     Raises
     ------
@@ -57,23 +43,9 @@ class MarginalsRequest:
 
     marginals: Sequence[Item]
     _: KW_ONLY
-    where: str | Expression | None = None
-    weight: str | Expression | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    mu: float | None = None
-    rho: float | None = None
-    mechanism: str | None = None
     shares: Sequence[float] | None = None
-    fresh: bool = False
-    project: str | None = None
-    reservation: str | None = None
 
     kind = KIND
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be sent."""
-        self.to_json()
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
@@ -91,12 +63,8 @@ class MarginalsRequest:
     def members(self) -> dict[str, Any]:
         """Members of the body: the options that were set, and nothing else."""
         marginals = [item.members for item in self.items]
-        body = {"kind": KIND, "marginals": marginals, **selection_members(self.where, self.weight)}
-        return body | purchase_members(self, len(marginals), "item")
-
-    def to_json(self) -> bytes:
-        """Return the body of the request."""
-        return as_json(self.members)
+        body = {"kind": KIND, "marginals": marginals, **self.shared_members}
+        return body | share_members(self.shares, len(marginals), "item")
 
     def arrange(self, answer: Answer) -> MarginalsRelease:
         """Return a release with items and columns as they were asked; raise `ServiceError` when it has others."""

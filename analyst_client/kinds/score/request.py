@@ -9,23 +9,25 @@ from analyst_client.kinds.arrays import FloatArray
 from analyst_client.kinds.base import own_answer, own_quote
 from analyst_client.kinds.combinations import BITS_MAX, Combinations
 from analyst_client.kinds.gram.arguments import as_features, as_names, check_target
+from analyst_client.kinds.request import PricedRequest
 from analyst_client.kinds.score import KIND, LOSSES, SCORE, STATISTICS
 from analyst_client.kinds.score.posted import Asked, Posted, as_coefficients, coefficient_members
 from analyst_client.kinds.score.quote import ScoreQuote
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.schema.requests import as_json, charge_members, selection_members
 from analyst_client.terms.expression import Expression, as_expression
 
 
-@dataclass(frozen=True)
-class ScoreRequest:
+@dataclass(frozen=True, repr=False)
+class ScoreRequest(PricedRequest):
     r"""A request of the score of a loss: the sum over rows of its gradient, each row's clipped to a norm.
 
     A row with the scaled terms x has the residual r of the loss at xᵀθ, and the gradient :math:`g = rP^\top x` through
     directions P. It counts as :math:`g\min(1, C/\lVert g\rVert)` with C the norm. Noise follows from C, whatever θ and
     P are; both may be made of earlier releases.
+
+    Which rows count, the cost, and who is charged: see `analyst_client.kinds.request.PricedRequest`.
 
     Parameters
     ----------
@@ -49,23 +51,8 @@ class ScoreRequest:
         Of ``"score"``, ``"norms"`` and ``"meat"``, see `ScoreRelease`.
     bits : int
         Most binary digits of a posted number behind the point, from 0 to 30. Fewer make a body of 64 KiB hold more.
-    where : str or Expression, optional
-        Condition on a row, such as ``"sex == 'F' and age >= 60"``. Default all rows count.
-    weight : str or Expression, optional
-        A number with bounds in [0, 1] by which a row counts. Default 1.
-    epsilon, delta, mu, rho : float, optional
-        The cost of all statistics together: `epsilon` with `delta`, or `mu`, or `rho`; with Laplace noise also
-        `epsilon` alone.
-    mechanism : str, optional
-        ``"gaussian"``, the default, or ``"laplace"``.
     shares : mapping of str to float, optional
         Parts of the cost, one for each statistic, which sum to 1. Default 94, 6 and 40 parts.
-    fresh : bool
-        Draw new noise, and be charged again, even if the same request was answered before.
-    project : str, optional
-        Label under which the charge is counted.
-    reservation : str, optional
-        Id of the reservation that is charged.
 
     Attributes
     ----------
@@ -105,23 +92,9 @@ class ScoreRequest:
     intercept: bool = True
     statistics: Sequence[str] = (SCORE,)
     bits: int = BITS_MAX
-    where: str | Expression | None = None
-    weight: str | Expression | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    mu: float | None = None
-    rho: float | None = None
-    mechanism: str | None = None
     shares: Mapping[str, float] | None = None
-    fresh: bool = False
-    project: str | None = None
-    reservation: str | None = None
 
     kind = KIND
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be sent."""
-        self.to_json()
 
     @cached_property
     def asked(self) -> Asked:
@@ -169,16 +142,12 @@ class ScoreRequest:
         }
         if not asked.intercept:
             body["intercept"] = False
-        body |= selection_members(self.where, self.weight) | charge_members(self)
+        body |= self.shared_members
         if self.shares is not None:
             body["shares"] = {name: float(share) for name, share in self.shares.items()}
             if set(body["shares"]) != asked.statistics:
                 raise ValueError("shares name exactly the statistics that are asked for")
         return body
-
-    def to_json(self) -> bytes:
-        """Return the body of the request."""
-        return as_json(self.members)
 
     def arrange(self, answer: Answer) -> ScoreRelease:
         """Return a release with its terms as they were asked; raise `ServiceError` when it is of something else."""

@@ -21,8 +21,6 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType
 
-EDGE_BYTES = 3 * 25
-
 _TWENTY_BINS = Axis.of(Column("x", ColumnType.NUMERIC), AxisRequest(column="x", bins=20))
 
 
@@ -53,11 +51,6 @@ class Counts(ItemsKind[CountsRequest, Table, CountsListing]):
     def kernel(self, plan: ItemsPlan[Table]) -> CountsKernel:
         """Return what a row adds to each table."""
         return CountsKernel(plan.items, plan.selection)
-
-    def text_bytes(self, plan: ItemsPlan[Table]) -> int:
-        """Return what edges take: they stand in the request, beside their table, and in lists."""
-        edges = sum(len(axis.edges or ()) for table in plan.items for axis in table.axes)
-        return EDGE_BYTES * edges
 
     def exact_s(self, plan: ItemsPlan[Table]) -> float:
         """Return a time for cells: cut points, sums and their noise take some even where rows are few."""

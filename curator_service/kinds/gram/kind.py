@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
-from curator_service.kinds.combining import matrix_bytes, read_combinations, state_combinations
+from curator_service.kinds.combining import read_combinations, state_combinations
 from curator_service.kinds.counting import PER_CELL_S
-from curator_service.kinds.designs import count_functions, long_name_bytes, read_design
+from curator_service.kinds.designs import count_functions, read_design
 from curator_service.kinds.features import SELECTING, read_selection, state_feature, state_selection
 from curator_service.kinds.gram.conformance import CONFORMANCE
 from curator_service.kinds.gram.defaults import choose_row_map, default_row_maps
@@ -127,10 +127,6 @@ class Gram(ReleaseKind[GramRequest, GramPlan, GramListing]):
     def kernel(self, plan: GramPlan) -> GramKernel:
         """Return Σ z zᵀ of terms and targets."""
         return GramKernel(plan.design, plan.row_map, plan.selection)
-
-    def text_bytes(self, plan: GramPlan) -> int:
-        """Return what long names of terms take: those of what is computed."""
-        return long_name_bytes(plan.design) + matrix_bytes(plan.design.combinations)
 
     def exact(self, plan: GramPlan, sums: IntArray) -> IntArray:
         """Cut the Gram into what leaves, and compute λ_min where it is asked."""

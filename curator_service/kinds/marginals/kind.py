@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.counting import PER_CELL_S
-from curator_service.kinds.features import SELECTING, at, order_features, read_column, state_feature
+from curator_service.kinds.features import SELECTING, at, order_features, read_column
 from curator_service.kinds.items import ItemsKind, ItemsPlan
 from curator_service.kinds.marginals.conformance import CONFORMANCE
 from curator_service.kinds.marginals.kernel import MarginalsKernel
@@ -27,7 +27,6 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism
 from curator_service.privacy.design import Column, ColumnType
 
-COLUMN_BYTES, NAME_COPIES = 300, 4
 """What a column takes of an answer beside its numbers, and how often its name or its expression stands there."""
 
 _X = (Column("x", ColumnType.NUMERIC),)
@@ -75,11 +74,6 @@ class Marginals(ItemsKind[MarginalsRequest, Marginal, MarginalsListing]):
     def kernel(self, plan: ItemsPlan[Marginal]) -> MarginalsKernel:
         """Return what a row adds to each marginal."""
         return MarginalsKernel(plan.items, plan.selection)
-
-    def text_bytes(self, plan: ItemsPlan[Marginal]) -> int:
-        """Return what columns take: they stand in the request, in their marginal, and in lists."""
-        columns = [column for marginal in plan.items for column in marginal.columns]
-        return sum(COLUMN_BYTES + NAME_COPIES * len(str(state_feature(column)).encode()) for column in columns)
 
     def exact_s(self, plan: ItemsPlan[Marginal]) -> float:
         """Return a time for bins: cut points, sums and their noise take some even where rows are few."""

@@ -8,14 +8,13 @@ from typing import ClassVar
 from curator_service.datasets.repository import Dataset
 from curator_service.kinds.base import Planned, ReleaseKind
 from curator_service.kinds.combining import (
-    matrix_bytes,
     read_coefficients,
     read_combinations,
     state_coefficients,
     state_combinations,
 )
 from curator_service.kinds.counting import PER_CELL_S
-from curator_service.kinds.designs import count_functions, long_name_bytes, read_design
+from curator_service.kinds.designs import count_functions, read_design
 from curator_service.kinds.features import SELECTING, read_selection, state_feature, state_selection
 from curator_service.kinds.gram.kind import PASS_WORK_MAX
 from curator_service.kinds.score.conformance import CONFORMANCE
@@ -147,11 +146,6 @@ class Score(ReleaseKind[ScoreRequest, ScorePlan, ScoreListing]):
     def kernel(self, plan: ScorePlan) -> ScoreKernel:
         """Return what rows contribute."""
         return plan.kernel
-
-    def text_bytes(self, plan: ScorePlan) -> int:
-        """Return what long names of terms take, and weights."""
-        kernel = plan.kernel
-        return long_name_bytes(kernel.design) + matrix_bytes(kernel.coefficients) + matrix_bytes(kernel.directions)
 
     def exact_s(self, plan: ScorePlan) -> float:
         """Return a time for the tables of links and bases, and for numbers, which take some even where rows are few."""

@@ -204,7 +204,9 @@ def test_the_options_of_a_request_are_the_same_for_a_checker_of_types() -> None:
 def test_signatures_show_every_option_with_its_default(name: str) -> None:
     shown = inspect.signature(getattr(CuratorClient, name)).parameters
     assert list(shown)[:3] == ["self", "dataset", "features"]
-    for option in fields(ReleaseRequest)[1:]:
+    for option in fields(ReleaseRequest):
+        if option.name == "features":
+            continue
         assert shown[option.name].default == option.default
         assert shown[option.name].kind is inspect.Parameter.KEYWORD_ONLY
     assert not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in shown.values())
@@ -212,6 +214,11 @@ def test_signatures_show_every_option_with_its_default(name: str) -> None:
     buying = {"idempotency_key", "respond_async", "wait_s", "half_width", "guess", "max_epsilon"}
     own = buying if name == "release" else bound[name]
     assert set(shown) == {"self", "dataset"} | {option.name for option in fields(ReleaseRequest)} | own
+
+
+def test_a_request_shows_what_was_said_and_what_is_asked_first() -> None:
+    request = ReleaseRequest(["age"], target="kappa", mu=0.2, fresh=True)
+    assert repr(request) == "ReleaseRequest(features=['age'], mu=0.2, fresh=True, target='kappa')"
 
 
 def test_a_request_reads_its_columns_once() -> None:

@@ -9,10 +9,9 @@ import pytest
 from analyst_client import EstimationError, GeneralizedRules
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.family import Family, normal_information
-from analyst_client.refinement.generalized import refine_generalized, step_shares
+from analyst_client.refinement.generalized import RefinedGeneralized, step_shares
 from analyst_client.refinement.information import likelihood
-from analyst_client.refinement.problem import Problem
-from experiments.ideal import IdealCurator
+from bench.ideal import IdealCurator
 
 FAMILIES = {"binomial": Family("binomial"), "poisson": Family("poisson", 40.0)}
 
@@ -69,8 +68,8 @@ def test_whatever_rows_and_noise_are_the_plan_ends_with_numbers(family: str, kin
         bounds = {"a": (-1.0, 1.0), "b": (-50.0, 50.0), "c": (-1.0, 3.0)}
         bounds |= {} if family == "binomial" else {"y": (0.0, 40.0)}
         curator = IdealCurator(dict(zip("abc", x.T, strict=True)) | {"y": y}, bounds, generator)
-        problem = Problem(tuple(map(curator.field, "abc")), curator.field("y"), float(n), mu, family=family)
-        found = curator.answer(refine_generalized(problem, GeneralizedRules()))
+        found = curator.refine(mu, family=family).found
+        assert isinstance(found, RefinedGeneralized)
         assert curator.spent == pytest.approx(mu**2), trial
         assert 0.0 < found.rate < 1.0
         if found.theta is None:
