@@ -236,8 +236,8 @@ def share_kept(release: ScoreRelease, norm: float, rows: float, d: int, variance
     -----
     A clipped gradient :math:`v r` of norm C does not move with θ where :math:`|v||r| > C`, so the derivative is
     :math:`\sum vv^\top 1\{|v||r| \le C\}`. Its trace over d is, for normal v, the share of rows with
-    :math:`|v'||r| \le C` for v' of d + 2 numbers. With normal residuals that is known; a histogram of norms tells by how
-    much more, or fewer, of the rows themselves are within the norm.
+    :math:`|v'||r| \le C` for v' of d + 2 numbers. With normal residuals that is known; a histogram of norms tells by
+    how much more, or fewer, of the rows themselves are within the norm.
     """
     bound = norm / math.sqrt(variance)
     kept = _share_within(bound, d + 2)
