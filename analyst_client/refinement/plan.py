@@ -113,10 +113,13 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         whitening = _whitening(belief, n, rules)
     measurements: list[Measurement] = []
     costs = rules.step_costs(left)
-    norm = usual = rules.first_norm(frame.size, n, costs) * math.sqrt(residual * frame.size)
+    first = rules.first_norm(frame.size, n, costs)
+    norm = usual = first * math.sqrt(residual * frame.size)
     for k, cost in enumerate(costs):
         P = _whitening(belief, n, rules)
-        shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear))
+        shares = rules.score_shares(
+            k, histogram_share(n, cost, rules.told, rules.dear), meat=first >= rules.norm_worth
+        )
         at = theta + frame.origin
         score = yield Question(score_request(problem, frame, features, cut_target, at, P, norm, shares, cost))
         seen = measured(frame, score)
