@@ -116,11 +116,11 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         whitening = _whitening(belief, n, rules)
     measurements: list[Measurement] = []
     costs = rules.step_costs(left, blind=gram is None)
-    residual = _residual_variance(belief, n, theta, square)
-    norm = rules.first_norm(frame.size, n, costs) * math.sqrt(residual * frame.size)
+    residual, first = _residual_variance(belief, n, theta, square), rules.first_norm(frame.size, n, costs)
+    norm = first * math.sqrt(residual * frame.size)
     for k, cost in enumerate(costs):
         P = _whitening(belief, n, rules)
-        shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear))
+        shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear), meat=first >= rules.norm_worth)
         at = theta + frame.origin
         score = yield Question(score_request(problem, frame, features, cut_target, at, P, norm, shares, cost))
         seen = measured(frame, score, share_kept(score, norm, n, frame.size, residual))
@@ -129,8 +129,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         theta = shrunk_coefficients(belief, n, theta)
         residual = _residual_variance(belief, n, theta, square)
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
-        usual = rules.first_norm(frame.size, n, costs) * math.sqrt(residual * frame.size)
-        norm = next_norm(score, norm, usual, allowed, rules)
+        norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
 
 

@@ -75,14 +75,16 @@ class RefinementRules:
         Norm of a gradient over the root of residual variance times d, and its range over that where a histogram tells.
         Where noise outweighs the sampling of rows a short one is best: of normal residuals it loses less than the noise
         that it saves.
-    norm_noise, norm_wide : float
-        The norm is wider than `norm`, at most `norm_wide`, where the noise of scores stays below this part of their
-        sampling variance. At 0 it is not.
+    norm_noise, norm_tail, norm_worth : float
+        The norm is wider than `norm` where sampling matters: as wide as leaves the noise of scores at `norm_noise`
+        times their sampling variance, at most at `norm_tail` times the fourth root of the rows. From `norm_worth` on
+        few gradients are clipped.
     norm_sure : float
         By how many more rows must exceed a norm before it grows, in deviations of the histogram's noise.
     meat : float
         Share of the later half of the scores' costs for Σ g gᵀ, from which the sampling error of scores is told for
-        residuals of any variance. Without it one residual variance is assumed.
+        residuals of any variance. It is bought where the norm begins at `norm_worth` or more, as clipped gradients tell
+        too little; without it one residual variance is assumed.
 
     Notes
     -----
@@ -123,12 +125,13 @@ class RefinementRules:
     gram_growth: float = 3.0
     cut: bool = True
     norm: float = 0.6
-    norm_least: float = 0.7
+    norm_least: float = 1.0
     norm_most: float = 3.0
-    norm_noise: float = 3.0
-    norm_wide: float = 8.0
-    norm_sure: float = 0.0
-    meat: float = 0.0
+    norm_noise: float = 1.5
+    norm_tail: float = 0.4
+    norm_worth: float = 2.0
+    norm_sure: float = 2.0
+    meat: float = 0.15
 
     @classmethod
     def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "RefinementRules":
@@ -151,9 +154,7 @@ class RefinementRules:
             beyond=1.0,
             norm=4.0,
             norm_least=1.0,
-            norm_noise=0.4,
             norm_sure=2.0,
-            meat=0.15,
             cut=cut,
         )
         return replace(chosen, **rules)
@@ -163,7 +164,7 @@ class RefinementRules:
         parts = [self.gram_growth**k for k in range(self.grams)]
         return [budget * part / sum(parts) for part in parts]
 
-    def score_shares(self, step: int, norms: float) -> dict[str, float]:
+    def score_shares(self, step: int, norms: float, *, meat: bool) -> dict[str, float]:
         """Divide the cost of a score.
 
         Parameters
@@ -172,14 +173,16 @@ class RefinementRules:
             From 0.
         norms : float
             Share of a histogram of norms.
+        meat : bool
+            Whether later scores have their Σ g gᵀ.
 
         Returns
         -------
         dict of str to float
             Shares by the statistic, without those that have none.
         """
-        meat = self.meat if step >= self.steps // 2 else 0.0
-        shares = {SCORE: 1.0 - norms - meat, NORMS: norms, MEAT: meat}
+        outer = self.meat if meat and step >= self.steps // 2 else 0.0
+        shares = {SCORE: 1.0 - norms - outer, NORMS: norms, MEAT: outer}
         return {name: share for name, share in shares.items() if share}
 
     def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
@@ -201,10 +204,15 @@ class RefinementRules:
 
         Notes
         -----
-        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
+        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²). What rows
+        beyond it have too much moves coefficients by √n times their part, in standard errors: where residuals' tails
+        are those of Student's t with 3 degrees of freedom, that part falls with the norm's square, so that a norm that
+        grows with the fourth root of n leaves the shift where it is.
         """
         later = sum(costs[len(costs) // 2 :])
-        return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
+        far = math.sqrt(1.0 + self.clip**2 / d)
+        wide = min(math.sqrt(self.norm_noise * later * n / d), self.norm_tail * far * n**0.25)
+        return float(max(self.norm, wide))
 
     def step_costs(self, budget: float, *, blind: bool = False) -> list[float]:
         """Divide what is left over the scores, which are others where XᵀX was not bought."""

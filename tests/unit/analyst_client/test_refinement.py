@@ -212,6 +212,18 @@ class TestRules:
         found = [self.RULES.radius_squared(5, n, 0.02) for n in (40.0, 300.0, 1e5)]
         assert found == [None, self.RULES.radius * 5, self.RULES.wide_radius * 5]
 
+    def test_the_norm_of_a_gradient_is_wider_where_sampling_matters_beside_noise(self):
+        costs = self.RULES.step_costs(0.024)
+        found = [self.RULES.first_norm(5, n, costs) for n in (50.0, 2000.0, 20_000.0, 320_000.0)]
+        assert found[0] == self.RULES.norm
+        assert np.all(np.diff(found) > 0)
+        assert found[3] == pytest.approx(2.0 * found[2])  # by the fourth root of the rows
+
+    def test_later_scores_have_their_squares_where_the_norm_is_wide(self):
+        found = [self.RULES.score_shares(14, 0.0, meat=meat).get("meat", 0.0) for meat in (False, True)]
+        assert found == [0.0, self.RULES.meat]
+        assert "meat" not in self.RULES.score_shares(0, 0.0, meat=True)
+
 
 class TestShareKept:
     """Beside the derivative of clipped scores of rows that are drawn."""
