@@ -274,11 +274,21 @@ def variance_warnings(results: TargetResults) -> list[str]:
     first = int(results.equations.has_constant)
     pairs = zip(results.names[first:], results.privacy_share[first:], strict=True)
     sampled = [name for name, share in pairs if share < PRIVACY_SHARE]
-    if not sampled:
+    sites = results.equations.sites
+    if not sampled or all(site.spread is not None for site in sites):
         return []
-    return [
+    rest = (
         f"the standard errors of {', '.join(sampled)} are sampling errors in good part, and assume one residual "
-        "variance, which a release cannot check: where residuals are wider for some rows they may be half of the truth."
+        "variance"
+    )
+    if any(site.corrected is not None for site in sites):
+        return [
+            f"{rest}, as this refinement was bought by rules for predictions from few rows, which also clip many "
+            "gradients: intervals may hold the truth less often than they say. For intervals, refine with "
+            "rules=RefinementRules.for_intervals()."
+        ]
+    return [
+        f"{rest}, which a release cannot check: where residuals are wider for some rows they may be half of the truth."
     ]
 
 

@@ -202,9 +202,12 @@ def _learn(
     mean_sd = np.minimum(np.hypot(known.mean_sd, rules.doubt), 1.0)
     square_sd = np.minimum(np.hypot(known.square_sd, 2.0 * rules.doubt), 1.0)
     gain = mean_sd**2 / (mean_sd**2 + noise**2)
-    square_gain = square_sd**2 / (square_sd**2 + 4.0 * noise**2)
     shift = gain * means
-    variance = 1.0 + square_gain * (2.0 * squares + taken - shift**2 - 1.0)
+    # Who declares one range too wide declares others so too: what columns have in common all of them tell.
+    known_squares = np.diag((rules.own * square_sd) ** 2) + (rules.common * float(square_sd.mean())) ** 2
+    gains = np.linalg.solve(known_squares + np.diag(4.0 * noise**2), known_squares).T
+    variance = 1.0 + gains @ (2.0 * squares + taken - shift**2 - 1.0)
+    square_gain = np.diag(gains)
     mean_sd, square_sd = np.sqrt(gain) * noise, np.sqrt(square_gain) * 2.0 * noise
     ratio = np.sqrt(np.clip(variance, np.clip(rules.floor * square_sd, _RATIO_LEAST, 1.0), _RATIO_MOST))
     low, high = (np.array([getattr(field, end) for field in fields], dtype=np.float64) for end in ("low", "high"))

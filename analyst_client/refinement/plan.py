@@ -27,6 +27,7 @@ from analyst_client.refinement.requests import (
     measured,
     next_norm,
     score_request,
+    share_kept,
     standard_frame,
 )
 from analyst_client.refinement.rules import RefinementRules
@@ -87,10 +88,12 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     """
     fields, budget = (*problem.numbers, problem.target), problem.mu**2
     before = Looked.before(fields, problem.rows, rules)
+    if problem.rows * problem.mu < rules.needed * len(fields):
+        return (yield from _tell_mean(problem, before, budget, rules, first=True))
     looked = yield from look(problem, fields, before, [share * budget for share in rules.looks], rules, first=True)
     left = (1.0 - sum(rules.looks)) * budget
     if looked.mean_sd[-1] > rules.lost:
-        return (yield from _tell_mean(problem, looked.of(slice(-1, None)), left, rules))
+        return (yield from _tell_mean(problem, looked, left, rules, first=False))
     n = looked.rows
     *found, target = looked.places(fields, [rules.clip] * (len(fields) - 1) + [rules.reach])
     places = {field.name: place for field, place in zip(problem.numbers, found, strict=True)}
@@ -99,7 +102,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         target = problem.target.uncut(target)
     frame, features, cut_target = yield from standard_frame(problem, places, target)
     belief = _believe(frame, looked, rules)
-    theta, residual, gram = np.zeros(frame.size), 1.0, None
+    theta, square, gram = np.zeros(frame.size), (1.0, 0.0), None
     whitening, parts = np.eye(frame.size), {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
     for cost in rules.gram_costs(whole := rules.gram * left):
         radius = rules.radius_squared(frame.size, n, cost if gram is not None else whole)
@@ -108,23 +111,25 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         request = gram_request(problem, frame, features, cut_target, whitening, radius, parts, cost)
         gram = yield Question(request)
         left -= cost
-        residual = _see_gram(belief, frame, gram)
+        square = _see_gram(belief, frame, gram)
         theta = shrunk_coefficients(belief, n, theta)
         whitening = _whitening(belief, n, rules)
     measurements: list[Measurement] = []
-    costs = rules.step_costs(left)
-    norm = usual = rules.first_norm(frame.size, n, costs) * math.sqrt(residual * frame.size)
+    costs = rules.step_costs(left, blind=gram is None)
+    residual, first = _residual_variance(belief, n, theta, square), rules.first_norm(frame.size, n, costs)
+    norm = first * math.sqrt(residual * frame.size)
     for k, cost in enumerate(costs):
         P = _whitening(belief, n, rules)
-        shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear))
+        shares = rules.score_shares(k, histogram_share(n, cost, rules.told, rules.dear), meat=first >= rules.norm_worth)
         at = theta + frame.origin
         score = yield Question(score_request(problem, frame, features, cut_target, at, P, norm, shares, cost))
-        seen = measured(frame, score)
+        seen = measured(frame, score, share_kept(score, norm, n, frame.size, residual))
         measurements.append(seen)
         belief.see_score(seen.P, seen.theta - frame.origin, seen.score, seen.sd)
         theta = shrunk_coefficients(belief, n, theta)
+        residual = _residual_variance(belief, n, theta, square)
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
-        norm = next_norm(score, norm, usual, allowed, rules)
+        norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
 
 
@@ -143,11 +148,11 @@ def _whitening(belief: Belief, n: float, rules: RefinementRules) -> FloatArray:
 
 
 def _tell_mean(
-    problem: Problem, known: Looked, left: float, rules: RefinementRules
+    problem: Problem, known: Looked, left: float, rules: RefinementRules, *, first: bool
 ) -> Generator[Question, Any, Refined]:
     """Spend what is left on where the target is."""
     costs = [share * left for share in rules.means]
-    looked = yield from look(problem, (problem.target,), known, costs, rules, first=False)
+    looked = yield from look(problem, (problem.target,), known.of(slice(-1, None)), costs, rules, first=first)
     (place,) = looked.places((problem.target,), [rules.reach])
     return Refined(None, None, place, looked.rows)
 
@@ -166,8 +171,11 @@ def _believe(frame: Frame, looked: Looked, rules: RefinementRules) -> Belief:
     return Belief(mean, np.diag((n * np.concatenate([beside, target])) ** 2), d)
 
 
-def _see_gram(belief: Belief, frame: Frame, gram: Release) -> float:
-    """Take in XᵀX and Xᵀy, and return what the variance of residuals is expected to be, in squares of the spread."""
+def _see_gram(belief: Belief, frame: Frame, gram: Release) -> tuple[float, float]:
+    """Take in XᵀX and Xᵀy, and return the mean square of the target around its mean in rows, and its deviation.
+
+    It is in squares of the spread that the target is taken to have.
+    """
     assert gram.xtx is not None
     assert gram.xty is not None
     assert gram.yty is not None
@@ -179,11 +187,18 @@ def _see_gram(belief: Belief, frame: Frame, gram: Release) -> float:
     belief.see_combined(T, gram.xtx, noise.xtx_diagonal, noise.xtx_offdiagonal)
     belief.see_score(T, -frame.origin, gram.xty[:, 0] / unit, noise.xty / unit)
     rows, origin = max(float(belief.xtx[0, 0]), 1.0), frame.origin
-    theta = shrunk_coefficients(belief, rows, np.zeros(frame.size))
-    squares = float(gram.yty[0]) / unit**2 - 2.0 * origin @ belief.xty - origin @ belief.xtx @ origin  # around the mean
-    squares -= 2.0 * theta @ belief.xty - theta @ belief.xtx @ theta
-    variance = (noise.yty / unit**2) ** 2 + theta @ belief.score_covariance(theta) @ theta
-    return expected_within(float(squares) / rows, math.sqrt(float(variance)) / rows)
+    squares = float(gram.yty[0]) / unit**2 - 2.0 * origin @ belief.xty - origin @ belief.xtx @ origin
+    return float(squares) / rows, noise.yty / unit**2 / rows
+
+
+def _residual_variance(belief: Belief, n: float, theta: FloatArray, square: tuple[float, float]) -> float:
+    """Return what the variance of residuals is expected to be, in squares of the target's spread.
+
+    It is the target's mean square, and its deviation, less what θ explains: y² − 2θᵀ(b − Aθ/2).
+    """
+    explained = 2.0 * theta @ belief.xty - theta @ belief.xtx @ theta
+    variance = 4.0 * theta @ belief.score_covariance(theta / 2.0) @ theta
+    return expected_within(square[0] - float(explained) / n, math.hypot(square[1], math.sqrt(float(variance)) / n))
 
 
 def expected_within(mean: float, sd: float, lower: float = 0.03, upper: float = 1.2) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import erf, gammaincinv
 
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -22,13 +23,16 @@ from analyst_client.refinement.rules import RefinementRules
 from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
+_KEPT_LEAST = 0.2
+"""Least part of a score that clipping is taken to leave: below it the model of residuals is not to be trusted."""
+_MIDDLES = (np.arange(50) + 0.5) / 50.0
 _CLIP_STEP = 1.6
 """How fast the norm of a gradient changes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A score in standard coordinates: `score` is Pᵀ(b − Aθ) with noise.
+    """A score in standard coordinates: `score` is Pᵀ(b − Aθ) with noise, made up for what clipping took.
 
     Attributes
     ----------
@@ -37,7 +41,7 @@ class Measurement:
     score : ndarray of shape (k,)
     sd : float
     meat : ndarray of shape (k, k) or None
-        Σ g gᵀ of clipped gradients.
+        Σ g gᵀ of clipped gradients, in the same way.
     meat_sd, meat_sd_beside : float
         Of an entry on its diagonal, and of one beside it.
     """
@@ -184,14 +188,69 @@ def score_request(
     )
 
 
-def measured(frame: Frame, release: ScoreRelease) -> Measurement:
-    """Return a score in standard coordinates, at the coefficients and directions that the curator used."""
+def measured(frame: Frame, release: ScoreRelease, kept: float = 1.0) -> Measurement:
+    """Return a score in standard coordinates, at the coefficients and directions that the curator used.
+
+    Parameters
+    ----------
+    frame : Frame
+    release : ScoreRelease
+    kept : float
+        How much a clipped score moves with θ, over one that is not: see `share_kept`. The measurement is made up for
+        it, and so is its noise.
+
+    Returns
+    -------
+    Measurement
+    """
     assert release.score is not None
     order, noise = frame.places_in(release.terms), release.noise
     assert noise.score is not None
     P, theta = frame.directions_from_terms(release.directions[order]), frame.from_terms(release.coefficients[order])
-    sds = noise.meat_diagonal or 0.0, noise.meat_offdiagonal or 0.0
-    return Measurement(P, theta, release.score, noise.score, release.meat, *sds)
+    meat = None if release.meat is None else release.meat / kept**2
+    sds = (noise.meat_diagonal or 0.0) / kept**2, (noise.meat_offdiagonal or 0.0) / kept**2
+    return Measurement(P, theta, release.score / kept, noise.score / kept, meat, *sds)
+
+
+def share_kept(release: ScoreRelease, norm: float, rows: float, d: int, variance: float) -> float:
+    r"""Return how much a clipped score moves with the coefficients, over one that is not clipped.
+
+    Parameters
+    ----------
+    release : ScoreRelease
+        Its histogram of norms is read where it has one.
+    norm : float
+        To which gradients were clipped.
+    rows : float
+    d : int
+        Numbers of a gradient, each of about variance 1 but for its residual.
+    variance : float
+        Of residuals.
+
+    Returns
+    -------
+    float
+        From 0.2 to 1.
+
+    Notes
+    -----
+    A clipped gradient :math:`v r` of norm C does not move with θ where :math:`|v||r| > C`, so the derivative is
+    :math:`\sum vv^\top 1\{|v||r| \le C\}`. Its trace over d is, for normal v, the share of rows with
+    :math:`|v'||r| \le C` for v' of d + 2 numbers. With normal residuals that is known; a histogram of norms tells by
+    how much more, or fewer, of the rows themselves are within the norm.
+    """
+    bound = norm / math.sqrt(variance)
+    kept = _share_within(bound, d + 2)
+    if release.norms is not None:
+        within = float(release.norms[: int(np.searchsorted(release.norm_edges, 1.0 - 1e-9)) + 1].sum()) / rows
+        kept *= within / _share_within(bound, d)
+    return min(max(kept, _KEPT_LEAST), 1.0)
+
+
+def _share_within(bound: float, d: int) -> float:
+    """Return P(|v||r| ≤ bound) of d + 1 independent standard normal numbers, v and r."""
+    squares = 2.0 * gammaincinv(d / 2.0, _MIDDLES)  # of |v|², equally likely
+    return float(erf(bound / np.sqrt(2.0 * squares)).mean())
 
 
 def next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, rules: RefinementRules) -> float:

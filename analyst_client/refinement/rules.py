@@ -29,6 +29,11 @@ class RefinementRules:
         Least variance that a look may find, in deviations of its noise: below it, a range would be too narrow by luck.
     half : float
         Part of the rows that the norm of a look may leave out at most.
+    own, common : float
+        Deviations of the variances of columns from what they were taken to be, in that of what is known of one: of each
+        by itself, and of all together.
+    needed : float
+        Rows by µ that slopes need, for each column: with fewer the mean of the target is all that is told.
     lost : float
         Deviation of what is known of the target's mean, in its own, above which slopes are of no use.
     means : tuple of float
@@ -47,8 +52,9 @@ class RefinementRules:
         has little noise with it all the same.
     widenings : int
         Number of times that the square of the wide radius may be doubled, where XᵀX has little noise all the same.
-    steps : int
-        Scores. Each is taken where the last one led, so many small ones reach further than few large ones.
+    steps, blind_steps : int
+        Scores, with XᵀX and without it. Each is taken where the last one led, so many small ones reach further than few
+        large ones, and have to where nothing else tells how columns go together.
     growth : float
         Ratio of the share of a score to that of the one before.
     beyond : float
@@ -66,15 +72,19 @@ class RefinementRules:
         Whether numbers are cut to the ranges that were found. Without it they keep their declared bounds, and the
         coefficients are those of the columns as they are declared.
     norm, norm_least, norm_most : float
-        Norm of a gradient over the root of residual variance times d: where it begins, and its range over that.
-    norm_noise, norm_wide : float
-        The norm begins wider than `norm`, at most at `norm_wide`, where the noise of scores stays below this part of
-        their sampling variance. At 0 it does not.
+        Norm of a gradient over the root of residual variance times d, and its range over that where a histogram tells.
+        Where noise outweighs the sampling of rows a short one is best: of normal residuals it loses less than the noise
+        that it saves.
+    norm_noise, norm_tail, norm_worth : float
+        The norm is wider than `norm` where sampling matters: as wide as leaves the noise of scores at `norm_noise`
+        times their sampling variance, at most at `norm_tail` times the fourth root of the rows. From `norm_worth` on
+        few gradients are clipped.
     norm_sure : float
         By how many more rows must exceed a norm before it grows, in deviations of the histogram's noise.
     meat : float
         Share of the later half of the scores' costs for Σ g gᵀ, from which the sampling error of scores is told for
-        residuals of any variance. Without it one residual variance is assumed.
+        residuals of any variance. It is bought where the norm begins at `norm_worth` or more, as clipped gradients tell
+        too little; without it one residual variance is assumed.
 
     Notes
     -----
@@ -85,10 +95,13 @@ class RefinementRules:
     wide: float = 0.4
     short: float = 1.0
     heed: float = 2.0
-    doubt: float = 0.3
+    doubt: float = 0.2
     floor: float = 0.7
     half: float = 0.5
-    lost: float = 0.25
+    own: float = 0.5
+    common: float = 0.9
+    needed: float = 1.0
+    lost: float = 0.5
     means: tuple[float, ...] = (0.3, 0.3, 0.4)
     clip: float = 3.0
     reach: float = 3.5
@@ -96,27 +109,29 @@ class RefinementRules:
     xtx: float = 0.8
     xty: float = 0.18
     yty: float = 0.02
-    affordable: float = 0.3
+    affordable: float = 0.15
     radius: float = 0.5
     wide_radius: float = 2.0
     widenings: int = 0
     steps: int = 15
-    growth: float = 1.15
+    blind_steps: int = 25
+    growth: float = 1.1
     beyond: float = 4.0
     told: float = 0.02
     told_roughly: float = 0.1
     dear: float = 0.2
-    correlation: float = 0.25
+    correlation: float = 0.15
     grams: int = 1
     gram_growth: float = 3.0
     cut: bool = True
-    norm: float = 1.3
-    norm_least: float = 0.7
+    norm: float = 0.6
+    norm_least: float = 1.0
     norm_most: float = 3.0
-    norm_noise: float = 0.0
-    norm_wide: float = 8.0
-    norm_sure: float = 0.0
-    meat: float = 0.0
+    norm_noise: float = 1.5
+    norm_tail: float = 0.4
+    norm_worth: float = 2.0
+    norm_sure: float = 2.0
+    meat: float = 0.15
 
     @classmethod
     def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "RefinementRules":
@@ -133,16 +148,13 @@ class RefinementRules:
             looks=(0.02, 0.02, 0.03, 0.03, 0.05),
             gram=0.55,
             grams=3,
-            affordable=0.15,
             widenings=2,
             steps=6,
             growth=1.3,
             beyond=1.0,
             norm=4.0,
             norm_least=1.0,
-            norm_noise=0.4,
             norm_sure=2.0,
-            meat=0.15,
             cut=cut,
         )
         return replace(chosen, **rules)
@@ -152,7 +164,7 @@ class RefinementRules:
         parts = [self.gram_growth**k for k in range(self.grams)]
         return [budget * part / sum(parts) for part in parts]
 
-    def score_shares(self, step: int, norms: float) -> dict[str, float]:
+    def score_shares(self, step: int, norms: float, *, meat: bool) -> dict[str, float]:
         """Divide the cost of a score.
 
         Parameters
@@ -161,14 +173,16 @@ class RefinementRules:
             From 0.
         norms : float
             Share of a histogram of norms.
+        meat : bool
+            Whether later scores have their Σ g gᵀ.
 
         Returns
         -------
         dict of str to float
             Shares by the statistic, without those that have none.
         """
-        meat = self.meat if step >= self.steps // 2 else 0.0
-        shares = {SCORE: 1.0 - norms - meat, NORMS: norms, MEAT: meat}
+        outer = self.meat if meat and step >= self.steps // 2 else 0.0
+        shares = {SCORE: 1.0 - norms - outer, NORMS: norms, MEAT: outer}
         return {name: share for name, share in shares.items() if share}
 
     def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
@@ -190,14 +204,19 @@ class RefinementRules:
 
         Notes
         -----
-        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²).
+        The noise of the later half of scores, over their sampling variance, is its square times d/(n µ²). What rows
+        beyond it have too much moves coefficients by √n times their part, in standard errors: where residuals' tails
+        are those of Student's t with 3 degrees of freedom, that part falls with the norm's square, so that a norm that
+        grows with the fourth root of n leaves the shift where it is.
         """
         later = sum(costs[len(costs) // 2 :])
-        return max(self.norm, min(math.sqrt(self.norm_noise * later * n / d), self.norm_wide))
+        far = math.sqrt(1.0 + self.clip**2 / d)
+        wide = min(math.sqrt(self.norm_noise * later * n / d), self.norm_tail * far * n**0.25)
+        return float(max(self.norm, wide))
 
-    def step_costs(self, budget: float) -> list[float]:
-        """Divide what is left over the scores."""
-        parts = [self.growth**k for k in range(self.steps)]
+    def step_costs(self, budget: float, *, blind: bool = False) -> list[float]:
+        """Divide what is left over the scores, which are others where XᵀX was not bought."""
+        parts = [self.growth**k for k in range(self.blind_steps if blind else self.steps)]
         return [budget * part / sum(parts) for part in parts]
 
     def radius_squared(self, d: int, n: float, cost: float) -> float | None:
@@ -240,6 +259,8 @@ class GeneralizedRules(RefinementRules):
         scores are exact in it. Xᵀy is the first gradient.
     affordable, radius : float
         XᵀX has to have less noise than in a linear model, and its rows are weighted down less.
+    correlation, norm : float
+        Wider than in a linear model: a gradient is not linear where it is clipped.
     norms : float
         Share of a score's cost for the histogram of norms, which also tells what clipping may have moved.
     norm_most : float
@@ -273,6 +294,8 @@ class GeneralizedRules(RefinementRules):
     xty: float = 0.15
     affordable: float = 0.15
     radius: float = 0.7
+    correlation: float = 0.25
+    norm: float = 1.3
     norms: float = 0.06
     norm_most: float = 30.0
     steps: int = 7

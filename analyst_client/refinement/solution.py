@@ -1,6 +1,7 @@
 """Coefficients of a belief about XᵀX and Xᵀy, shrunk as far as the noise asks for."""
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
 from analyst_client.refinement.belief import Belief, FloatArray
 
@@ -15,9 +16,13 @@ _FLOOR = 0.01
 def shrunk_coefficients(belief: Belief, n: float, start: FloatArray) -> FloatArray:
     """Return the coefficients of standard terms that a belief expects under a normal prior.
 
-    The prior of each coefficient beside the constant's is N(0, τ²), the constant's N(0, 1). Given A, b − Aθ is the
-    noise's N(0, S(θ)), so b is N(0, S + τ² A Aᵀ): its likelihood weighs each τ of a grid, beside a log-normal prior of
-    τ, and coefficients are averaged over the grid.
+    The prior of the constant's coefficient is N(0, 1), that of the others N(0, τ²W), where W is the inverse root of
+    their correlations: halfway between a ridge and Zellner's g-prior. A ridge alone hides for long that columns which
+    go together have large coefficients of opposite signs. Given A, b − Aθ is the noise's N(0, S(θ)), so b is
+    N(0, S + τ² A W Aᵀ): its likelihood weighs each τ of a grid, beside a log-normal prior of τ, and coefficients are
+    averaged over the grid. S depends on θ, so this is done again where the last round led. Rounds may go to and fro
+    between a θ with little noise, which b contradicts, and a large one with much, so each round's θ counts by its own
+    posterior density.
 
     Parameters
     ----------
@@ -36,18 +41,26 @@ def shrunk_coefficients(belief: Belief, n: float, start: FloatArray) -> FloatArr
     eigenvalues, Q = np.linalg.eigh(belief.xtx)
     H = (Q * np.maximum(eigenvalues, _FLOOR * n)) @ Q.T
     constant = np.outer(H[:, 0], H[0])
-    theta = solved = start
+    correlations, V = np.linalg.eigh(H[1:, 1:] / n)
+    W = (V / np.sqrt(np.maximum(correlations, _FLOOR))) @ V.T
+    inverse_W = (V * np.sqrt(np.maximum(correlations, _FLOOR))) @ V.T
+    theta, found, densities = start, [], []
     for _ in range(_ROUNDS):
-        theta = (theta + solved) / 2  # the noise of what is measured depends on where it is looked at
-        known = belief.score_covariance(theta) + constant + 1e-9 * n * np.eye(d)
-        inverse = np.linalg.inv(np.linalg.cholesky(known))
-        w, U = np.linalg.eigh(inverse @ H[:, 1:] @ H[1:] @ inverse.T)
+        noise = belief.score_covariance(theta) + 1e-9 * n * np.eye(d)
+        inverse = np.linalg.inv(np.linalg.cholesky(noise + constant))
+        w, U = np.linalg.eigh(inverse @ H[:, 1:] @ W @ H[1:] @ inverse.T)
         r = U.T @ inverse @ b
         spread = 1 + _DEVIATIONS[:, None] ** 2 * np.maximum(w, 0.0)
         log_likelihoods = -0.5 * np.sum(r**2 / spread + np.log(spread), axis=1) + _LOG_PRIOR
-        weights = np.exp(log_likelihoods - log_likelihoods.max())
-        weights /= weights.sum()
-        priors = np.column_stack([np.ones(len(weights)), np.tile(_DEVIATIONS[:, None] ** 2, (1, d - 1))])
-        each = priors * ((r / spread) @ (H @ inverse.T @ U).T)
-        solved = weights @ each
-    return solved
+        left = (r / spread) @ (H @ inverse.T @ U).T
+        each = np.column_stack([left[:, 0], _DEVIATIONS[:, None] ** 2 * (left[:, 1:] @ W)])
+        solved = softmax(log_likelihoods) @ each
+        found.append(solved)
+        root = np.linalg.cholesky(belief.score_covariance(solved) + 1e-9 * n * np.eye(d))
+        off = np.linalg.solve(root, b - H @ solved)
+        size = float(solved[1:] @ inverse_W @ solved[1:])
+        log_prior = _LOG_PRIOR - 0.5 * size / _DEVIATIONS**2 - (d - 1) * np.log(_DEVIATIONS) - 0.5 * solved[0] ** 2
+        densities.append(-0.5 * float(off @ off) - float(np.log(np.diag(root)).sum()) + logsumexp(log_prior))
+        theta = (theta + solved) / 2
+    expected: FloatArray = softmax(np.array(densities)) @ np.array(found)
+    return expected

@@ -162,17 +162,23 @@ class TestLowPrices:
     def test_the_mean_alone_is_told_of_a_price_that_is_too_low_for_more(self, client: CuratorClient) -> None:
         found = client.refine("cohort", FEATURES, target="kappa", mu=0.003, expected_rows=COUNT)
         fit = RefinedRegression().fit(found)
-        rules = RefinementRules()
-        assert len(found.releases) == len(rules.looks) + len(rules.means)
+        assert len(found.releases) == len(RefinementRules().means)
         frame = {"age": [60.0, 72.0], "sex": ["F", "M"], "height": [170.0, 170.0]}
         assert fit.predict(frame).tolist() == [fit.intercept_] * 2
         with pytest.raises(EstimationError, match="not enough for XᵀX"):
             fit.conf_int()
 
+    def test_the_rest_goes_to_the_mean_where_looks_have_lost_it(self, client: CuratorClient) -> None:
+        rules = RefinementRules(lost=0.0)
+        found = client.refine("cohort", FEATURES, target="kappa", mu=2.0, expected_rows=COUNT, rules=rules)
+        assert len(found.releases) == len(rules.looks) + len(rules.means)
+        assert RefinedRegression().fit(found).intercept_ == pytest.approx(2.0, abs=0.3)
+
     def test_scores_alone_are_bought_where_xtx_is_not_affordable(self, client: CuratorClient) -> None:
         rules = RefinementRules(affordable=1e-6)
         found = client.refine("cohort", FEATURES, target="kappa", mu=2.0, expected_rows=COUNT, rules=rules)
         assert "gram" not in {str(release.request["kind"]) for release in found.releases}
+        assert len(found.releases) == len(rules.looks) + rules.blind_steps
         fit = RefinedRegression().fit(found)
         assert fit.predict({"age": [66.0], "sex": ["F"], "height": [170.0]}) == pytest.approx([2.0], abs=0.3)
         with pytest.raises(EstimationError, match="not enough for XᵀX"):

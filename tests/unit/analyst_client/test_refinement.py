@@ -9,10 +9,11 @@ from analyst_client import RefinementRules, Term
 from analyst_client.kinds.score.release import NORM_EDGES
 from analyst_client.refinement.belief import TERMS_MAX, Belief
 from analyst_client.refinement.frame import Frame
-from analyst_client.refinement.looks import Looked, look
+from analyst_client.refinement.looks import Looked, _learn, look
 from analyst_client.refinement.places import Place
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding
+from analyst_client.refinement.requests import share_kept
 from analyst_client.refinement.solution import shrunk_coefficients
 from analyst_client.terms import col
 
@@ -144,6 +145,17 @@ class TestShrunkCoefficients:
                 errors.append((found - exact) @ A @ (found - exact))
         assert np.mean(shrunk) < 0.8 * np.mean(plain)
 
+    def test_columns_that_go_together_may_have_large_coefficients_of_opposite_signs(self):
+        n, generator = 20_000, np.random.default_rng(8)
+        x = generator.standard_normal((n, 2))
+        x = np.column_stack([np.ones(n), x[:, 0], x[:, 0] + 0.2 * x[:, 1], generator.standard_normal((n, 9))])
+        y = 1.5 * (x[:, 2] - x[:, 1]) + 0.3 * generator.standard_normal(n)
+        xtx, xty = noisy(x.T @ x, x.T @ y, generator, (100.0, 70.0, 100.0))
+        belief = believe_standard_terms(12, float(n))
+        see_gram(belief, xtx, xty, (100.0, 70.0, 100.0))
+        found = shrunk_coefficients(belief, n, np.zeros(12))
+        assert found[2] - found[1] > 1.5
+
 
 def terms():
     return (
@@ -197,8 +209,41 @@ class TestRules:
         assert np.all(np.diff(costs) > 0)
 
     def test_rows_are_weighted_less_where_there_are_many_and_not_released_where_there_are_few(self):
-        found = [self.RULES.radius_squared(5, n, 0.02) for n in (40.0, 150.0, 1e5)]
+        found = [self.RULES.radius_squared(5, n, 0.02) for n in (40.0, 300.0, 1e5)]
         assert found == [None, self.RULES.radius * 5, self.RULES.wide_radius * 5]
+
+    def test_the_norm_of_a_gradient_is_wider_where_sampling_matters_beside_noise(self):
+        costs = self.RULES.step_costs(0.024)
+        found = [self.RULES.first_norm(5, n, costs) for n in (50.0, 2000.0, 20_000.0, 320_000.0)]
+        assert found[0] == self.RULES.norm
+        assert np.all(np.diff(found) > 0)
+        assert found[3] == pytest.approx(2.0 * found[2])  # by the fourth root of the rows
+
+    def test_later_scores_have_their_squares_where_the_norm_is_wide(self):
+        found = [self.RULES.score_shares(14, 0.0, meat=meat).get("meat", 0.0) for meat in (False, True)]
+        assert found == [0.0, self.RULES.meat]
+        assert "meat" not in self.RULES.score_shares(0, 0.0, meat=True)
+
+
+class TestShareKept:
+    """Beside the derivative of clipped scores of rows that are drawn."""
+
+    @pytest.mark.parametrize("told", [True, False])
+    @pytest.mark.parametrize(("d", "ratio"), [(3, 0.6), (12, 0.6), (4, 1.3), (4, 4.0)])
+    def test_it_is_how_a_clipped_score_moves(self, d, ratio, told):
+        generator, sd, n = np.random.default_rng(31), 0.7, 100_000
+        v, r = generator.standard_normal((n, d)), sd * generator.standard_normal(n)
+        norm = ratio * sd * np.sqrt(d)
+
+        def score(moved):
+            g = v * (r - moved * v[:, 0])[:, None]
+            return (g[:, 0] * np.minimum(1.0, norm / np.linalg.norm(g, axis=1))).sum()
+
+        derivative = (score(-0.02) - score(0.02)) / 0.04
+        lengths = np.linalg.norm(v, axis=1) * np.abs(r) / norm
+        counts = np.histogram(lengths, [0.0, *NORM_EDGES, np.inf])[0].astype(float) if told else None
+        release = SimpleNamespace(norms=counts, norm_edges=np.array(NORM_EDGES))
+        assert share_kept(release, norm, float(n), d, sd**2) == pytest.approx(derivative / n, abs=0.03)
 
 
 class TestLooks:
@@ -266,6 +311,19 @@ class TestLooks:
         assert found.center == pytest.approx(self.ROWS.mean(axis=0), abs=1.0)
         assert found.scale == pytest.approx(self.ROWS.std(axis=0), rel=0.2)
         assert found.rows == pytest.approx(5000.0, rel=0.15)
+
+    def test_ranges_that_are_all_too_wide_are_told_by_all_columns_together(self):
+        fields = [Field(col(name), name, -1.0, 1.0) for name in "abcdefghi"]
+        before, d = Looked.before(fields, 1000.0, rules := RefinementRules()), 9
+        errors = []
+        for seed in range(200):
+            noise = np.random.default_rng(seed).standard_normal(1 + 2 * d) * 0.5
+            total = (
+                np.concatenate([[1.0], np.zeros(d), np.full(d, 0.1)]) + noise
+            )  # squares are a fifth of what is taken
+            after = _learn(before, fields, 1000.0 * total, 500.0, np.ones(d), 0.0, rules)
+            errors.append(np.mean((after.scale / before.scale) ** 2))
+        assert np.mean(errors) == pytest.approx(0.4, abs=0.12)
 
     def test_a_guess_of_the_rows_that_is_wrong_is_put_right(self):
         for rows in (1000.0, 25_000.0):

@@ -1,0 +1,46 @@
+"""Intervals of refined fits, of rows in memory: on what they rest, and what is said where that may not hold."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from analyst_client import EstimationWarning, RefinedRegression, RefinementRules
+from bench.ideal import IdealCurator
+
+MU = 0.237
+"""ε = 1 at δ = 10⁻⁶."""
+
+
+def fit_of(n: int, rules: RefinementRules) -> RefinedRegression:
+    """Refine made-up rows of which the residuals are the wider the larger the first column is."""
+    generator = np.random.default_rng([7, n])
+    x = generator.standard_normal((n, 3))
+    y = x @ [0.6, -0.4, 0.3] + 0.7 * np.exp(0.6 * x[:, 0] - 0.36) * generator.standard_normal(n)
+    curator = IdealCurator.of_rows(np.column_stack([x, y]), [(-8.0, 6.0)] * 3 + [(-30.0, 40.0)], generator)
+    return RefinedRegression().fit(curator.refine(MU, rules))
+
+
+class TestDefaultRules:
+    def test_many_rows_have_standard_errors_for_residuals_of_any_variance(self) -> None:
+        fit = fit_of(50_000, RefinementRules())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", EstimationWarning)
+            low, high = fit.conf_int().T
+        assert not any("one residual variance" in text for text in fit.caveats())
+        lengths = (high - low)[1:]
+        assert lengths[0] > 1.1 * lengths[2]  # of one variance they would be alike
+
+    def test_few_rows_have_a_warning_that_names_the_rules_for_intervals(self) -> None:
+        fit = fit_of(400, RefinementRules())
+        with pytest.warns(EstimationWarning, match=r"RefinementRules\.for_intervals"):
+            fit.conf_int()
+        with pytest.warns(EstimationWarning, match=r"RefinementRules\.for_intervals"):
+            summary = fit.summary()
+        assert "RefinementRules.for_intervals" in str(summary)
+
+    def test_rules_for_intervals_never_have_it(self) -> None:
+        fit = fit_of(400, RefinementRules.for_intervals())
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", EstimationWarning)
+            fit.conf_int()
