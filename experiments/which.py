@@ -91,7 +91,7 @@ def measure(problem: Problem, bounds: Floats) -> tuple[Floats, Floats]:
         refined.predict(test[:, :-1], clip=True),
     ]
     none, *errors = (float(np.mean((values - test[:, -1]) ** 2)) for values in predicted)
-    errors.insert(2, plain_error(train, test, bounds, problem.epsilon, seed=int(generator.integers(2**31))))
+    errors.insert(2, plain_error(train, test, bounds, problem.epsilon, seed=problem.seed + 1))
     lengths = [relative_length(one, z), math.inf]
     if for_intervals.refined_.frame is not None:
         low, high = np.transpose(cuts(for_intervals.refined_))
