@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erf, gammaincinv
 
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -249,8 +248,10 @@ def share_kept(release: ScoreRelease, norm: float, rows: float, d: int, variance
 
 def _share_within(bound: float, d: int) -> float:
     """Return P(|v||r| ≤ bound) of d + 1 independent standard normal numbers, v and r."""
-    squares = 2.0 * gammaincinv(d / 2.0, _MIDDLES)  # of |v|², equally likely
-    return float(erf(bound / np.sqrt(2.0 * squares)).mean())
+    from scipy import special  # noqa: PLC0415 -- the import of the client stays quick
+
+    squares = 2.0 * special.gammaincinv(d / 2.0, _MIDDLES)  # of |v|², equally likely
+    return float(special.erf(bound / np.sqrt(2.0 * squares)).mean())
 
 
 def next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, rules: RefinementRules) -> float:
