@@ -15,7 +15,7 @@ from analyst_client.display.terminal import as_text
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.posterior import PosteriorDraws
+from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws
 from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
@@ -138,7 +138,7 @@ def summarise_points(estimator: str, results: TargetResults) -> Summary:
 def summarise_posterior(
     estimator: str,
     results: TargetResults,
-    drawn: PosteriorDraws,
+    drawn: CoefficientDraws,
     draws: FloatArray,
     alpha: float = 0.05,
     caveats: Sequence[str] = (),
@@ -148,11 +148,15 @@ def summarise_posterior(
     unit = f" ({target.unit})" if target.unit else ""
     flat = draws.reshape(-1, draws.shape[-1])
     low, high = np.quantile(flat, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
-    residual = target.scale / np.sqrt(drawn.residual_precision)
+    if isinstance(drawn, PosteriorDraws):
+        residuals = target.scale / np.sqrt(drawn.residual_precision)
+        residual = f"{number(float(np.mean(residuals)))} ± {number(float(np.std(residuals)))}"
+    else:  # scores tell it by themselves
+        residual = number(math.sqrt(results.scale))
     stated = [
         ("rows, weighted and noisy", f"{results.equations.rows:,.0f}"),
         ("draws", f"{draws.shape[1]:,} in each of {draws.shape[0]} chains"),
-        ("residual sd", f"{number(float(np.mean(residual)))} ± {number(float(np.std(residual)))}"),
+        ("residual sd", residual),
         ("definite draws", f"{drawn.definite_share:.0%} of the latent XᵀX"),
     ]
     columns = (flat.mean(axis=0), flat.std(axis=0), low, high, drawn.sd_ratio, drawn.ess, drawn.rhat)
@@ -163,6 +167,8 @@ def summarise_posterior(
     found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
     found += weight_notes(results)
     said = [*posterior_warnings(results, drawn), *clipping_warnings(results), *caveats]
+    if not isinstance(drawn, PosteriorDraws):
+        said += variance_warnings(results)
     found += [f"Warning: {text}" for text in said]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
@@ -350,7 +356,7 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
     ]
 
 
-def posterior_warnings(results: TargetResults, drawn: PosteriorDraws | NormalPosterior | None) -> list[str]:
+def posterior_warnings(results: TargetResults, drawn: CoefficientDraws | NormalPosterior | None) -> list[str]:
     """Return why a posterior is not to be believed, or tells of the prior alone."""
     found: list[str] = []
     if drawn is None:
