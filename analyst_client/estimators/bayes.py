@@ -118,9 +118,9 @@ class PosteriorFit(LinearFit):
     def to_inference_data(self, target: str | None = None) -> Any:
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.
 
-        Groups: ``posterior`` with ``coefficients`` (raw units, dimension ``term``), ``residual_sd`` (raw units; not of a
-        refinement) and ``coefficient_precision`` (the prior's scaled units); ``constant_data`` with the released
-        statistics.
+        Groups: ``posterior`` with ``coefficients`` (raw units, dimension ``term``), ``residual_sd`` (raw units) and
+        ``coefficient_precision`` (the prior's scaled units); ``constant_data`` with the released statistics. Of a
+        refinement there is no ``residual_sd``, which is taken as known.
         """
         results = self._results_of(target)
         drawn = self._drawn_of(results)
@@ -166,7 +166,7 @@ class BayesianRegression(PosteriorFit):
     ([0.5], (4, 1000, 2))
     """
 
-    def fit(  # type: ignore[override]  # takes refinements as well
+    def fit(
         self,
         releases: Refinement | Release | Sequence[Release],
         target: str | None = None,
@@ -227,6 +227,7 @@ class BayesianRegression(PosteriorFit):
             )
         self._fit_equations([corrected_equations(found)])
         self.refined_, self.row_map_, self.columns_ = found, None, read_columns(refinement, found.frame)
+        self.target_names_ = np.array([refinement.problem.target.name], dtype=object)
         self.feature_names_in_ = np.array(feature_columns(refinement), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         for text in variance_warnings(self.results_[0]):

@@ -96,13 +96,14 @@ class CorrectedModel:
         return np.where(inside, value, -np.inf), gradient
 
     def rough_posterior(self) -> tuple[FloatArray, FloatArray]:
-        """Return a mean of γ, and a factor L of a covariance LLᵀ: the normal law at a noise and a λ that agree with it."""
-        gamma, A = np.zeros(self.size), self.xtx @ self.turn
+        """Return a mean of γ and a factor L of a covariance LLᵀ: of the normal law with S and λ as at that mean."""
+        gamma: FloatArray = np.zeros(self.size)
+        A = self.xtx @ self.turn
         for _ in range(FIXED_POINT_STEPS):
             shape, rate = self.shape_and_rate(gamma)
             known = A.T @ np.linalg.inv(self.covariance((self.turn @ gamma + self.shift)[np.newaxis])[0])
             precision = known @ A + np.diag(self.prior.precision(np.asarray(shape / rate), self.size, constant=True))
-            gamma = np.linalg.solve(precision, known @ (self.score - self.xtx @ self.shift))
+            gamma = np.asarray(np.linalg.solve(precision, known @ (self.score - self.xtx @ self.shift)))
         return gamma, np.linalg.cholesky(np.linalg.inv((precision + precision.T) / 2.0))
 
     def definite_share(self, gamma: FloatArray, rng: np.random.Generator) -> float:

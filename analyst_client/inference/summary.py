@@ -95,8 +95,7 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
         stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
     low, high = results.rsquared_interval(alpha)
     stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
-    hidden = results.equations.scale.unbiased[results.main_site] <= 0.0 < results.equations.scale.noise_sd.max()
-    stated.append(("residual sd", "–" if hidden else number(math.sqrt(results.scale))))
+    stated.append(("residual sd", residual_text(results)))
     if len(results.names) > int(results.equations.has_constant):
         test = results.f_test()
         stated.append(
@@ -126,6 +125,12 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
     return Summary(title, tuple(stated), heads, tuple(rows), tuple(said))
 
 
+def residual_text(results: TargetResults) -> str:
+    """Return the residual deviation as text; a dash where the noise hides it."""
+    hidden = results.equations.scale.unbiased[results.main_site] <= 0.0 < results.equations.scale.noise_sd.max()
+    return "–" if hidden else number(math.sqrt(results.scale))
+
+
 def summarise_points(estimator: str, results: TargetResults) -> Summary:
     """Summarise a fit of which nothing is told but its points."""
     target = results.equations.target
@@ -151,8 +156,8 @@ def summarise_posterior(
     if isinstance(drawn, PosteriorDraws):
         residuals = target.scale / np.sqrt(drawn.residual_precision)
         residual = f"{number(float(np.mean(residuals)))} ± {number(float(np.std(residuals)))}"
-    else:  # scores tell it by themselves
-        residual = number(math.sqrt(results.scale))
+    else:  # of a refinement it is taken as known
+        residual = residual_text(results)
     stated = [
         ("rows, weighted and noisy", f"{results.equations.rows:,.0f}"),
         ("draws", f"{draws.shape[1]:,} in each of {draws.shape[0]} chains"),
@@ -393,6 +398,8 @@ def beyond_bounds(results: TargetResults) -> float:
         target = release.target_names.index(equations.target.name)
         declared = release.targets[target]
         if (declared.scale == 1.0 and declared.center == 0.0) or release.yty is None or release.xty is None:
+            continue
+        if site.corrected is not None:  # its XᵀX is of combinations, and its target was cut to what was found
             continue
         assert release.xtx is not None
         rows = float(release.xtx[0, 0])
