@@ -141,7 +141,10 @@ def main() -> None:
                 share, errors, left, count = coverage(options.repeats, n, d, mu, chains=options.chains)
                 cells = [f"{one:.3f} ± {error:.3f}" for one, error in zip(share, errors, strict=True)]
                 took = time.perf_counter() - start
-                print(f"| {n:,} | {d} | {epsilon:g} | {count} | {left:.2f} | {' | '.join(cells)} | {took:.1f} |", flush=True)
+                print(
+                    f"| {n:,} | {d} | {epsilon:g} | {count} | {left:.2f} | {' | '.join(cells)} | {took:.1f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

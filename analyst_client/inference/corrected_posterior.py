@@ -106,10 +106,10 @@ class CorrectedModel:
             gamma = np.asarray(np.linalg.solve(precision, known @ (self.score - self.xtx @ self.shift)))
         return gamma, np.linalg.cholesky(np.linalg.inv((precision + precision.T) / 2.0))
 
-    def definite_share(self, gamma: FloatArray, rng: np.random.Generator) -> float:
-        """Return the share of exact XᵀX, one drawn for each γ, that are positive definite.
+    def sample_xtx(self, gamma: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw the exact XᵀX given each γ, in units of the release, of shape (n, D, D).
 
-        The noise is drawn given the equations by Matheron's rule: as it is beforehand, moved by what the equations so
+        Its noise is drawn given the equations by Matheron's rule: as it is beforehand, moved by what the equations so
         drawn are off.
         """
         delta, (rows, columns) = gamma @ self.turn.T + self.shift, np.triu_indices(self.size)
@@ -122,7 +122,8 @@ class CorrectedModel:
         moved = r * delta[:, np.newaxis, :]
         moved = moved + moved.swapaxes(1, 2)
         moved[:, range(self.size), range(self.size)] /= 2.0
-        return float(np.mean(np.linalg.eigvalsh(self.xtx - noise + self.xtx_variance * moved)[:, 0] > 0.0))
+        exact: FloatArray = self.xtx - noise + self.xtx_variance * moved
+        return exact
 
 
 def draw_posterior(
@@ -174,5 +175,5 @@ def sample_corrected_posterior(
         rhat=np.array([compute_rhat(gamma[..., j]) for j in range(model.size)]),
         ess=np.array([compute_ess(gamma[..., j]) for j in range(model.size)]),
         sd_ratio=flat.std(axis=0) / prior.coefficient_sd(model.size, constant=True),
-        definite_share=model.definite_share(flat, rng),
+        definite_share=float(np.mean(np.linalg.eigvalsh(model.sample_xtx(flat, rng))[:, 0] > 0.0)),
     )

@@ -49,6 +49,13 @@ def equations_of(refinement: Refinement) -> Equations:
     return corrected_equations(found)
 
 
+def quick_fit(refinement: Refinement, prior: Prior | None = None, draws: int = 20, seed: int = 1) -> BayesianRegression:
+    """Fit with few draws, of which it warns."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EstimationWarning)
+        return BayesianRegression(prior, draws, chains=2, seed=seed).fit(refinement)
+
+
 class TestDensity:
     def test_gradients_are_those_of_numerical_differences(self) -> None:
         model, step = CorrectedModel(equations_of(refinement_of(1000, MU)), Prior()), 1e-5
@@ -78,6 +85,16 @@ class TestDensity:
 
 
 class TestDraws:
+    def test_exact_xtx_solves_the_equations_where_it_alone_is_unsure(self) -> None:
+        model, generator = CorrectedModel(equations_of(refinement_of(1000, MU)), Prior()), np.random.default_rng(1)
+        model.rest = 1e-9 * model.rest
+        gamma = generator.standard_normal((50, 4))
+        delta = gamma @ model.turn.T + model.shift
+        exact = model.sample_xtx(gamma, generator)
+        assert np.array_equal(exact, exact.swapaxes(1, 2))
+        off = np.einsum("nij,nj->ni", exact, delta) - model.score
+        assert np.abs(off).max() < 1e-3 * np.abs(delta @ model.xtx - model.score).max()
+
     def test_much_budget_leaves_least_squares(self) -> None:
         fit = BayesianRegression(seed=1).fit(refinement_of(5000, 60.0))
         coefficients, _ = least_squares(rows := rows_of(5000))
@@ -92,7 +109,7 @@ class TestDraws:
 
     def test_chains_agree_with_weighted_draws_where_noise_matters(self) -> None:
         equations = equations_of(refinement_of(400, 0.15))
-        drawn = sample_corrected_posterior(equations, seed=1)
+        drawn = sample_corrected_posterior(equations, draws=1500, seed=1)
         model = CorrectedModel(equations, Prior())
         gamma, weights = weighted_draws(model, np.random.default_rng(2), 20_000)
         beta = model.units.origin + gamma @ model.units.matrix.T
@@ -100,8 +117,8 @@ class TestDraws:
         sd = np.sqrt(weights @ (beta - mean) ** 2)
         flat = drawn.beta.reshape(-1, 4)
         assert np.max(drawn.sd_ratio) > 0.1  # the noise does matter
-        assert np.abs(flat.mean(axis=0) - mean).max() < 0.1 * sd.min()
-        assert flat.std(axis=0) == pytest.approx(sd, rel=0.06)
+        assert np.all(np.abs(flat.mean(axis=0) - mean) < 0.1 * sd)
+        assert flat.std(axis=0) == pytest.approx(sd, rel=0.1)
 
     def test_noise_that_outweighs_the_rows_leaves_the_prior_and_says_so(self) -> None:
         equations = equations_of(refinement_of(1000, MU))
@@ -115,16 +132,13 @@ class TestDraws:
 
     def test_a_small_prior_shrinks(self) -> None:
         wide, narrow = (
-            BayesianRegression(prior, draws=100, seed=1).fit(refinement_of(1000, MU))
+            quick_fit(refinement_of(1000, MU), prior, draws=100)
             for prior in (None, Prior(coefficient_shape=1e4, coefficient_rate=1.0))
         )
         assert np.all(np.abs(narrow.coef_) < 0.3 * np.abs(wide.coef_))
 
     def test_a_seed_repeats_the_draws(self) -> None:
-        first, second, other = (
-            BayesianRegression(draws=20, chains=2, seed=seed).fit(refinement_of(1000, MU)).posterior_draws()
-            for seed in (1, 1, 2)
-        )
+        first, second, other = (quick_fit(refinement_of(1000, MU), seed=seed).posterior_draws() for seed in (1, 1, 2))
         assert first.shape == (2, 20, 4)
         assert np.array_equal(first, second)
         assert not np.array_equal(first, other)
@@ -181,8 +195,8 @@ class TestFit:
 
     def test_arviz_takes_it(self) -> None:
         pytest.importorskip("arviz")
-        data = BayesianRegression(draws=20, seed=1).fit(refinement_of(1000, MU)).to_inference_data()
-        assert data["posterior"]["coefficients"].shape == (4, 20, 4)
+        data = quick_fit(refinement_of(1000, MU)).to_inference_data()
+        assert data["posterior"]["coefficients"].shape == (2, 20, 4)
         assert "residual_sd" not in data["posterior"]
 
     def test_a_refined_regression_has_its_intervals_by_name(self) -> None:
@@ -191,15 +205,12 @@ class TestFit:
         assert found == pytest.approx(BayesianRegression(seed=0).fit(refinement).conf_int())
 
     def test_predictions_stay_within_what_was_found_of_the_target(self) -> None:
-        refinement = refinement_of(1000, MU, predictions=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", EstimationWarning)
-            fit = BayesianRegression(draws=20, seed=1).fit(refinement)
+        fit = quick_fit(refinement_of(1000, MU, predictions=True))
         assert fit.predict([[1e3, -1e3, 1e3]], clip=False) == pytest.approx([fit.refined_.target.high])
 
     def test_rules_for_predictions_of_few_rows_are_warned_of(self) -> None:
         with pytest.warns(EstimationWarning, match=r"RefinementRules\.for_intervals"):
-            fit = BayesianRegression(draws=150, seed=1).fit(refinement_of(400, MU, predictions=True))
+            fit = BayesianRegression(seed=1).fit(refinement_of(400, MU, predictions=True))
         assert "RefinementRules.for_intervals" in str(fit.summary())
 
 
