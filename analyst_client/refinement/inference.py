@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client.errors import EstimationError
-from analyst_client.inference.equations import Equations, Site
+from analyst_client.inference.equations import Equations, Site, StandardUnits
 from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.plan import Refined
@@ -83,7 +83,8 @@ def corrected_equations(found: Refined) -> Equations:
         corrected=law,
         spread=spread,
     )
-    return Equations((site,), np.ones(1), gram.columns, frame.terms, gram.targets[0])
+    standard = StandardUnits(s * frame.matrix, frame.to_terms(frame.origin))
+    return Equations((site,), np.ones(1), gram.columns, frame.terms, gram.targets[0], standard=standard)
 
 
 def _later_scores(later: Sequence[Measurement]) -> tuple[FloatArray, FloatArray, FloatArray]:
