@@ -12,11 +12,9 @@ from analyst_client.inference.equations import Equations, Site, StandardUnits
 from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.plan import Refined
-from analyst_client.refinement.requests import Measurement, coordinates
+from analyst_client.refinement.requests import Measurement, coordinates, kept_weight
 
 FloatArray = npt.NDArray[np.float64]
-_WEIGHT_LEAST = 1.0 / 3.0
-"""Least mean weight of a row that XᵀX is corrected for; below it noise is what was seen."""
 _UNEVEN = 0.5
 """Deviation that an entry of the whitened Σ g gᵀ is expected to have from one residual variance, relative to it."""
 _VARIANCE_LEAST = 1e-3
@@ -115,9 +113,7 @@ def _unweighted(found: Refined, gram: Release) -> FloatArray:
     assert found.frame is not None
     assert gram.xtx is not None
     T = coordinates(found.frame, gram)
-    constant = np.linalg.solve(T, np.eye(found.frame.size)[0])
-    kept = min(max(float(constant @ gram.xtx @ constant) / found.rows, _WEIGHT_LEAST), 1.0)
-    return math.sqrt(kept) * T
+    return math.sqrt(kept_weight(T, gram.xtx, found.rows)) * T
 
 
 def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> tuple[FloatArray, float] | None:

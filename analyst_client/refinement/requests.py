@@ -24,6 +24,8 @@ from analyst_client.terms.expression import Expression
 FloatArray = npt.NDArray[np.float64]
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the model of residuals is not to be trusted."""
+_WEIGHT_LEAST = 1.0 / 3.0
+"""Least mean weight of a row that XᵀX is corrected for."""
 _MIDDLES = (np.arange(50) + 0.5) / 50.0
 _CLIP_STEP = 1.6
 """How fast the norm of a gradient changes."""
@@ -136,6 +138,25 @@ def coordinates(frame: Frame, gram: Release) -> FloatArray:
     assert gram.combinations is not None
     order = frame.places_in(gram.combined)
     return np.asarray(np.linalg.solve(frame.matrix, gram.combinations[order]), dtype=np.float64)
+
+
+def kept_weight(T: FloatArray, xtx: FloatArray, n: float) -> float:
+    """Return the mean weight of rows in a release of XᵀX of combinations Tᵀv, by the count that it tells.
+
+    Parameters
+    ----------
+    T : ndarray of shape (d, d)
+    xtx : ndarray of shape (d, d)
+    n : float
+        Rows.
+
+    Returns
+    -------
+    float
+        From a third to 1: below that noise is what was seen.
+    """
+    constant = np.linalg.solve(T, np.eye(len(T))[0])  # weights that add up to the constant
+    return min(max(float(constant @ xtx @ constant) / n, _WEIGHT_LEAST), 1.0)
 
 
 def score_request(
