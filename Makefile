@@ -91,6 +91,7 @@ experiments: $(VENV)/.installed ## published studies, measured again: DATA=DIR h
 	$(BIN)/python -m experiments.nieminen
 	$(BIN)/python -m experiments.local_sgd
 	$(BIN)/python -m experiments.refinement --data $(UCI)
+	$(BIN)/python -m experiments.which --data $(UCI)
 
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) $(SPARK) .mypy_cache .pytest_cache .ruff_cache .coverage build

@@ -23,7 +23,7 @@ from curator_service.privacy.design import Column, ColumnType, code_rows, make_d
 from curator_service.privacy.lattice import to_stored
 from curator_service.privacy.mechanism import STEP_DENOMINATOR, ExactSums, draw_noise, perturb
 from curator_service.privacy.row_maps import make_row_map
-from curator_service.privacy.samplers import SystemNoise
+from curator_service.privacy.samplers import Distribution, NoiseSource, SystemNoise
 from curator_service.privacy.sums import compute_gram
 
 DELTA = 1e-6
@@ -31,6 +31,18 @@ ROW_CAPACITY = 10**8
 ROW_MAPS = ("small", "wide", "box")
 STATISTICS = (Statistic.XTX, Statistic.XTY, Statistic.YTY)
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SeededNoise:
+    """Normal noise of a curator's scales, rounded, with a seed: no protection, but the same in every run."""
+
+    generator: np.random.Generator
+
+    def sample(self, distribution: Distribution, scales: npt.ArrayLike) -> npt.ArrayLike:
+        """Draw one integer for each scale."""
+        assert distribution is Distribution.DISCRETE_GAUSSIAN
+        return np.rint(self.generator.standard_normal(np.shape(scales)) * np.asarray(scales)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -150,8 +162,12 @@ class Hospital:
         *,
         calibration: Calibration = Calibration.ANALYTIC,
         shares: Mapping[Statistic, Fraction] | None = None,
+        source: NoiseSource | None = None,
     ) -> Release:
-        """Buy a release: (ε, 1e-6) with Gaussian noise, ε with Laplace noise; of XᵀX, Xᵀy and yᵀy without shares."""
+        """Buy a release: (ε, 1e-6) with Gaussian noise, ε with Laplace noise; of XᵀX, Xᵀy and yᵀy without shares.
+
+        Noise is the system's, where no source is given.
+        """
         delta = DELTA if mechanism is Mechanism.GAUSSIAN else None
         plan = plan_gram(
             self.design,
@@ -165,7 +181,7 @@ class Hospital:
             calibration=calibration,
         )
         exact = ExactSums(flatten(self.gram, len(self.design.terms), plan.outputs, plan.lambda_min_tolerance))
-        noisy = perturb(exact, plan, draw_noise(plan, SystemNoise()))
+        noisy = perturb(exact, plan, draw_noise(plan, source or SystemNoise()))
         noise = Noise(distribution=plan.parts[0].distribution, **Gram().state_noise(plan.parts))
         return self._release(dict(noisy.values), noise)
 

@@ -1,6 +1,7 @@
-"""The figure of the verdict: lengths of intervals, and how often the conclusion is the one without privacy."""
+"""Figures of docs/verdict.md and of docs/which-method.md."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib as mpl
@@ -10,11 +11,14 @@ from experiments.metrics import Floats
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 
-from analyst_client.plots.style import MARKERS, ON_LIGHT
+from analyst_client.plots.style import MARKERS, NEUTRAL, ON_LIGHT, plain_ticks
 
 LONGEST = 30.0
 """What is longer, or has no end, stands at the edge."""
+LOWEST = -0.5
+"""Part of what can be explained, below which it stands at the edge."""
 
 
 def draw(path: Path, cells: Mapping[tuple[str, float], tuple[Sequence[str], Floats, Floats]]) -> None:
@@ -70,5 +74,79 @@ def draw(path: Path, cells: Mapping[tuple[str, float], tuple[Sequence[str], Floa
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
     figure.legend(loc="outside upper center", ncols=len(prices), frameon=False)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
+    plt.close(figure)
+
+
+@dataclass(frozen=True)
+class BandPanel:
+    """Lines with bands, of one panel.
+
+    Attributes
+    ----------
+    title : str
+    places : ndarray of shape (k,)
+        Along the logarithmic axis.
+    bands : mapping of str to ndarray of shape (k, 3)
+        By name, the lower end, the line and the upper end; filled where there may be points of that name.
+    points : mapping of str to ndarray of shape (m, 2)
+        By name, places and values of single points.
+    """
+
+    title: str
+    places: Floats
+    bands: Mapping[str, Floats]
+    points: Mapping[str, Floats]
+
+    def draw(self, axes: Axes, low: float, high: float, colors: Mapping[str, str]) -> None:
+        """Draw within a range; what is beyond stands at its edge."""
+        for name, band in self.bands.items():
+            lower, line, upper = np.clip(band, low, high).T
+            if name in self.points:
+                axes.fill_between(self.places, lower, upper, color=colors[name], alpha=0.14, linewidth=0.0)
+            style = {"color": colors[name], "marker": MARKERS[list(colors).index(name)]}
+            axes.plot(self.places, line, label=name, linewidth=1.8, markersize=5.0, clip_on=False, zorder=3, **style)
+        for name, points in self.points.items():
+            x, y = points.T
+            style = {"facecolors": "none", "edgecolors": colors[name], "marker": MARKERS[list(colors).index(name)]}
+            axes.scatter(x, np.clip(y, low, high), s=16, linewidths=0.8, alpha=0.8, clip_on=False, **style)
+        axes.set_title(self.title)
+        axes.set_xscale("log")
+        axes.set_ylim(low, high)
+        axes.grid(visible=True, axis="both", color="#e8e8e8", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+
+
+def draw_bands(path: Path, kept: Sequence[BandPanel], lengths: Sequence[BandPanel]) -> None:
+    """Draw what methods keep, and below it lengths of intervals.
+
+    Parameters
+    ----------
+    path : Path
+    kept, lengths : sequence of BandPanel
+        Of one column each.
+    """
+    names = list(kept[0].bands)
+    colors = dict(zip(names, (NEUTRAL, ON_LIGHT[1], ON_LIGHT[3], ON_LIGHT[0]), strict=True))
+    figure, grid = plt.subplots(
+        2, len(kept), figsize=(10.0, 7.6), sharex=True, sharey="row", layout="constrained", squeeze=False
+    )
+    for axes, panel in zip(grid[0], kept, strict=True):
+        panel.draw(axes, LOWEST, 1.05, colors)
+        axes.set_yticks([LOWEST, 0.0, 0.5, 1.0], ["−0.5 or less", "0", "0.5", "1"])
+    for axes, panel in zip(grid[1], lengths, strict=True):
+        axes.set_yscale("log")
+        panel.draw(axes, 0.9, LONGEST, colors)
+        axes.set_yticks([1, 2, 3, 5, 10, LONGEST], ["1", "2", "3", "5", "10", "30 or no end"])
+        axes.minorticks_off()
+        axes.set(title="", xlabel="$n\\mu\\,/\\,d^{1.5}$")
+        plain_ticks(axes.xaxis, *axes.get_xlim())
+    grid[0, 0].set_ylabel("part of what can be explained")
+    grid[1, 0].set_ylabel("length of intervals over least squares'")
+    grid[0, 0].scatter([], [], s=16, linewidths=0.8, facecolors="none", edgecolors="black", label="real sets")
+    figure.get_layout_engine().set(hspace=0.06)
+    marks, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(marks, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     figure.savefig(path, dpi=150, bbox_inches="tight")
     plt.close(figure)

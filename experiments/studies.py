@@ -153,6 +153,20 @@ def line(*cells: object) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
+def print_table(words: Sequence[str], figures: Sequence[str], lines: Iterable[Iterable[object]]) -> None:
+    """Print a Markdown table and an empty line.
+
+    Examples
+    --------
+    >>> print_table(["set"], ["rows"], [("airfoil", 1503)])
+    | set | rows |
+    | --- | ---: |
+    | airfoil | 1503 |
+    <BLANKLINE>
+    """
+    print("\n".join([head(words, figures), *(line(*cells) for cells in lines)]), end="\n\n")
+
+
 @dataclass(frozen=True)
 class Panel:
     """A panel of a figure: lines with the standard errors of their points.

@@ -46,6 +46,7 @@ RUN_ELSEWHERE = {
     "docs/engines.md": "tests/unit/docs/test_warehouse_pages.py",
     "docs/fhir.md": "tests/unit/docs/test_warehouse_pages.py",
     "docs/recipes.md": "tests/integration/test_recipes.py",
+    "docs/which-method.md": "tests/unit/docs/test_which_method.py",
     "docs/planning.md": "tests/unit/analyst_client/test_client_planning.py",
     "docs/counts.md": "tests/unit/analyst_client/test_client_counts.py",
     "docs/marginals.md": "tests/unit/analyst_client/test_client_marginals.py",
