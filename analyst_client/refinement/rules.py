@@ -238,7 +238,7 @@ class RefinementRules:
         Parameters
         ----------
         budget : float
-            µ².
+            Of all of them, in µ².
         blind : bool
             Whether XᵀX was not bought.
 
