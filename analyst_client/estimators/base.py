@@ -15,7 +15,7 @@ from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.pooling import own_equations, pool, without_site
-from analyst_client.inference.posterior import PosteriorDraws
+from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.prediction import mean_intervals, value_intervals
 from analyst_client.inference.results import Solution, TargetResults
 from analyst_client.inference.summary import agreement_warnings, bias_warnings, posterior_warnings
@@ -166,10 +166,16 @@ class LinearFit(Estimator, InferenceMixin, ABC):
             coefficients, or the target took part in the weights of the rows. See also `caveats`.
         """
         pooled = pool(releases, target, rows, features)
+        for equations in pooled:
+            check_plausible(equations)
+        self._fit_equations(pooled)
+        return self
+
+    def _fit_equations(self, pooled: Sequence[Equations]) -> None:
+        """Solve the equations of each target, and set all attributes. Warn as `fit` does."""
         first = pooled[0]
         results, found = [], []
         for equations in pooled:
-            check_plausible(equations)
             results.append(TargetResults(equations, self._solve(equations)))
             found.append([getattr(self, name) for name in self._target_attributes])
         self.results_, self.fitted_params_ = tuple(results), self.get_params()
@@ -193,10 +199,9 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         for fitted in self.results_:
             hospitals = fitted.equations.hospitals or fitted.equations  # public rows may differ, and are anchored
             drawn = fitted.solution.posterior
-            said = posterior_warnings(fitted, drawn) if isinstance(drawn, PosteriorDraws) else []
+            said = posterior_warnings(fitted, drawn) if isinstance(drawn, CoefficientDraws) else []
             for text in said + agreement_warnings(hospitals) + bias_warnings(fitted.equations):
                 warn_caller(text, EstimationWarning)
-        return self
 
     @staticmethod
     def _in_raw_units(results: TargetResults) -> FloatArray:

@@ -1,21 +1,29 @@
 """Bayesian linear regressions: one that knows the noise, and the published one that does not."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analyst_client.errors import EstimationError
+from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
+from analyst_client.estimators.refinement_fit import check_family, feature_columns, read_columns
+from analyst_client.estimators.warn import warn_caller
+from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
-from analyst_client.inference.posterior import PosteriorDraws, sample_plugin_posterior, sample_posterior
+from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws, sample_plugin_posterior
 from analyst_client.inference.prior import Prior
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
 from analyst_client.inference.shrinkage import normal_posterior
-from analyst_client.inference.summary import Summary, summarise_posterior
+from analyst_client.inference.summary import Summary, summarise_posterior, variance_warnings
+from analyst_client.kinds.gram.release import Release
+from analyst_client.refinement.inference import corrected_equations
+from analyst_client.refinement.plan import Refined
+from analyst_client.refinement.refinement import Refinement
 
 FloatArray = NDArray[np.float64]
 SHORT_BY = 1.2
@@ -31,26 +39,29 @@ class PosteriorFit(LinearFit):
         self.seed = seed
 
     @abstractmethod
-    def _sample(self, equations: Equations) -> PosteriorDraws:
+    def _sample(self, equations: Equations) -> CoefficientDraws:
         """Draw from the posterior of one target."""
 
     def _solve(self, equations: Equations) -> Solution:
         drawn = self._sample(equations)
         self.penalty_ = 0.0
         flat = drawn.beta.reshape(-1, drawn.beta.shape[-1])
+        mean, covariance = flat.mean(axis=0), np.atleast_2d(np.cov(flat.T))
+        if not isinstance(drawn, PosteriorDraws):  # of a refinement: the gain of a normal law with this covariance
+            scores = equations.sampling_covariance(equations.scale.variances) + equations.noise_covariance(mean)
+            return Solution(mean, covariance @ np.linalg.solve(scores, equations.xtx).T, covariance, drawn)
         residual_variance = float(np.mean(1.0 / drawn.residual_precision))
         prior_variance = float(1.0 / np.mean(drawn.coefficient_precision))
         near = normal_posterior(equations, residual_variance, prior_variance)
-        return Solution(flat.mean(axis=0), near.inverse, np.atleast_2d(np.cov(flat.T)), drawn)
+        return Solution(mean, near.inverse, covariance, drawn)
 
     @property
-    def posteriors_(self) -> tuple[PosteriorDraws, ...]:
-        """Draws of each target, in scaled units, with the latent exact statistics."""
+    def posteriors_(self) -> tuple[Any, ...]:
+        """Draws of each target, in scaled units: `PosteriorDraws`, of a refinement `CoefficientDraws`."""
         self._check_fitted()
-        found = [results.solution.posterior for results in self.results_]
-        return tuple(drawn for drawn in found if isinstance(drawn, PosteriorDraws))
+        return tuple(results.solution.posterior for results in self.results_)
 
-    def _drawn_of(self, results: TargetResults) -> PosteriorDraws:
+    def _drawn_of(self, results: TargetResults) -> Any:
         return self.posteriors_[self.results_.index(results)]
 
     def posterior_draws(self, target: str | None = None) -> FloatArray:
@@ -108,16 +119,18 @@ class PosteriorFit(LinearFit):
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.
 
         Groups: ``posterior`` with ``coefficients`` (raw units, dimension ``term``), ``residual_sd`` (raw units) and
-        ``coefficient_precision`` (the prior's scaled units); ``constant_data`` with the released statistics.
+        ``coefficient_precision`` (the prior's scaled units); ``constant_data`` with the released statistics. Of a
+        refinement there is no ``residual_sd``, which is taken as known.
         """
         results = self._results_of(target)
         drawn = self._drawn_of(results)
         equations = results.equations
         posterior = {
             "coefficients": self.posterior_draws(target),
-            "residual_sd": equations.target.scale / np.sqrt(drawn.residual_precision),
             "coefficient_precision": drawn.coefficient_precision,
         }
+        if isinstance(drawn, PosteriorDraws):
+            posterior["residual_sd"] = equations.target.scale / np.sqrt(drawn.residual_precision)
         released = {"noisy_xtx": equations.xtx, "noisy_xty": equations.xty}
         dims = {"coefficients": ["term"], "noisy_xtx": ["term", "other_term"], "noisy_xty": ["term"]}
         coords = {"term": list(results.names), "other_term": list(results.names)}
@@ -129,13 +142,15 @@ class BayesianRegression(PosteriorFit):
 
     The exact statistics are latent: integrated out while the coefficients are drawn, and drawn given them; see
     `analyst_client.inference.posterior.sample_posterior`. Where the release says little the posterior is the prior's,
-    and the fit says so.
+    and the fit says so. A refinement is fitted as a release is, by the equations of which `RefinedRegression` has
+    intervals, see `analyst_client.inference.corrected_posterior.CorrectedModel`.
 
     Parameters
     ----------
     prior : Prior, optional
         Gamma priors on the precisions of residuals and of coefficients, in scaled units: of several releases those of
-        the one that tells most.
+        the one that tells most. Of a refinement it is that of coefficients alone, in units of standardised columns and
+        target; the residual variance is the one that scores tell.
     draws, chains : int
         Draws of each chain, and chains.
     seed : int, optional
@@ -151,8 +166,101 @@ class BayesianRegression(PosteriorFit):
     ([0.5], (4, 1000, 2))
     """
 
-    def _sample(self, equations: Equations) -> PosteriorDraws:
-        return sample_posterior(Evidence.of(equations), self.prior, self.draws, self.chains, self.seed)
+    def fit(
+        self,
+        releases: Refinement | Release | Sequence[Release],
+        target: str | None = None,
+        *,
+        features: Sequence[str] | None = None,
+        rows: float | Sequence[float] | None = None,
+    ) -> Self:
+        """Fit on a refinement; or on a release, or several that tell of the same terms: each is weighted by its noise.
+
+        Parameters
+        ----------
+        releases : Refinement, Release or sequence of Release
+            Releases: one for each hospital; bounds, scalings and noise may differ. See
+            `analyst_client.inference.pooling.pool`.
+        target : str, optional
+            Of releases. One of the targets, or of the features. Default all targets.
+        features : sequence of str, optional
+            Of releases. Columns that explain, at no further cost. Default all but the target; see `Release.select`.
+        rows : float or sequence of float, optional
+            Number of rows of each release, for inference where it has no constant to tell.
+
+        Returns
+        -------
+        Self
+            The estimator, fitted.
+
+        Raises
+        ------
+        EstimationError
+            When the releases do not determine the fit, or one of them cannot be sums over rows. When the price of a
+            refinement did not buy XᵀX.
+        ValueError
+            When a hyper-parameter is out of range, there is no such target, or releases do not fit together. When a
+            refinement is of another family, or given with a target, features or rows, which it has already.
+
+        Warns
+        -----
+        EstimationWarning
+            When a posterior is mostly the prior's, or its chains have not mixed. When releases do not tell of the same
+            coefficients, or the target took part in the weights of the rows. When a refinement's rules were for
+            predictions, and intervals may be too short. See also `caveats`.
+        """
+        if isinstance(releases, Refinement):
+            return self._fit_refinement(releases, (target, features, rows))
+        super().fit(releases, target, features=features, rows=rows)
+        self.__dict__.pop("refined_", None)
+        return self
+
+    def _fit_refinement(self, refinement: Refinement, stated: tuple[object, ...]) -> Self:
+        if any(one is not None for one in stated):
+            raise ValueError("a refinement is of one target and its features: fit(refinement) takes nothing else")
+        check_family(refinement, "gaussian")
+        found = refinement.found
+        if not isinstance(found, Refined) or found.frame is None or found.gram is None:
+            raise EstimationError(
+                "the price was not enough for XᵀX, so there is no posterior; RefinedRegression has coef_ and predict. "
+                "At a higher price, or with more rows, a refinement buys it"
+            )
+        self._fit_equations([corrected_equations(found)])
+        self.refined_, self.row_map_, self.columns_ = found, None, read_columns(refinement, found.frame)
+        self.target_names_ = np.array([refinement.problem.target.name], dtype=object)
+        self.feature_names_in_ = np.array(feature_columns(refinement), dtype=object)
+        self.n_features_in_ = len(self.feature_names_in_)
+        for text in variance_warnings(self.results_[0]):
+            warn_caller(text, EstimationWarning)
+        return self
+
+    def predict(self, X: Any, clip: bool | None = None) -> FloatArray:
+        """Predict targets in their raw units; of a refinement, within the range that it found for the target.
+
+        Parameters
+        ----------
+        X : data frame, or array-like of shape (n, n_features_in_)
+            Raw units, as for other fits.
+        clip : bool, optional
+            As for other fits. Numbers are cut to the ranges that a refinement found for them either way.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, T)
+            NaN for a row that misses a column declared `omit` or `complete`.
+
+        Raises
+        ------
+        ValueError
+            When a column is absent, a level unknown or a value no number.
+        """
+        predicted = super().predict(X, clip)
+        if not hasattr(self, "refined_"):
+            return predicted
+        return np.clip(predicted, self.refined_.target.low, self.refined_.target.high)
+
+    def _sample(self, equations: Equations) -> CoefficientDraws:
+        return draw_posterior(equations, self.prior, self.draws, self.chains, self.seed)
 
 
 class RobustPrivateRegression(PosteriorFit):

@@ -21,7 +21,7 @@ from analyst_client.inference.contrasts import (
     read_constraints,
 )
 from analyst_client.inference.estimates import EstimateTable
-from analyst_client.inference.posterior import PosteriorDraws
+from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.results import Bound, Identification, IntervalMethod, TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.summary import (
@@ -125,7 +125,7 @@ class InferenceMixin:
             if method in {"delta", "bootstrap"}:
                 lead = f"{method!r} takes the noise in XᵀX as small, and it is not: use 'fieller'. By that, "
                 said += [lead + text for text in identification_warnings(results, alpha)]
-            elif method == "posterior" and not isinstance(results.solution.posterior, PosteriorDraws):  # as `fit` has
+            elif method == "posterior" and not isinstance(results.solution.posterior, CoefficientDraws):  # as `fit` has
                 said += posterior_warnings(results, results.posterior)
         for text in said:
             warn_caller(text, EstimationWarning)

@@ -73,12 +73,7 @@ class RefinementFit(Estimator, ABC):
             raise ValueError(  # noqa: TRY004 -- one kind of error for arguments
                 f"a {type(self).__name__} is fitted on what client.refine(…, family={self._family!r}) returns"
             )
-        family = refinement.problem.family
-        if family != self._family:
-            raise ValueError(
-                f"this refinement is of the {family} family: fit it with {FITS[family]}, or ask for "
-                f"family={self._family!r}"
-            )
+        check_family(refinement, self._family)
         self.refined_ = found = refinement.found
         self.columns_, self.terms_, theta = (), (Term(CONSTANT, "constant"),), None
         if found.frame is not None and found.theta is not None:
@@ -98,6 +93,15 @@ class RefinementFit(Estimator, ABC):
     def _check_fitted(self) -> None:
         if not hasattr(self, "refined_"):
             raise EstimationError(f"this {type(self).__name__} is not fitted yet: call fit(refinement) first")
+
+
+def check_family(refinement: Refinement, family: str) -> None:
+    """Raise `ValueError` for a refinement of another family."""
+    own = refinement.problem.family
+    if own != family:
+        raise ValueError(
+            f"this refinement is of the {own} family: fit it with {FITS[own]}, or ask for family={family!r}"
+        )
 
 
 def feature_columns(refinement: Refinement) -> list[str]:

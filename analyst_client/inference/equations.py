@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,21 @@ from analyst_client.schema.columns import Column, Term
 FloatArray = NDArray[np.float64]
 SCALE_POINTS = 24
 """Equally likely values that stand for a residual variance which the privacy noise leaves uncertain."""
+
+
+class StandardUnits(NamedTuple):
+    r"""Coefficients γ of columns that are centred and scaled to a variance of 1: :math:`\theta = \theta_0 + U\gamma`.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (D, D)
+        U. The first coordinate of γ is the constant's.
+    origin : ndarray of shape (D,)
+        :math:`\theta_0`, which predicts the mean of the target, as far as is known, and nothing of terms.
+    """
+
+    matrix: FloatArray
+    origin: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,6 +173,8 @@ class Equations:
         How fast each weight grows with the site's own noisy count, see `xtx`.
     hospitals : Equations or None
         Those of the hospitals alone, where public rows take part.
+    standard : StandardUnits or None
+        Where they are known: of a refined fit.
     columns : tuple of Column
     terms : tuple of Term
     target : Term
@@ -169,6 +187,7 @@ class Equations:
     target: Term
     slopes: FloatArray | None = None
     hospitals: "Equations | None" = None
+    standard: StandardUnits | None = None
 
     def of_contrasts(self, contrasts: FloatArray) -> "Equations":
         """Return the equations from which contrasts are inferred: of several coefficients, the hospitals' alone.

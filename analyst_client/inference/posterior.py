@@ -24,20 +24,16 @@ PLUGIN_WARMUP = 200
 
 
 @dataclass(frozen=True)
-class PosteriorDraws:
-    """Draws of a posterior, in scaled units, with what they are worth.
+class CoefficientDraws:
+    """Draws of coefficients from a posterior, in scaled units, with what they are worth.
 
-    The units are those of the fit; λ and `sd_ratio` are about those of the prior, see `Evidence`.
+    The units are those of the fit; λ and `sd_ratio` are about those of the prior.
 
     Attributes
     ----------
     beta : ndarray of shape (chains, draws, D)
-    residual_precision, coefficient_precision : ndarray of shape (chains, draws)
-        τ and λ.
-    xtx : ndarray of shape (chains, draws, D, D)
-    xty : ndarray of shape (chains, draws, D)
-    yty : ndarray of shape (chains, draws)
-        The exact statistics; of several releases their sums, in the units of the fit.
+    coefficient_precision : ndarray of shape (chains, draws)
+        λ.
     rhat, ess : ndarray of shape (D,)
         Of each coefficient; see `compute_rhat` and `compute_ess`.
     sd_ratio : ndarray of shape (D,)
@@ -48,15 +44,38 @@ class PosteriorDraws:
     """
 
     beta: FloatArray
-    residual_precision: FloatArray
     coefficient_precision: FloatArray
-    xtx: FloatArray
-    xty: FloatArray
-    yty: FloatArray
     rhat: FloatArray
     ess: FloatArray
     sd_ratio: FloatArray
     definite_share: float
+
+    @property
+    def prior_dominated(self) -> NDArray[np.bool_]:
+        """Which coefficients the release says little of: all, where noise outweighs XᵀX in some direction."""
+        return (self.sd_ratio > PRIOR_DOMINATED) | (self.definite_share < DEFINITE_SHARE_MIN)
+
+
+@dataclass(frozen=True)
+class PosteriorDraws(CoefficientDraws):
+    """Draws of a posterior given releases: coefficients with the residual precision and exact statistics.
+
+    The prior's units are those of `Evidence`.
+
+    Attributes
+    ----------
+    residual_precision : ndarray of shape (chains, draws)
+        τ.
+    xtx : ndarray of shape (chains, draws, D, D)
+    xty : ndarray of shape (chains, draws, D)
+    yty : ndarray of shape (chains, draws)
+        The exact statistics; of several releases their sums, in the units of the fit.
+    """
+
+    residual_precision: FloatArray
+    xtx: FloatArray
+    xty: FloatArray
+    yty: FloatArray
 
     def in_units(self, units: FloatArray | None) -> "PosteriorDraws":
         """Return the same draws in other units: terms and target there are `units`, (D + 1, D + 1), times these."""
@@ -76,11 +95,6 @@ class PosteriorDraws:
             xty=exact[..., :-1, -1],
             yty=exact[..., -1, -1],
         )
-
-    @property
-    def prior_dominated(self) -> NDArray[np.bool_]:
-        """Which coefficients the release says little of: all, where noise outweighs XᵀX in some direction."""
-        return (self.sd_ratio > PRIOR_DOMINATED) | (self.definite_share < DEFINITE_SHARE_MIN)
 
 
 def sample_posterior(

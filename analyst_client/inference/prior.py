@@ -13,6 +13,9 @@ FloatArray = NDArray[np.float64]
 class Prior:
     r"""Priors on the scale where terms and target lie in [−1, 1].
 
+    Of a refinement they are on the scale where columns and target have a deviation of 1 around 0, as far as it told,
+    and those of residuals are not used.
+
     Attributes
     ----------
     residual_shape, residual_rate : float

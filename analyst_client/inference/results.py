@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import random_effects
 from analyst_client.inference.bootstrap import bootstrap_solutions
+from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.evidence import Evidence
-from analyst_client.inference.posterior import PosteriorDraws, sample_posterior
+from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import (
     ConfidenceSet,
@@ -104,14 +104,14 @@ class Solution:
         What Xᵀy was multiplied with, or would be in a linear method near this one.
     covariance : ndarray of shape (D, D) or None
         Of `theta`, where the estimator knows it by itself; else that of ``inverse`` times the score.
-    posterior : PosteriorDraws, NormalPosterior or None
+    posterior : CoefficientDraws, NormalPosterior or None
         Whose mean is `theta`, where it is one.
     """
 
     theta: FloatArray
     inverse: FloatArray
     covariance: FloatArray | None = None
-    posterior: PosteriorDraws | NormalPosterior | None = None
+    posterior: CoefficientDraws | NormalPosterior | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,10 +327,10 @@ class TargetResults:
         raise ValueError(f"method must be one of {', '.join(INTERVAL_METHODS)}, not {method!r}")
 
     @cached_property
-    def posterior(self) -> PosteriorDraws | NormalPosterior:
+    def posterior(self) -> CoefficientDraws | NormalPosterior:
         """The estimator's posterior, or draws under the default prior, the same ones every time."""
         own = self.solution.posterior
-        return sample_posterior(Evidence.of(self.equations), seed=0) if own is None else own
+        return draw_posterior(self.equations, seed=0) if own is None else own
 
     def posterior_interval(self, alpha: float = 0.05) -> FloatArray:
         """Return the P equal-tailed credible intervals, of shape (P, 2), in raw units."""

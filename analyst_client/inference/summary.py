@@ -15,7 +15,7 @@ from analyst_client.display.terminal import as_text
 from analyst_client.errors import EstimationError
 from analyst_client.inference.agreement import heterogeneity_test
 from analyst_client.inference.equations import Equations
-from analyst_client.inference.posterior import PosteriorDraws
+from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws
 from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
@@ -95,8 +95,7 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
         stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
     low, high = results.rsquared_interval(alpha)
     stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
-    hidden = results.equations.scale.unbiased[results.main_site] <= 0.0 < results.equations.scale.noise_sd.max()
-    stated.append(("residual sd", "–" if hidden else number(math.sqrt(results.scale))))
+    stated.append(("residual sd", residual_text(results)))
     if len(results.names) > int(results.equations.has_constant):
         test = results.f_test()
         stated.append(
@@ -126,6 +125,12 @@ def summarise(estimator: str, results: TargetResults, alpha: float = 0.05, bound
     return Summary(title, tuple(stated), heads, tuple(rows), tuple(said))
 
 
+def residual_text(results: TargetResults) -> str:
+    """Return the residual deviation as text; a dash where the noise hides it."""
+    hidden = results.equations.scale.unbiased[results.main_site] <= 0.0 < results.equations.scale.noise_sd.max()
+    return "–" if hidden else number(math.sqrt(results.scale))
+
+
 def summarise_points(estimator: str, results: TargetResults) -> Summary:
     """Summarise a fit of which nothing is told but its points."""
     target = results.equations.target
@@ -138,7 +143,7 @@ def summarise_points(estimator: str, results: TargetResults) -> Summary:
 def summarise_posterior(
     estimator: str,
     results: TargetResults,
-    drawn: PosteriorDraws,
+    drawn: CoefficientDraws,
     draws: FloatArray,
     alpha: float = 0.05,
     caveats: Sequence[str] = (),
@@ -148,11 +153,15 @@ def summarise_posterior(
     unit = f" ({target.unit})" if target.unit else ""
     flat = draws.reshape(-1, draws.shape[-1])
     low, high = np.quantile(flat, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
-    residual = target.scale / np.sqrt(drawn.residual_precision)
+    if isinstance(drawn, PosteriorDraws):
+        residuals = target.scale / np.sqrt(drawn.residual_precision)
+        residual = f"{number(float(np.mean(residuals)))} ± {number(float(np.std(residuals)))}"
+    else:  # of a refinement it is taken as known
+        residual = residual_text(results)
     stated = [
         ("rows, weighted and noisy", f"{results.equations.rows:,.0f}"),
         ("draws", f"{draws.shape[1]:,} in each of {draws.shape[0]} chains"),
-        ("residual sd", f"{number(float(np.mean(residual)))} ± {number(float(np.std(residual)))}"),
+        ("residual sd", residual),
         ("definite draws", f"{drawn.definite_share:.0%} of the latent XᵀX"),
     ]
     columns = (flat.mean(axis=0), flat.std(axis=0), low, high, drawn.sd_ratio, drawn.ess, drawn.rhat)
@@ -163,6 +172,8 @@ def summarise_posterior(
     found = ["sd / prior is how much of the prior's spread is left, in scaled units: near 0 the data speak."]
     found += weight_notes(results)
     said = [*posterior_warnings(results, drawn), *clipping_warnings(results), *caveats]
+    if not isinstance(drawn, PosteriorDraws):
+        said += variance_warnings(results)
     found += [f"Warning: {text}" for text in said]
     heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
@@ -350,7 +361,7 @@ def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list
     ]
 
 
-def posterior_warnings(results: TargetResults, drawn: PosteriorDraws | NormalPosterior | None) -> list[str]:
+def posterior_warnings(results: TargetResults, drawn: CoefficientDraws | NormalPosterior | None) -> list[str]:
     """Return why a posterior is not to be believed, or tells of the prior alone."""
     found: list[str] = []
     if drawn is None:
@@ -387,6 +398,8 @@ def beyond_bounds(results: TargetResults) -> float:
         target = release.target_names.index(equations.target.name)
         declared = release.targets[target]
         if (declared.scale == 1.0 and declared.center == 0.0) or release.yty is None or release.xty is None:
+            continue
+        if site.corrected is not None:  # its XᵀX is of combinations, and its target was cut to what was found
             continue
         assert release.xtx is not None
         rows = float(release.xtx[0, 0])

@@ -8,15 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from analyst_client.errors import EstimationError
-from analyst_client.inference.equations import Equations, Site
+from analyst_client.inference.equations import Equations, Site, StandardUnits
 from analyst_client.inference.noise import CorrectedLaw, NoiseLaw
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.plan import Refined
-from analyst_client.refinement.requests import Measurement, coordinates
+from analyst_client.refinement.requests import Measurement, coordinates, kept_weight
 
 FloatArray = npt.NDArray[np.float64]
-_WEIGHT_LEAST = 1.0 / 3.0
-"""Least mean weight of a row that XᵀX is corrected for; below it noise is what was seen."""
 _UNEVEN = 0.5
 """Deviation that an entry of the whitened Σ g gᵀ is expected to have from one residual variance, relative to it."""
 _VARIANCE_LEAST = 1e-3
@@ -83,7 +81,8 @@ def corrected_equations(found: Refined) -> Equations:
         corrected=law,
         spread=spread,
     )
-    return Equations((site,), np.ones(1), gram.columns, frame.terms, gram.targets[0])
+    standard = StandardUnits(s * frame.matrix, frame.to_terms(frame.origin))
+    return Equations((site,), np.ones(1), gram.columns, frame.terms, gram.targets[0], standard=standard)
 
 
 def _later_scores(later: Sequence[Measurement]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -114,9 +113,7 @@ def _unweighted(found: Refined, gram: Release) -> FloatArray:
     assert found.frame is not None
     assert gram.xtx is not None
     T = coordinates(found.frame, gram)
-    constant = np.linalg.solve(T, np.eye(found.frame.size)[0])
-    kept = min(max(float(constant @ gram.xtx @ constant) / found.rows, _WEIGHT_LEAST), 1.0)
-    return math.sqrt(kept) * T
+    return math.sqrt(kept_weight(T, gram.xtx, found.rows)) * T
 
 
 def _sampling(later: Sequence[Measurement], T: FloatArray, xtx: FloatArray) -> tuple[FloatArray, float] | None:

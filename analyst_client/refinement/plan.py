@@ -24,6 +24,7 @@ from analyst_client.refinement.requests import (
     coordinates,
     gram_request,
     inverse_root,
+    kept_weight,
     measured,
     next_norm,
     score_request,
@@ -38,6 +39,8 @@ _FLOOR = 0.1
 """Least eigenvalue, in rows, that gradients are whitened by."""
 _SURE = 2.0
 """Deviations above 0 from which on an eigenvalue is one to whiten by, where several Grams tell of it."""
+_TOLD = 6.0
+"""Deviations from which on every eigenvalue is told well enough to whiten by."""
 _LEAST = 1e-4
 """Least eigenvalue, in rows, that several Grams are expected to tell."""
 
@@ -103,17 +106,21 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     frame, features, cut_target = yield from standard_frame(problem, places, target)
     belief = _believe(frame, looked, rules)
     theta, square, gram = np.zeros(frame.size), (1.0, 0.0), None
-    whitening, parts = np.eye(frame.size), {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
-    for cost in rules.gram_costs(whole := rules.gram * left):
-        radius = rules.radius_squared(frame.size, n, cost if gram is not None else whole)
-        if radius is None:
-            break
-        request = gram_request(problem, frame, features, cut_target, whitening, radius, parts, cost)
-        gram = yield Question(request)
-        left -= cost
-        square = _see_gram(belief, frame, gram)
-        theta = shrunk_coefficients(belief, n, theta)
-        whitening = _whitening(belief, n, rules)
+    parts = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
+    whole = rules.gram_cost(frame.size, n, left)
+    if rules.radius_squared(frame.size, n, whole) is not None:
+        left -= whole
+        for k in range(rules.grams):
+            last = k == rules.grams - 1 or (k > 0 and _is_told(belief))
+            cost = (1.0 - k * rules.explored) * whole if last else rules.explored * whole
+            radius = rules.radius_squared(frame.size, n, cost) or rules.radius * frame.size
+            whitening = _whitening(belief, n, rules) if k else np.eye(frame.size)
+            request = gram_request(problem, frame, features, cut_target, whitening, radius, parts, cost)
+            gram = yield Question(request)
+            square = _see_gram(belief, frame, gram, n if rules.grams > 1 else None)
+            theta = shrunk_coefficients(belief, n, theta)
+            if last:
+                break
     measurements: list[Measurement] = []
     costs = rules.step_costs(left, blind=gram is None)
     residual, first = _residual_variance(belief, n, theta, square), rules.first_norm(frame.size, n, costs)
@@ -131,6 +138,12 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
         norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
+
+
+def _is_told(belief: Belief) -> bool:
+    """Tell whether all of XᵀX is known well enough for the last release of it."""
+    eigenvalues, _, sds = belief.eigen()
+    return bool(np.all(eigenvalues > _TOLD * sds))
 
 
 def _whitening(belief: Belief, n: float, rules: RefinementRules) -> FloatArray:
@@ -171,10 +184,11 @@ def _believe(frame: Frame, looked: Looked, rules: RefinementRules) -> Belief:
     return Belief(mean, np.diag((n * np.concatenate([beside, target])) ** 2), d)
 
 
-def _see_gram(belief: Belief, frame: Frame, gram: Release) -> tuple[float, float]:
+def _see_gram(belief: Belief, frame: Frame, gram: Release, n: float | None) -> tuple[float, float]:
     """Take in XᵀX and Xᵀy, and return the mean square of the target around its mean in rows, and its deviation.
 
-    It is in squares of the spread that the target is taken to have.
+    It is in squares of the spread that the target is taken to have. Of several releases each weighs rows in its own way
+    and has to be made up for that, by the number n of rows; one that is alone is shrunk by it, which predicts no worse.
     """
     assert gram.xtx is not None
     assert gram.xty is not None
@@ -184,11 +198,12 @@ def _see_gram(belief: Belief, frame: Frame, gram: Release) -> tuple[float, float
     assert noise.xtx_offdiagonal is not None
     assert noise.xty is not None
     assert noise.yty is not None
-    belief.see_combined(T, gram.xtx, noise.xtx_diagonal, noise.xtx_offdiagonal)
-    belief.see_score(T, -frame.origin, gram.xty[:, 0] / unit, noise.xty / unit)
+    kept = 1.0 if n is None else kept_weight(T, gram.xtx, n)
+    belief.see_combined(math.sqrt(kept) * T, gram.xtx, noise.xtx_diagonal, noise.xtx_offdiagonal)
+    belief.see_score(kept * T, -frame.origin, gram.xty[:, 0] / unit, noise.xty / unit)
     rows, origin = max(float(belief.xtx[0, 0]), 1.0), frame.origin
-    squares = float(gram.yty[0]) / unit**2 - 2.0 * origin @ belief.xty - origin @ belief.xtx @ origin
-    return float(squares) / rows, noise.yty / unit**2 / rows
+    squares = float(gram.yty[0]) / kept / unit**2 - 2.0 * origin @ belief.xty - origin @ belief.xtx @ origin
+    return float(squares) / rows, noise.yty / kept / unit**2 / rows
 
 
 def _residual_variance(belief: Belief, n: float, theta: FloatArray, square: tuple[float, float]) -> float:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erf, gammaincinv
 
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import ReleaseRequest
@@ -25,6 +24,8 @@ from analyst_client.terms.expression import Expression
 FloatArray = npt.NDArray[np.float64]
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the model of residuals is not to be trusted."""
+_WEIGHT_LEAST = 1.0 / 3.0
+"""Least mean weight of a row that XᵀX is corrected for."""
 _MIDDLES = (np.arange(50) + 0.5) / 50.0
 _CLIP_STEP = 1.6
 """How fast the norm of a gradient changes."""
@@ -139,6 +140,25 @@ def coordinates(frame: Frame, gram: Release) -> FloatArray:
     return np.asarray(np.linalg.solve(frame.matrix, gram.combinations[order]), dtype=np.float64)
 
 
+def kept_weight(T: FloatArray, xtx: FloatArray, n: float) -> float:
+    """Return the mean weight of rows in a release of XᵀX of combinations Tᵀv, by the count that it tells.
+
+    Parameters
+    ----------
+    T : ndarray of shape (d, d)
+    xtx : ndarray of shape (d, d)
+    n : float
+        Rows.
+
+    Returns
+    -------
+    float
+        From a third to 1: below that noise is what was seen.
+    """
+    constant = np.linalg.solve(T, np.eye(len(T))[0])  # weights that add up to the constant
+    return min(max(float(constant @ xtx @ constant) / n, _WEIGHT_LEAST), 1.0)
+
+
 def score_request(
     problem: Problem,
     frame: Frame,
@@ -249,8 +269,10 @@ def share_kept(release: ScoreRelease, norm: float, rows: float, d: int, variance
 
 def _share_within(bound: float, d: int) -> float:
     """Return P(|v||r| ≤ bound) of d + 1 independent standard normal numbers, v and r."""
-    squares = 2.0 * gammaincinv(d / 2.0, _MIDDLES)  # of |v|², equally likely
-    return float(erf(bound / np.sqrt(2.0 * squares)).mean())
+    from scipy import special  # noqa: PLC0415 -- the import of the client stays quick
+
+    squares = 2.0 * special.gammaincinv(d / 2.0, _MIDDLES)  # of |v|², equally likely
+    return float(special.erf(bound / np.sqrt(2.0 * squares)).mean())
 
 
 def next_norm(release: ScoreRelease, norm: float, usual: float, allowed: float, rules: RefinementRules) -> float:

@@ -64,10 +64,11 @@ class RefinementRules:
         which there is none.
     correlation : float
         Deviation that the correlation of two columns is expected to have, before anything of it is bought.
-    grams : int
-        Number of releases of XᵀX, each but the first of rows that are whitened by those before.
-    gram_growth : float
-        Ratio of the share of such a release to that of the one before.
+    grams, explored : int, float
+        Most releases of XᵀX, each but the first of rows that are whitened by those before, and the share of what XᵀX
+        costs of each but the last. It is the last as soon as all directions are told.
+    gram_least : float
+        Share of the rest for XᵀX that is enough where it has little noise all the same.
     cut : bool
         Whether numbers are cut to the ranges that were found. Without it they keep their declared bounds, and the
         coefficients are those of the columns as they are declared.
@@ -122,7 +123,8 @@ class RefinementRules:
     dear: float = 0.2
     correlation: float = 0.15
     grams: int = 1
-    gram_growth: float = 3.0
+    explored: float = 0.08
+    gram_least: float = 0.4
     cut: bool = True
     norm: float = 0.6
     norm_least: float = 1.0
@@ -147,22 +149,38 @@ class RefinementRules:
         chosen = cls(
             looks=(0.02, 0.02, 0.03, 0.03, 0.05),
             gram=0.55,
-            grams=3,
+            grams=5,
+            gram_least=0.15,
             widenings=2,
             steps=6,
             growth=1.3,
             beyond=1.0,
-            norm=4.0,
-            norm_least=1.0,
-            norm_sure=2.0,
+            norm=2.0,
             cut=cut,
         )
         return replace(chosen, **rules)
 
-    def gram_costs(self, budget: float) -> list[float]:
-        """Divide what XᵀX costs over its releases."""
-        parts = [self.gram_growth**k for k in range(self.grams)]
-        return [budget * part / sum(parts) for part in parts]
+    def gram_cost(self, d: int, n: float, budget: float) -> float:
+        """Return what XᵀX costs, in µ².
+
+        Parameters
+        ----------
+        d : int
+            Terms, the constant included.
+        n : float
+            Rows.
+        budget : float
+            Of XᵀX and scores, in µ².
+
+        Returns
+        -------
+        float
+            As much as lets its last release have the widest radius with the noise that `radius_squared` allows it, but
+            at least `gram_least` of the budget, and at most `gram`.
+        """
+        widest = self.wide_radius * 2.0**self.widenings
+        enough = 2.0 * (3.0 * widest * d / (self.affordable * n)) ** 2 / (1.0 - self.explored)
+        return min(self.gram * budget, max(self.gram_least * budget, enough))
 
     def score_shares(self, step: int, norms: float, *, meat: bool) -> dict[str, float]:
         """Divide the cost of a score.
@@ -215,7 +233,19 @@ class RefinementRules:
         return float(max(self.norm, wide))
 
     def step_costs(self, budget: float, *, blind: bool = False) -> list[float]:
-        """Divide what is left over the scores, which are others where XᵀX was not bought."""
+        """Divide what is left over the scores.
+
+        Parameters
+        ----------
+        budget : float
+            Of all of them, in µ².
+        blind : bool
+            Whether XᵀX was not bought.
+
+        Returns
+        -------
+        list of float
+        """
         parts = [self.growth**k for k in range(self.blind_steps if blind else self.steps)]
         return [budget * part / sum(parts) for part in parts]
 
@@ -267,6 +297,7 @@ class GeneralizedRules(RefinementRules):
         Rows of a rare class, or of large counts, have gradients that are many times as long as others.
     steps : int
         Fewer than in a linear model: the later ones are where the information is that of the solution, and must tell.
+        Predictions of classes that hardly overlap gain by more of them, as 16 with a growth of 1.2.
     growth : float
         So most is spent near the solution, where a score bends least.
     beyond : float

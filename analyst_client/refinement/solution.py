@@ -1,7 +1,6 @@
 """Coefficients of a belief about XᵀX and Xᵀy, shrunk as far as the noise asks for."""
 
 import numpy as np
-from scipy.special import logsumexp, softmax
 
 from analyst_client.refinement.belief import Belief, FloatArray
 
@@ -54,13 +53,20 @@ def shrunk_coefficients(belief: Belief, n: float, start: FloatArray) -> FloatArr
         log_likelihoods = -0.5 * np.sum(r**2 / spread + np.log(spread), axis=1) + _LOG_PRIOR
         left = (r / spread) @ (H @ inverse.T @ U).T
         each = np.column_stack([left[:, 0], _DEVIATIONS[:, None] ** 2 * (left[:, 1:] @ W)])
-        solved = softmax(log_likelihoods) @ each
+        solved = _softmax(log_likelihoods) @ each
         found.append(solved)
         root = np.linalg.cholesky(belief.score_covariance(solved) + 1e-9 * n * np.eye(d))
         off = np.linalg.solve(root, b - H @ solved)
         size = float(solved[1:] @ inverse_W @ solved[1:])
         log_prior = _LOG_PRIOR - 0.5 * size / _DEVIATIONS**2 - (d - 1) * np.log(_DEVIATIONS) - 0.5 * solved[0] ** 2
-        densities.append(-0.5 * float(off @ off) - float(np.log(np.diag(root)).sum()) + logsumexp(log_prior))
+        log_likelihood = -0.5 * off @ off - np.log(np.diag(root)).sum()
+        densities.append(float(log_likelihood + np.logaddexp.reduce(log_prior)))
         theta = (theta + solved) / 2
-    expected: FloatArray = softmax(np.array(densities)) @ np.array(found)
+    expected: FloatArray = _softmax(np.array(densities)) @ np.array(found)
     return expected
+
+
+def _softmax(logs: FloatArray) -> FloatArray:
+    """Return weights that add up to 1, of their logarithms."""
+    weights = np.exp(logs - logs.max())
+    return np.asarray(weights / weights.sum(), dtype=np.float64)

@@ -1,11 +1,12 @@
 """Intervals of refined fits, of rows in memory: on what they rest, and what is said where that may not hold."""
 
+import math
 import warnings
 
 import numpy as np
 import pytest
 
-from analyst_client import EstimationWarning, RefinedRegression, RefinementRules
+from analyst_client import EstimationWarning, RefinedRegression, RefinementRules, Release
 from bench.ideal import IdealCurator
 
 MU = 0.237
@@ -44,3 +45,21 @@ class TestDefaultRules:
         with warnings.catch_warnings():
             warnings.simplefilter("error", EstimationWarning)
             fit.conf_int()
+
+
+class TestWhitening:
+    """XᵀX is bought again, of rows that are whitened by what is known, until each direction is told."""
+
+    @pytest.mark.parametrize(("apart", "grams"), [(1.0, 2), (0.1, 4)], ids=["told at once", "two columns alike"])
+    def test_it_ends_as_soon_as_every_direction_is_told(self, apart: float, grams: int) -> None:
+        generator = np.random.default_rng(17)
+        x = generator.standard_normal((20_000, 3))
+        x[:, 1] = x[:, 0] + apart * x[:, 1]
+        y = x @ [0.6, -0.4, 0.3] + generator.standard_normal(len(x))
+        curator = IdealCurator.of_rows(np.column_stack([x, y]), [(-8.0, 8.0)] * 4, generator)
+        refinement = curator.refine(MU, RefinementRules.for_intervals())
+        assert sum(isinstance(one, Release) for one in refinement.releases) == grams
+        fit = RefinedRegression().fit(refinement)
+        errors = np.array([1.0, 1.0 / apart, 1.0 / apart, 1.0])[1:] / math.sqrt(len(x))
+        low, high = fit.conf_int()[1:].T
+        assert (high - low) / 2.0 / (1.96 * errors * math.hypot(1.0, apart)) == pytest.approx(1.4, abs=0.5)

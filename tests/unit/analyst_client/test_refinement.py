@@ -212,6 +212,13 @@ class TestRules:
         found = [self.RULES.radius_squared(5, n, 0.02) for n in (40.0, 300.0, 1e5)]
         assert found == [None, self.RULES.radius * 5, self.RULES.wide_radius * 5]
 
+    def test_xtx_costs_less_where_it_has_little_noise_all_the_same(self):
+        rules = RefinementRules.for_intervals()
+        found = [rules.gram_cost(5, n, 0.04) / 0.04 for n in (2000.0, 12_000.0, 1e5)]
+        assert found[0] == pytest.approx(rules.gram)
+        assert rules.gram_least < found[1] < rules.gram
+        assert found[2] == pytest.approx(rules.gram_least)
+
     def test_the_norm_of_a_gradient_is_wider_where_sampling_matters_beside_noise(self):
         costs = self.RULES.step_costs(0.024)
         found = [self.RULES.first_norm(5, n, costs) for n in (50.0, 2000.0, 20_000.0, 320_000.0)]
