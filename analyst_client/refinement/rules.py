@@ -245,6 +245,7 @@ class RefinementRules:
         Returns
         -------
         list of float
+            Growing, in µ².
         """
         parts = [self.growth**k for k in range(self.blind_steps if blind else self.steps)]
         return [budget * part / sum(parts) for part in parts]
