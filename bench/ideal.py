@@ -25,6 +25,8 @@ from analyst_client.terms import col
 from analyst_client.terms.expression import COLUMN, NUMBER, Expression, as_expression
 from analyst_client.terms.values import Values, evaluate
 from bench.uci import column_names
+from curator_service.kinds.gram.plan import default_shares
+from curator_service.kinds.gram.statistics import Statistic
 
 Floats = npt.NDArray[np.float64]
 INDEX_MOST = 16.0
@@ -153,7 +155,8 @@ class IdealCurator:
     def one_release(self, mu: float) -> Release:
         """Return XᵀX, Xᵀy and yᵀy of all columns at a price µ, under the default ball."""
         design = self._code([*self.columns])
-        shares = {"xtx": 50 / 108.5, "xty": 50 / 108.5, "yty": 8.5 / 108.5}
+        statistics = (Statistic.XTX, Statistic.XTY, Statistic.YTY)
+        shares = {statistic.value: float(share) for statistic, share in default_shares(statistics).items()}
         norm = math.sqrt(1.0 + (design.x.shape[1] - 1) / 10.0)
         found = self._moments(design.x, design.y, norm, mu, shares)
         *features, target = design.columns

@@ -255,9 +255,7 @@ class BayesianRegression(PosteriorFit):
             When a column is absent, a level unknown or a value no number.
         """
         predicted = super().predict(X, clip)
-        if not hasattr(self, "refined_"):
-            return predicted
-        return np.clip(predicted, self.refined_.target.low, self.refined_.target.high)
+        return self.refined_.target.cut(predicted) if hasattr(self, "refined_") else predicted
 
     def _sample(self, equations: Equations) -> CoefficientDraws:
         return draw_posterior(equations, self.prior, self.draws, self.chains, self.seed)

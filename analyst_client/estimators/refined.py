@@ -12,7 +12,7 @@ from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
-from analyst_client.inference.summary import Summary, variance_warnings
+from analyst_client.inference.summary import variance_warnings
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
@@ -72,38 +72,9 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         return (TargetResults(equations, Solution(self.scaled_coef_, inverse)),)
 
     def _intervals(self, alpha: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
-        self._warn_of_variance()
-        return super()._intervals(alpha, method, bound)
-
-    def summary(self, alpha: float = 0.05, target: str | None = None, bound: Bound | None = None) -> Summary:
-        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
-
-        Parameters
-        ----------
-        alpha : float
-            1 less the coverage, in (0, 1).
-        target : str, optional
-            The one target.
-        bound : float or mapping of str to float, optional
-            As for `conf_int`, whose intervals under it are shown. Default none.
-
-        Returns
-        -------
-        Summary
-            Printed, it is text.
-
-        Warns
-        -----
-        EstimationWarning
-            As `conf_int` does: when the refinement's rules were for predictions, and intervals may be too short.
-        """
-        self._warn_of_variance()
-        return super().summary(alpha, target, bound)
-
-    def _warn_of_variance(self) -> None:
-        """Warn where sampling errors matter and rest on one residual variance, as Σ g gᵀ was not bought."""
-        for text in variance_warnings(self.results_[0]):
+        for text in variance_warnings(self.results_[0]):  # a summary says so by itself
             warn_caller(text, EstimationWarning)
+        return super()._intervals(alpha, method, bound)
 
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")
@@ -131,5 +102,4 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         self._check_fitted()
         if self.refined_.frame is None:
             return np.full(count_rows(X), self.intercept_)
-        place = self.refined_.target
-        return np.clip(super().predict(X, clip), place.low, place.high)
+        return self.refined_.target.cut(super().predict(X, clip))

@@ -3,6 +3,9 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 
 @dataclass(frozen=True)
 class Place:
@@ -27,6 +30,10 @@ class Place:
         half = 0.5 * 10.0**-digits
         low, high = max(round(self.low - half, digits), least), min(round(self.high + half, digits), most)
         return Place(round(self.center, digits), round(self.scale, digits + 2), low, high)
+
+    def cut(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return values cut to the range."""
+        return np.clip(values, self.low, self.high)
 
     @property
     def middle(self) -> float:

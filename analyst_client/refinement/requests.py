@@ -27,6 +27,7 @@ _KEPT_LEAST = 0.2
 _WEIGHT_LEAST = 1.0 / 3.0
 """Least mean weight of a row that XᵀX is corrected for."""
 _MIDDLES = (np.arange(50) + 0.5) / 50.0
+"""Probabilities by which a law is taken at equally likely points."""
 _CLIP_STEP = 1.6
 """How fast the norm of a gradient changes."""
 

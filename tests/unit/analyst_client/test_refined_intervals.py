@@ -36,9 +36,7 @@ class TestDefaultRules:
         fit = fit_of(400, RefinementRules())
         with pytest.warns(EstimationWarning, match=r"RefinementRules\.for_intervals"):
             fit.conf_int()
-        with pytest.warns(EstimationWarning, match=r"RefinementRules\.for_intervals"):
-            summary = fit.summary()
-        assert "RefinementRules.for_intervals" in str(summary)
+        assert "RefinementRules.for_intervals" in str(fit.summary())
 
     def test_rules_for_intervals_never_have_it(self) -> None:
         fit = fit_of(400, RefinementRules.for_intervals())

@@ -53,3 +53,12 @@ def test_without_noise_a_release_is_that_of_the_rows() -> None:
     fit = AdaSSP().fit(release)
     x = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
     assert [fit.intercept_, *fit.coef_] == pytest.approx(np.linalg.lstsq(x, rows[:, -1], rcond=None)[0], abs=0.02)
+
+
+def test_one_release_splits_its_price_as_a_curator_does_by_default() -> None:
+    rows = np.random.default_rng(6).uniform(-1.0, 1.0, (50, 3))
+    release = IdealCurator.of_rows(rows, [(-1.0, 1.0)] * 3, np.random.default_rng(7)).one_release(2.0)
+    norm = np.sqrt(1.2)
+    assert release.noise.xtx_diagonal == pytest.approx(norm**2 / (2.0 * 0.5**0.5))
+    assert release.noise.xty == pytest.approx(norm / (2.0 * 0.415**0.5))
+    assert release.noise.yty == pytest.approx(1.0 / (2.0 * 0.085**0.5))
