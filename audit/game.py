@@ -147,7 +147,7 @@ class Shop:
         manifest.write_text(cell.manifest(name, name), encoding="utf-8")
         source.write_text(cell.csv(rows), encoding="utf-8")
         dataset = self.curator.datasets.register(manifest, source, actor="audit")
-        self.curator.identity.add_grant("attacker", dataset.id)
+        self.curator.permits.grant("attacker", dataset.name, actor="operator:audit")
         return dataset
 
     def buy(self, dataset: Dataset, request: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ from curator_service import __version__
 from curator_service.api.http import RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.api.response_models import HealthAnswer, ReadyAnswer, UnreadyAnswer
 from curator_service.approvals import routes as approval_routes
-from curator_service.approvals.schemas import LimitRequest
+from curator_service.approvals.schemas import DecisionRequest, LimitRequest
 from curator_service.container import THREADS, make_curator
 from curator_service.datasets import routes as dataset_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
@@ -29,6 +29,9 @@ from curator_service.kit.problem_models import PlainProblem, RequestInvalidProbl
 from curator_service.kit.problems import Problem
 from curator_service.ledger import routes as ledger_routes
 from curator_service.ledger.response_models import BudgetExceededProblem
+from curator_service.permits import routes as permit_routes
+from curator_service.permits.response_models import PermitNeededProblem
+from curator_service.permits.schemas import PermitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
 from curator_service.readiness import Readiness
@@ -51,6 +54,7 @@ class _Problem(
             | RequestInvalidProblem
             | PermissionDeniedProblem
             | BudgetExceededProblem
+            | PermitNeededProblem
             | ReleaseInProgressProblem
             | AnswerSpaceExceededProblem,
             Field(discriminator="type"),
@@ -95,8 +99,7 @@ def create_app(
             run_self_test(kinds.self_tests)
             curator.check_engine()
             to_thread.current_default_thread_limiter().total_tokens = THREADS
-            if not curator.ledger.guard.start():
-                curator.datasets.start()
+            curator.start()
             curator.job_runner.start()
             cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
             cuts.start()
@@ -123,7 +126,13 @@ def create_app(
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
-    for router in (release_routes.router, dataset_routes.router, ledger_routes.router, approval_routes.router):
+    for router in (
+        release_routes.router,
+        dataset_routes.router,
+        ledger_routes.router,
+        approval_routes.router,
+        permit_routes.router,
+    ):
         app.include_router(router)
     _add_health(app, readiness)
     _add_document(app, kinds)
@@ -167,7 +176,14 @@ def _add_document(app: FastAPI, kinds: KindRegistry) -> None:
         document = generate()
         parts: dict[str, Any] = {}
         requests = [kind.request_model for kind in kinds]
-        models: list[type[BaseModel]] = [*requests, ReservationRequest, LimitRequest, _Problem]
+        models: list[type[BaseModel]] = [
+            *requests,
+            ReservationRequest,
+            LimitRequest,
+            DecisionRequest,
+            PermitRequest,
+            _Problem,
+        ]
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             parts |= schema.pop("$defs", {}) | {schema["title"]: schema}

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from curator_service.approvals.service import LimitService
+from curator_service.approvals.service import ApprovalService
 from curator_service.datasets.engines.base import Engine
 from curator_service.datasets.engines.conformance import check_engine
 from curator_service.datasets.engines.numpy import NumpyEngine
@@ -25,6 +25,7 @@ from curator_service.ledger.chain.signing import KeyRing
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.guard import Guard
+from curator_service.permits.service import PermitService
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
 from curator_service.releases.jobs import JobRunner
 from curator_service.releases.presence import Presence
@@ -47,7 +48,8 @@ class Curator:
     kinds: KindRegistry
     keys: KeyRing
     ledger: LedgerService
-    limits: LimitService
+    approvals: ApprovalService
+    permits: PermitService
     identity: IdentityService
     datasets: DatasetService
     versions: VersionService
@@ -59,6 +61,20 @@ class Curator:
     def get(self, service: type[S], /) -> S:
         """Return the service of a class."""
         return next(held for held in (getattr(self, field.name) for field in fields(self)) if isinstance(held, service))
+
+    def start(self) -> str:
+        """Inspect what is stored, seal the curator if it does not hold, and take over what an earlier version left.
+
+        Returns
+        -------
+        str
+            Why it is sealed, or in doubt; empty where all of it holds.
+        """
+        reason = self.ledger.guard.start()
+        if not reason:
+            self.datasets.start()
+            self.permits.adopt()
+        return reason
 
     def check_engine(self) -> None:
         """Sum rows whose sums are known, in the folder of rows: the engine may see no other one of this machine.
@@ -106,6 +122,8 @@ def make_curator(
     trust = Trust(anchor, lambda receipt: holds_receipt(keys, receipt))
     keys = KeyRing(database, settings.keys_folder, announce_key(trust), settings.subject_key_file)
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
+    approvals = ApprovalService(database, ledger, now)
+    permits = PermitService(database, ledger, approvals, now)
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
     job_runner = JobRunner(
@@ -134,7 +152,8 @@ def make_curator(
         kinds=kinds,
         keys=keys,
         ledger=ledger,
-        limits=LimitService(database, ledger, now),
+        approvals=approvals,
+        permits=permits,
         identity=IdentityService(database, now),
         datasets=datasets,
         versions=VersionService(
@@ -147,12 +166,13 @@ def make_curator(
         releases=ReleaseService(
             database,
             ledger,
+            permits,
             publisher,
             synchronous_s=settings.synchronous_s,
             pace=pace,
             now=now,
         ),
-        reservations=ReservationService(database, ledger, now),
+        reservations=ReservationService(database, ledger, permits, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
     )
 

@@ -38,6 +38,8 @@ from curator_service.releases.routes import _prepare_again
 from curator_service.settings import Settings
 
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+ADMIN = (Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR, Role.OPERATOR)
+"""Every role but the analyst's: what small hospitals give to one person."""
 BUDGET = Price(epsilon=1.0, delta=1e-6)
 PUBLIC_PACE: dict[str, Any] = {"pace": 1.0}
 """The reference machine's, whatever machine tests run on: quotes state times."""
@@ -267,9 +269,21 @@ class World:
         data.write_text(csv_text(rows), encoding="utf-8")
         return self.curator.datasets.register(manifest, data, actor="operator:test").id
 
-    def add_token(self, who: str, role: Role) -> str:
-        self.tokens[who] = self.curator.identity.create_token(who, role).text
+    def add_token(self, who: str, *roles: Role) -> str:
+        self.tokens[who] = self.curator.identity.create_token(who, *roles).text
         return self.tokens[who]
+
+    def grant(self, analyst: str, dataset_id: str) -> str:
+        """Let an analyst use a dataset, as an operator does; return the permit's id."""
+        name = next(dataset.name for dataset in self.curator.datasets.list_all() if dataset.id == dataset_id)
+        return self.curator.permits.grant(analyst, name, actor="operator:test")
+
+    def end_grant(self, analyst: str, dataset_id: str) -> None:
+        """End the permits under which an analyst uses a dataset."""
+        name = next(dataset.name for dataset in self.curator.datasets.list_all() if dataset.id == dataset_id)
+        for who, what, permit in self.curator.permits.list_grants():
+            if (who, what) == (analyst, name):
+                self.curator.permits.end(permit, "no longer", "operator:test")
 
     def close(self) -> None:
         """Give up jobs, close connections and loops."""
@@ -331,11 +345,11 @@ def _new_world(
             open_population(curator, population, limit, adjacency=adjacency)
         cohort = world.register("cohort", "town", rows)
         world.register("hidden", "valley", make_rows(40, seed=8))
-        world.add_token("root", Role.ADMIN)
+        world.add_token("root", *ADMIN)
         world.add_token("audra", Role.AUDITOR)
         for analyst in analysts:
             world.add_token(analyst, Role.ANALYST)
-            curator.identity.add_grant(analyst, cohort)
+            world.grant(analyst, cohort)
         yield world
     finally:
         world.close()

@@ -1,4 +1,4 @@
-"""Queries of what was proposed and waits for a second admin: limits, and rows that are like another population's."""
+"""Queries of what was proposed and waits for a second person: limits, permits, rows like another population's."""
 
 from dataclasses import dataclass
 
@@ -12,18 +12,28 @@ ROWS = "rows"
 """Scope of a proposal to register rows; the label is a keyed digest of them, their manifest and whose they are like."""
 
 
+ACCOUNT = ""
+"""Scope of a proposal about an account's limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change of a limit: applied at once, or waiting for a second admin.
+    """What was proposed: applied at once, or waiting for a second person.
 
     Attributes
     ----------
+    population : str
+        For a permit the first, by name, of those whose datasets it is about.
     scope : str
-        Empty for the account; ``analyst`` or ``project``; ``rows`` where no limit is proposed.
+        Empty for the account's limit; ``permit``; ``rows``.
     label : str
-        The analyst's id, or the project; empty for the account.
+        The permit's id; empty for the account.
     limit, was : int
-        Units: what is asked, and what held when it was asked; -1 where there was no limit.
+        What is asked, and what held when it was asked: units of a limit; of a permit, 0 and its version.
+    content : str
+        A permit's terms, as JSON.
+    decision : str
+        Why it was approved or rejected.
     """
 
     id: str
@@ -38,6 +48,8 @@ class Proposal:
     state: str
     decided_by: str | None = None
     decided_at: str | None = None
+    content: str = ""
+    decision: str = ""
 
 
 _COLUMNS = (
@@ -53,6 +65,8 @@ _COLUMNS = (
     ProposalRow.state,
     ProposalRow.decided_by,
     ProposalRow.decided_at,
+    ProposalRow.content,
+    ProposalRow.decision,
 )
 _INSERT = Statement(insert(ProposalRow))
 _FIND = Statement(select(*_COLUMNS).where(ProposalRow.id == bindparam("proposal")))
@@ -60,7 +74,12 @@ _LIST = Statement(select(*_COLUMNS).order_by(ProposalRow.proposed_at.desc(), Pro
 _DECIDE = Statement(
     update(ProposalRow)
     .where(ProposalRow.id == bindparam("proposal"), ProposalRow.state == OPEN)
-    .values(state=bindparam("decision"), decided_by=bindparam("admin"), decided_at=bindparam("moment"))
+    .values(
+        state=bindparam("outcome"),
+        decided_by=bindparam("admin"),
+        decided_at=bindparam("moment"),
+        decision=bindparam("why"),
+    )
 )
 
 
@@ -89,7 +108,7 @@ def list_proposals(connection: Connection) -> list[Proposal]:
 
 
 def supersede(connection: Connection, proposal: Proposal) -> None:
-    """Close every other open proposal for the same limit."""
+    """Close every other open proposal about the same."""
     _SUPERSEDE.execute(
         connection,
         population=proposal.population,
@@ -117,6 +136,8 @@ def insert_proposal(connection: Connection, proposal: Proposal) -> None:
         state=proposal.state,
         decided_by=proposal.decided_by,
         decided_at=proposal.decided_at,
+        content=proposal.content,
+        decision=proposal.decision,
     )
 
 
@@ -125,7 +146,8 @@ def decide_proposal(connection: Connection, proposal: Proposal) -> bool:
     changed = _DECIDE.changed(
         connection,
         proposal=proposal.id,
-        decision=proposal.state,
+        outcome=proposal.state,
+        why=proposal.decision,
         admin=proposal.decided_by,
         moment=proposal.decided_at,
     )

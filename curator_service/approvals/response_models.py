@@ -1,6 +1,6 @@
 """What is answered of proposals."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -8,15 +8,18 @@ from curator_service.kit.wire import STRICT, Digits, Moment
 
 
 class ProposalAnswer(BaseModel):
-    """A limit, or a registration of rows, that was set at once, or waits for another admin; amounts in units."""
+    """A limit, a permit, or rows to register: carried out at once, or waiting for somebody else; amounts in units."""
 
     model_config = STRICT
 
     id: Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$")]
     population: str
     scope: Annotated[
-        Literal["", "analyst", "project", "rows"],
-        Field(description="Empty for the account; `rows` where no limit is proposed, but rows that are like others"),
+        Literal["", "analyst", "project", "permit", "rows"],
+        Field(
+            description="Empty for the account's limit; `rows` where rows that are like others were confirmed; limits of "
+            "an analyst or a project were set by earlier versions"
+        ),
     ]
     label: str
     limit_units: Digits
@@ -27,6 +30,8 @@ class ProposalAnswer(BaseModel):
     state: Literal["open", "approved", "rejected", "applied", "superseded"]
     decided_by: str | None
     decided_at: Moment | None
+    decision: Annotated[str, Field(description="Why it was approved or rejected")]
+    terms: Annotated[dict[str, Any] | None, Field(description="A permit's")]
 
 
 class ProposalsAnswer(BaseModel):

@@ -1,12 +1,12 @@
-"""Routes of decisions that need a second admin."""
+"""Routes of decisions that take two people."""
 
 from fastapi import APIRouter, Response
 
 from curator_service.api.endpoint import RequestContext, endpoint, request_body
 from curator_service.api.http import json_response
 from curator_service.approvals.response_models import ProposalAnswer, ProposalsAnswer
-from curator_service.approvals.schemas import LIMIT_EXAMPLE, LimitRequest, render_proposal
-from curator_service.approvals.service import LimitService
+from curator_service.approvals.schemas import LIMIT_EXAMPLE, DecisionRequest, LimitRequest, render_proposal
+from curator_service.approvals.service import ApprovalService
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import PROBLEM_RESPONSES
 
@@ -15,11 +15,14 @@ router = APIRouter(prefix="/v1", tags=["ledger"], responses=PROBLEM_RESPONSES)
 
 @router.post(
     "/admin/populations/{population}/limits",
-    summary="Lower a limit, or propose to raise it (admin)",
+    summary="Lower a limit, or propose to raise it (privacy officer)",
     status_code=200,
     responses={
         200: {"model": ProposalAnswer},
-        202: {"model": ProposalAnswer, "description": "A raise, which waits for the approval of another admin"},
+        202: {
+            "model": ProposalAnswer,
+            "description": "A raise, which waits for the approval of another privacy officer",
+        },
     },
     openapi_extra=request_body("LimitRequest", LIMIT_EXAMPLE),
 )
@@ -28,16 +31,16 @@ def set_limit(
     context: RequestContext,
     population: str,
 ) -> Response:
-    """Set the limit of an account, of an analyst or of a project: lower at once, higher with a second admin."""
+    """Set the limit of an account: lower at once, higher with a second privacy officer."""
     asked = context.call.parse(LimitRequest)
-    limits = context.get(LimitService)
-    proposal = limits.propose(population, asked.scope, asked.label, asked.limit.price, asked.reason, context.principal)
+    approvals = context.get(ApprovalService)
+    proposal = approvals.propose_limit(population, asked.limit.price, asked.reason, context.principal)
     return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
 
 
 @router.get(
     "/admin/proposals",
-    summary="Proposed limits, the newest first (admin)",
+    summary="What was proposed and decided, the newest first (privacy officer)",
     responses={200: {"model": ProposalsAnswer}},
 )
 @endpoint(Action.SET_LIMIT)
@@ -45,12 +48,12 @@ def list_proposals(
     context: RequestContext,
 ) -> Response:
     """Return what was proposed and decided."""
-    return json_response({"proposals": [render_proposal(p) for p in context.get(LimitService).list_proposals()]})
+    return json_response({"proposals": [render_proposal(p) for p in context.get(ApprovalService).list_proposals()]})
 
 
 @router.post(
     "/admin/proposals/{proposal_id}/approve",
-    summary="Approve a higher limit as the second admin",
+    summary="Approve what somebody else proposed (privacy officer)",
     responses={200: {"model": ProposalAnswer}},
 )
 @endpoint(Action.SET_LIMIT)
@@ -58,15 +61,13 @@ def approve_proposal(
     context: RequestContext,
     proposal_id: str,
 ) -> Response:
-    """Approve what another admin proposed: the limit holds from now on, and the ledger names both."""
-    return json_response(
-        render_proposal(context.get(LimitService).decide(proposal_id, context.principal, approve=True))
-    )
+    """Approve what somebody else proposed: it holds from now on, and the ledger names both."""
+    return _decide(context, proposal_id, approve=True)
 
 
 @router.post(
     "/admin/proposals/{proposal_id}/reject",
-    summary="Reject a proposed limit, or take it back (admin)",
+    summary="Reject a proposal, or take it back (privacy officer)",
     responses={200: {"model": ProposalAnswer}},
 )
 @endpoint(Action.SET_LIMIT)
@@ -75,6 +76,11 @@ def reject_proposal(
     proposal_id: str,
 ) -> Response:
     """Reject a proposal."""
-    return json_response(
-        render_proposal(context.get(LimitService).decide(proposal_id, context.principal, approve=False))
-    )
+    return _decide(context, proposal_id, approve=False)
+
+
+def _decide(context: RequestContext, proposal_id: str, *, approve: bool) -> Response:
+    reason = context.call.parse(DecisionRequest).reason if context.call.body else ""
+    approvals = context.get(ApprovalService)
+    decided = approvals.decide(proposal_id, context.principal, approve=approve, reason=reason)
+    return json_response(render_proposal(decided))

@@ -1,37 +1,35 @@
 """Proposed limits as JSON."""
 
-from typing import Annotated, Any, Literal, Self
+import json
+from typing import Any
 
-from pydantic import BaseModel, StringConstraints, model_validator
+from pydantic import BaseModel
 
 from curator_service.approvals.repository import Proposal
-from curator_service.kit.names import NAME_PATTERN
-from curator_service.kit.wire import STRICT
+from curator_service.kit.wire import STRICT, Line, Reason
 from curator_service.ledger.schemas import PriceModel
 
 
 class LimitRequest(BaseModel):
-    """A limit to set: of the account, of an analyst or of a project."""
+    """A limit to set of an account."""
 
     model_config = STRICT
 
     limit: PriceModel
-    scope: Literal["", "analyst", "project"] = ""
-    label: Annotated[str, StringConstraints(pattern=NAME_PATTERN)] | Literal[""] = ""
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+    reason: Reason
 
-    @model_validator(mode="after")
-    def _check_label(self) -> Self:
-        if bool(self.scope) is not bool(self.label):
-            raise ValueError("name an analyst or a project with scope and label together, or neither for the account")
-        return self
+
+class DecisionRequest(BaseModel):
+    """Why a proposal is approved or rejected."""
+
+    model_config = STRICT
+
+    reason: Line = ""
 
 
 LIMIT_EXAMPLE = {
     "limit": {"epsilon": 1.0, "delta": 1e-06},
-    "scope": "analyst",
-    "label": "ada",
-    "reason": "a quarter of the budget each",
+    "reason": "half of it for the next year",
 }
 
 
@@ -50,4 +48,6 @@ def render_proposal(proposal: Proposal) -> dict[str, Any]:
         "state": proposal.state,
         "decided_by": proposal.decided_by,
         "decided_at": proposal.decided_at,
+        "decision": proposal.decision,
+        "terms": json.loads(proposal.content) if proposal.content else None,
     }

@@ -76,7 +76,7 @@ def read_holdings(curator: Curator) -> Holdings:
         populations=curator.ledger.list_populations(),
         datasets=datasets,
         principals=curator.identity.list_principals(),
-        grants=curator.identity.list_grants(),
+        grants=curator.permits.list_grants(),
         identified=find_identified(curator.datasets.storage, datasets),
     )
 

@@ -41,6 +41,7 @@ from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.service import PopulationError
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.recovery import ReconciliationError
+from curator_service.permits.service import PermitError
 from curator_service.privacy.selftest import SelfTestError, run_self_test
 from curator_service.settings import Settings
 
@@ -67,6 +68,7 @@ _ERRORS = (
     ChangeError,
     ErasureError,
     IdentityError,
+    PermitError,
     PopulationError,
     SigningError,
     SubjectKeyError,
@@ -170,10 +172,8 @@ def open_curator(*, current_schema: bool = True, to_write: bool = False) -> Iter
     try:
         if current_schema:
             check_schema(curator)
-        if to_write and (reason := curator.ledger.guard.start()):
+        if to_write and (reason := curator.start()):
             fail(f"the curator is sealed: {reason}. Nothing is written until `curator restore --reconcile`")
-        if to_write:
-            curator.datasets.start()
         yield curator
     except (*_ERRORS, SchemaError) as error:
         fail(str(error))

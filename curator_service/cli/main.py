@@ -19,9 +19,10 @@ class Commands(LazyGroup):
             ("catalogue", "catalogue", "app", "Descriptions of datasets for catalogues, and the record of processing."),
             ("subjects", "subjects", "app", "What is held of one person, for whoever has the identifier."),
             ("tokens", "identity", "tokens", "Bearer tokens of principals."),
-            ("grants", "identity", "grants", "Which analyst may use which dataset."),
+            ("permits", "permits", "app", "Who may spend, on what, how much and until when."),
+            ("proposals", "limits", "proposals", "What waits for a second person: permits, limits, rows like others."),
             ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),
-            ("limits", "limits", "app", "Limits of populations, analysts and projects."),
+            ("limits", "limits", "limits", "Limits of populations."),
             ("keys", "recovery", "keys", "The keys that sign receipts."),
             ("db", "server", "database", "The database's schema."),
             (

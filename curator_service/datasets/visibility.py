@@ -1,7 +1,7 @@
 """Who may read an answer: one rule for releases, jobs and the library, which a policy that it does not know closes."""
 
 from curator_service.datasets.repository import Dataset
-from curator_service.identity.policy import Role
+from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal
 
 
@@ -25,7 +25,7 @@ def may_read(principal: Principal, dataset: Dataset, owner_id: str) -> bool:
 
 def may_read_all(principal: Principal, dataset: Dataset) -> bool:
     """Tell whether a principal who may see a dataset may read every answer from it, whoever asked."""
-    return _is_shared(dataset) or principal.role is not Role.ANALYST
+    return _is_shared(dataset) or allowed_objects(principal.roles, Action.READ_RELEASE) is Objects.ALL
 
 
 def collection_of(dataset: Dataset, principal_id: str) -> str:

@@ -1,19 +1,19 @@
 """Tables of identity."""
 
-from sqlalchemy import ForeignKey, String
+from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.kit.db import Base
 
 
 class PrincipalRow(Base):
-    """Who acts: a named person or program with one role."""
+    """Who acts: a named person or program, and the roles it holds, in their order, with commas between them."""
 
     __tablename__ = "principals"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     name: Mapped[str] = mapped_column(String(63), unique=True)
-    role: Mapped[str] = mapped_column(String(16))
+    roles: Mapped[str] = mapped_column(String(63))
     created_at: Mapped[str] = mapped_column(String(32))
 
 
@@ -30,11 +30,31 @@ class TokenRow(Base):
     revoked_at: Mapped[str | None] = mapped_column(String(32))
 
 
+class PermitRow(Base):
+    """A permit as it is now, with its terms as JSON; what it was before is in the chains.
+
+    `ended_at` is empty while it holds.
+    """
+
+    __tablename__ = "permits"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    version: Mapped[int]
+    project: Mapped[str] = mapped_column(String(63))
+    terms: Mapped[str] = mapped_column(Text)
+    granted_at: Mapped[str] = mapped_column(String(32))
+    ended_at: Mapped[str] = mapped_column(String(32))
+
+
 class GrantRow(Base):
-    """That an analyst may see a dataset and request releases of it."""
+    """That an analyst may see a dataset, and request releases of it under a permit.
+
+    `permit_id` is empty where an earlier version granted it, until the curator starts.
+    """
 
     __tablename__ = "grants"
 
     principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"), primary_key=True)
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), primary_key=True)
+    permit_id: Mapped[str] = mapped_column(String(32), primary_key=True)
     created_at: Mapped[str] = mapped_column(String(32))

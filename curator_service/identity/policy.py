@@ -1,14 +1,17 @@
-"""Who may do what: one table of role × action × objects. What is not in it is denied."""
+"""Who may do what: one table of action × role × objects. What is not in it is denied."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a principal is. `ADMIN` is a bundle of duties that will be divided."""
+    """What a principal does in the hospital, or with it; one may hold several."""
 
-    ADMIN = "admin"
-    AUDITOR = "auditor"
     ANALYST = "analyst"
+    STEWARD = "steward"
+    PRIVACY_OFFICER = "privacy_officer"
+    AUDITOR = "auditor"
+    OPERATOR = "operator"
 
 
 class Action(StrEnum):
@@ -25,6 +28,9 @@ class Action(StrEnum):
     READ_KEYS = "read keys"
     READ_LEDGER = "read ledger"
     SET_LIMIT = "set limit"
+    ASK_PERMIT = "ask for a permit"
+    READ_PERMIT = "read permit"
+    END_PERMIT = "end permit"
 
 
 class Objects(StrEnum):
@@ -34,37 +40,45 @@ class Objects(StrEnum):
     GRANTED = "granted"
 
 
-POLICY: dict[tuple[Role, Action], Objects] = {
-    (Role.ANALYST, Action.READ_DATASET): Objects.GRANTED,
-    (Role.ANALYST, Action.READ_BUDGET): Objects.GRANTED,
-    (Role.ANALYST, Action.READ_RELEASE): Objects.GRANTED,
-    (Role.ANALYST, Action.QUOTE): Objects.GRANTED,
-    (Role.ANALYST, Action.REQUEST_RELEASE): Objects.GRANTED,
-    (Role.ANALYST, Action.READ_JOB): Objects.GRANTED,
-    (Role.ANALYST, Action.RESERVE): Objects.GRANTED,
-    (Role.ANALYST, Action.END_RESERVATION): Objects.GRANTED,
-    (Role.ANALYST, Action.READ_KEYS): Objects.ALL,
-    (Role.AUDITOR, Action.READ_KEYS): Objects.ALL,
-    (Role.AUDITOR, Action.READ_DATASET): Objects.ALL,
-    (Role.AUDITOR, Action.READ_BUDGET): Objects.ALL,
-    (Role.AUDITOR, Action.READ_LEDGER): Objects.ALL,
-    (Role.ADMIN, Action.READ_DATASET): Objects.ALL,
-    (Role.ADMIN, Action.READ_BUDGET): Objects.ALL,
-    (Role.ADMIN, Action.READ_RELEASE): Objects.ALL,
-    (Role.ADMIN, Action.QUOTE): Objects.ALL,
-    (Role.ADMIN, Action.READ_JOB): Objects.ALL,
-    (Role.ADMIN, Action.END_RESERVATION): Objects.ALL,
-    (Role.ADMIN, Action.READ_KEYS): Objects.ALL,
-    (Role.ADMIN, Action.READ_LEDGER): Objects.ALL,
-    (Role.ADMIN, Action.SET_LIMIT): Objects.ALL,
+INSPECTING = (Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR, Role.OPERATOR)
+POLICY: dict[Action, dict[Role, Objects]] = {
+    Action.READ_DATASET: {
+        Role.ANALYST: Objects.GRANTED,
+        Role.STEWARD: Objects.ALL,
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.AUDITOR: Objects.ALL,
+    },
+    Action.READ_BUDGET: {
+        Role.ANALYST: Objects.GRANTED,
+        Role.STEWARD: Objects.ALL,
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.AUDITOR: Objects.ALL,
+    },
+    Action.READ_RELEASE: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.QUOTE: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.REQUEST_RELEASE: {Role.ANALYST: Objects.GRANTED},
+    Action.READ_JOB: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
+    Action.RESERVE: {Role.ANALYST: Objects.GRANTED},
+    Action.END_RESERVATION: {
+        Role.ANALYST: Objects.GRANTED,
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.OPERATOR: Objects.ALL,
+    },
+    Action.READ_KEYS: dict.fromkeys(Role, Objects.ALL),
+    Action.READ_LEDGER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
+    Action.SET_LIMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.ASK_PERMIT: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
+    Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
 }
 
 
-def allowed_objects(role: Role, action: Action) -> Objects | None:
-    """Return the objects on which a role may act, or None: default deny."""
-    return POLICY.get((role, action))
+def allowed_objects(roles: Iterable[Role], action: Action) -> Objects | None:
+    """Return the objects on which whoever holds roles may act: of several the widest; None is default deny."""
+    found = {POLICY[action].get(role) for role in roles}
+    return next((objects for objects in Objects if objects in found), None)
 
 
 def roles_for(action: Action) -> list[Role]:
     """Return the roles that may take an action, for the text of a refusal."""
-    return [role for role in Role if (role, action) in POLICY]
+    return [role for role in Role if role in POLICY[action]]

@@ -1,11 +1,12 @@
 """Queries of identity."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
-from curator_service.identity.models import GrantRow, PrincipalRow, TokenRow
+from curator_service.identity.models import PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 
@@ -16,7 +17,12 @@ class Principal:
 
     id: str
     name: str
-    role: Role
+    roles: frozenset[Role]
+
+
+def sort_roles(roles: Iterable[Role]) -> list[Role]:
+    """Return roles in the order in which they are shown and stored."""
+    return sorted(roles, key=list(Role).index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +45,9 @@ _TOKENS = select(
     TokenRow.revoked_at,
     PrincipalRow.id,
     PrincipalRow.name,
-    PrincipalRow.role,
+    PrincipalRow.roles,
 ).join(PrincipalRow, PrincipalRow.id == TokenRow.principal_id)
-_PRINCIPALS = select(PrincipalRow.id, PrincipalRow.name, PrincipalRow.role)
+_PRINCIPALS = select(PrincipalRow.id, PrincipalRow.name, PrincipalRow.roles)
 _FIND_TOKEN = Statement(_TOKENS.where(TokenRow.id == bindparam("token")))
 _LIST_TOKENS = Statement(_TOKENS.order_by(TokenRow.created_at, TokenRow.id))
 _FIND_PRINCIPAL = Statement(_PRINCIPALS.where(PrincipalRow.name == bindparam("name")))
@@ -52,15 +58,6 @@ _REVOKE_TOKEN = Statement(
     update(TokenRow)
     .where(TokenRow.id == bindparam("token"), TokenRow.revoked_at.is_(None))
     .values(revoked_at=bindparam("moment"))
-)
-_INSERT_GRANT = InsertIfAbsent(GrantRow)
-_DELETE_GRANT = Statement(
-    delete(GrantRow).where(GrantRow.principal_id == bindparam("principal"), GrantRow.dataset_id == bindparam("dataset"))
-)
-_LIST_GRANTS = Statement(
-    select(PrincipalRow.name, GrantRow.dataset_id)
-    .join(PrincipalRow, PrincipalRow.id == GrantRow.principal_id)
-    .order_by(PrincipalRow.name, GrantRow.dataset_id)
 )
 
 
@@ -88,7 +85,7 @@ def list_principals(connection: Connection) -> list[Principal]:
 
 def insert_principal(connection: Connection, principal: Principal, created_at: str) -> bool:
     """Insert a principal; False if the name is taken."""
-    values = {"id": principal.id, "name": principal.name, "role": principal.role.value}
+    values = {"id": principal.id, "name": principal.name, "roles": ",".join(sort_roles(principal.roles))}
     return _INSERT_PRINCIPAL.changed(connection, **values, created_at=created_at) == 1
 
 
@@ -110,24 +107,9 @@ def revoke_token(connection: Connection, token_id: str, moment: str) -> bool:
     return _REVOKE_TOKEN.changed(connection, token=token_id, moment=moment) == 1
 
 
-def insert_grant(connection: Connection, principal_id: str, dataset_id: str, moment: str) -> bool:
-    """Insert a grant; False if there is one."""
-    return _INSERT_GRANT.changed(connection, principal_id=principal_id, dataset_id=dataset_id, created_at=moment) == 1
-
-
-def delete_grant(connection: Connection, principal_id: str, dataset_id: str) -> bool:
-    """Remove a grant; False if there was none."""
-    return _DELETE_GRANT.changed(connection, principal=principal_id, dataset=dataset_id) == 1
-
-
-def list_grants(connection: Connection) -> list[tuple[str, str]]:
-    """Return every grant as (principal's name, dataset's id)."""
-    return [(name, dataset_id) for name, dataset_id in _LIST_GRANTS.all(connection)]
-
-
 def _principal(row: tuple[Any, ...]) -> Principal:
-    principal_id, name, role = row
-    return Principal(principal_id, name, Role(role))
+    principal_id, name, roles = row
+    return Principal(principal_id, name, frozenset(map(Role, roles.split(","))))
 
 
 def _record(row: tuple[Any, ...]) -> TokenRecord:

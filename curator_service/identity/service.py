@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from curator_service.identity import repository
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects, roles_for
-from curator_service.identity.repository import Principal, TokenRecord
+from curator_service.identity.repository import Principal, TokenRecord, sort_roles
 from curator_service.identity.tokens import Token, make_token, parse_token
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Database
@@ -25,7 +25,7 @@ class AuthenticationRequired(Problem):
 
 
 class PermissionDenied(Problem):
-    """The role may not do this."""
+    """No role of the caller's may do this."""
 
     slug = "permission-denied"
     status = HTTPStatus.FORBIDDEN
@@ -33,11 +33,11 @@ class PermissionDenied(Problem):
 
 
 class IdentityError(ValueError):
-    """A principal, token or grant cannot be changed as asked; the message says why, for the admin."""
+    """A principal or a token cannot be changed as asked; the message says why, for the admin."""
 
 
 class IdentityService:
-    """Principals, tokens and grants.
+    """Principals and tokens.
 
     Parameters
     ----------
@@ -81,37 +81,41 @@ class IdentityService:
         Raises
         ------
         PermissionDenied
-            If its role may not take it at all.
+            If its roles may not take it at all.
         """
-        objects = allowed_objects(principal.role, action)
+        objects = allowed_objects(principal.roles, action)
         if objects is None:
             needed = [role.value for role in roles_for(action)]
+            held = ", ".join(sort_roles(principal.roles))
             raise PermissionDenied(
-                f"The role {principal.role.value!r} may not {action.value}; needed: {' or '.join(needed)}.",
+                f"Your roles, {held}, may not {action.value}; needed: {' or '.join(needed)}.",
                 needed_role=needed,
             )
         return objects
 
-    def create_token(self, name: str, role: Role, *, days: int = 90) -> Token:
+    def create_token(self, name: str, *roles: Role, days: int = 90) -> Token:
         """Make a token for a principal, who is created when the name is new.
 
         Raises
         ------
         IdentityError
-            If the name exists with another role, or the lifetime is not from 1 to 3650 days.
+            If the name exists with other roles, or the lifetime is not from 1 to 3650 days.
         """
         if not NAME.fullmatch(name):
             raise IdentityError(f"the name must be {NAME_RULE}")
         if not 1 <= days <= 3650:
             raise IdentityError("a token lives from 1 to 3650 days")
+        if not roles:
+            raise IdentityError("name at least one role")
         token, moment = make_token(), self.now()
         with self.database.begin() as connection:
-            new = Principal(f"prn_{secrets.token_hex(12)}", name, role)
+            new = Principal(f"prn_{secrets.token_hex(12)}", name, frozenset(roles))
             repository.insert_principal(connection, new, timestamp(moment))
             principal = repository.find_principal(connection, name)
             assert principal is not None
-            if principal.role is not role:
-                raise IdentityError(f"{name!r} is {principal.role.value}; a principal has one role for good")
+            if principal.roles != new.roles:
+                held = ", ".join(sort_roles(principal.roles))
+                raise IdentityError(f"{name!r} holds the roles {held}, and a token changes none of them")
             expires = timestamp(moment + timedelta(days=days))
             record = TokenRecord(token.id, principal, token.secret_hash, timestamp(moment), expires, None)
             repository.insert_token(connection, record)
@@ -138,36 +142,3 @@ class IdentityService:
         """Return every principal, by name."""
         with self.database.read() as connection:
             return repository.list_principals(connection)
-
-    def add_grant(self, name: str, dataset_id: str) -> None:
-        """Let an analyst see a dataset and request releases of it.
-
-        Raises
-        ------
-        IdentityError
-            If there is no such analyst, or the grant exists.
-        """
-        with self.database.begin() as connection:
-            principal = repository.find_principal(connection, name)
-            if principal is None or principal.role is not Role.ANALYST:
-                raise IdentityError(f"there is no analyst {name!r}; create one with `curator tokens create`")
-            if not repository.insert_grant(connection, principal.id, dataset_id, timestamp(self.now())):
-                raise IdentityError(f"{name!r} has this grant already")
-
-    def remove_grant(self, name: str, dataset_id: str) -> None:
-        """Take a grant back.
-
-        Raises
-        ------
-        IdentityError
-            If there is none.
-        """
-        with self.database.begin() as connection:
-            principal = repository.find_principal(connection, name)
-            if principal is None or not repository.delete_grant(connection, principal.id, dataset_id):
-                raise IdentityError(f"{name!r} has no such grant")
-
-    def list_grants(self) -> list[tuple[str, str]]:
-        """Return every grant as (analyst's name, dataset's id)."""
-        with self.database.read() as connection:
-            return repository.list_grants(connection)

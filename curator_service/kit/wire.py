@@ -2,10 +2,16 @@
 
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, StringConstraints
+
+from curator_service.kit.names import NAME_PATTERN
 
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Line = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""A text of people, on one line."""
+Reason = Annotated[Line, StringConstraints(min_length=1)]
 
 # Members of answers. Models of answers describe what is sent, for the OpenAPI document; no answer is made of one.
 Digits = Annotated[

@@ -33,7 +33,11 @@ class PopulationRow(Base):
 
 
 class ShareRow(Base):
-    """What one analyst, or one project, has of an account; it is locked after the account, in the order of its key."""
+    """What one permit has of an account, and until when; it is locked after the account.
+
+    `scope` is ``permit``; ``analyst`` or ``project`` where an earlier version counted, until a permit takes it over.
+    `expires_at` is empty for a permit without an end; a permit that was ended has the moment in which it was.
+    """
 
     __tablename__ = "shares"
     __table_args__ = (
@@ -45,6 +49,7 @@ class ShareRow(Base):
     scope: Mapped[str] = mapped_column(String(16), primary_key=True)
     label: Mapped[str] = mapped_column(String(63), primary_key=True)
     limit_units: Mapped[int | None] = mapped_column(BigInteger)
+    expires_at: Mapped[str] = mapped_column(String(32), default="", server_default="")
     posted_units: Mapped[int] = mapped_column(BigInteger, default=0)
     pending_units: Mapped[int] = mapped_column(BigInteger, default=0)
 
@@ -101,6 +106,7 @@ class ReservationRow(Base):
     population: Mapped[str] = mapped_column(ForeignKey("populations.name"))
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"))
     principal_id: Mapped[str] = mapped_column(ForeignKey("principals.id"))
+    permit_id: Mapped[str] = mapped_column(String(32), default="", server_default="")
     project: Mapped[str] = mapped_column(String(63))
     study_id: Mapped[str | None] = mapped_column(ForeignKey("reservations.id"))
     units: Mapped[int] = mapped_column(BigInteger)
@@ -125,7 +131,10 @@ class WorkerRow(Base):
 
 
 class ProposalRow(Base):
-    """A raised limit that waits for the approval of a second admin."""
+    """What waits for the approval of a second person, or did: a raised limit, a permit, rows of other people.
+
+    `content` is a permit's terms, as JSON; `decision` is why it was approved or rejected.
+    """
 
     __tablename__ = "proposals"
 
@@ -136,6 +145,8 @@ class ProposalRow(Base):
     limit_units: Mapped[int] = mapped_column(BigInteger)
     from_units: Mapped[int] = mapped_column(BigInteger)
     reason: Mapped[str] = mapped_column(Text)
+    content: Mapped[str] = mapped_column(Text, default="", server_default="")
+    decision: Mapped[str] = mapped_column(Text, default="", server_default="")
     proposed_by: Mapped[str] = mapped_column(ForeignKey("principals.id"))
     proposed_at: Mapped[str] = mapped_column(String(32))
     state: Mapped[str] = mapped_column(String(16))

@@ -9,20 +9,22 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Integer,
+    and_,
     bindparam,
     case,
-    func,
+    delete,
     insert,
     literal,
     or_,
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.chain.verification import Share
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, Share
 from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
@@ -165,50 +167,68 @@ _SET_ACCOUNT = Statement(
 _SET_HEAD = Statement(update(PopulationRow).where(_THIS).values(head_hash=bindparam("head")))
 
 
-class _MoveShare(Statement):
-    """Add to what an analyst or a project has spent and holds, unless its own limit would be passed."""
+class _ThisMoment(FunctionElement[str]):
+    """The database's own clock as the statement runs, as `kit.clock.timestamp` writes it."""
 
-    def __init__(self) -> None:
-        super().__init__(insert(ShareRow))
-
-    def _build(self, dialect: Any) -> Any:
-        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(ShareRow)
-        posted = ShareRow.posted_units + insertion.excluded.posted_units
-        pending = ShareRow.pending_units + insertion.excluded.pending_units
-        # A first row must not be negative, so what gives back goes through an UPDATE.
-        return insertion.on_conflict_do_update(
-            index_elements=[ShareRow.population, ShareRow.scope, ShareRow.label],
-            set_={"posted_units": posted, "pending_units": pending},
-            where=or_(ShareRow.limit_units.is_(None), posted + pending <= ShareRow.limit_units),
-        )
+    inherit_cache = True
 
 
-_MOVE_SHARE = _MoveShare()
+@compiles(_ThisMoment, "sqlite")
+def _sqlite_moment(*_: object, **__: object) -> str:
+    return "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
+
+
+@compiles(_ThisMoment, "postgresql")
+def _postgres_moment(*_: object, **__: object) -> str:
+    # Not now(), which is when the transaction began: this one may have waited for the account.
+    return """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')"""
+
+
+IS_PERMITTED = or_(
+    ShareRow.expires_at == FOR_EVER,
+    and_(ShareRow.expires_at > bindparam("moment"), ShareRow.expires_at > _ThisMoment()),
+)
 _THIS_SHARE = (_THIS_POPULATION := ShareRow.population == bindparam("population")) & (
-    (ShareRow.scope == bindparam("scope")) & (ShareRow.label == bindparam("label"))
+    (ShareRow.scope == PERMIT) & (ShareRow.label == bindparam("permit"))
 )
-_SETTLE_SHARE = Statement(
-    update(ShareRow)
-    .where(_THIS_SHARE)
-    .values(posted_units=ShareRow.posted_units + _POSTED, pending_units=ShareRow.pending_units + _PENDING)
-)
-_OPEN_SHARE = InsertIfAbsent(ShareRow)
-_LIMIT_SHARE = Statement(
+_SETTLED = {"posted_units": ShareRow.posted_units + _POSTED, "pending_units": ShareRow.pending_units + _PENDING}
+# Beside I1, and in the same way: the database decides whether a permit lets this be charged, now.
+_MOVE_SHARE = Statement(
     update(ShareRow)
     .where(
         _THIS_SHARE,
-        func.coalesce(ShareRow.limit_units, -1) == bindparam("was", type_=BigInteger),
-        ShareRow.posted_units + ShareRow.pending_units <= bindparam("units", type_=BigInteger),
+        IS_PERMITTED,
+        or_(
+            ShareRow.limit_units.is_(None),
+            ShareRow.posted_units + ShareRow.pending_units + _POSTED + _PENDING <= ShareRow.limit_units,
+        ),
     )
-    .values(limit_units=bindparam("units"))
+    .values(_SETTLED)
+)
+_GIVE_BACK_SHARE = Statement(update(ShareRow).where(_THIS_SHARE).values(_SETTLED))
+_OPEN_SHARE = InsertIfAbsent(ShareRow)
+_SET_SHARE = Statement(
+    update(ShareRow)
+    .where(
+        _THIS_SHARE,
+        or_(
+            bindparam("units", type_=BigInteger).is_(None),
+            ShareRow.posted_units + ShareRow.pending_units <= bindparam("units", type_=BigInteger),
+        ),
+    )
+    .values(limit_units=bindparam("units", type_=BigInteger), expires_at=bindparam("expires"))
 )
 _CLEAR_SHARES = Statement(update(ShareRow).where(_THIS_POPULATION).values(pending_units=literal(0)))
+_SHARE = (ShareRow.limit_units, ShareRow.posted_units, ShareRow.pending_units, ShareRow.expires_at)
 _SHARES = Statement(
-    select(ShareRow.scope, ShareRow.label, ShareRow.limit_units, ShareRow.posted_units, ShareRow.pending_units)
-    .where(_THIS_POPULATION)
-    .order_by(ShareRow.scope, ShareRow.label)
+    select(ShareRow.scope, ShareRow.label, *_SHARE).where(_THIS_POPULATION).order_by(ShareRow.scope, ShareRow.label)
 )
-_FIND_SHARE = Statement(select(ShareRow.limit_units, ShareRow.posted_units, ShareRow.pending_units).where(_THIS_SHARE))
+_FIND_SHARE = Statement(select(*_SHARE).where(_THIS_SHARE))
+_TAKE_OVER_SHARE = Statement(
+    delete(ShareRow).where(
+        _THIS_POPULATION, ShareRow.scope == bindparam("from_scope"), ShareRow.label == bindparam("from_label")
+    )
+)
 _INSERT_ENTRY = Statement(insert(LedgerEntryRow))
 _ENTRY = (LedgerEntryRow.sequence, LedgerEntryRow.payload, LedgerEntryRow.entry_hash, LedgerEntryRow.signature)
 _OF_CHAIN = LedgerEntryRow.population == bindparam("population")
@@ -305,41 +325,66 @@ def set_account(
     return head
 
 
-def move_share(connection: Connection, population: str, scope: str, label: str, *, posted: int, pending: int) -> bool:
-    """Add to what a share has posted and holds; False if its own limit forbids it. The account must be locked."""
+def move_share(connection: Connection, population: str, permit: str, *, posted: int, pending: int, moment: str) -> bool:
+    """Add to what a permit has posted and holds; False if its limit or its end forbids it. The account must be locked.
+
+    Parameters
+    ----------
+    connection : Connection
+    population, permit : str
+    posted, pending : int
+        Units; what was held and becomes posted is passed as both.
+    moment : str
+        What the entry states as its time: the permit must last beyond it, and beyond the database's own now.
+
+    Returns
+    -------
+    bool
+        Whether it was added.
+    """
     moved = _MOVE_SHARE.changed(
-        connection,
-        population=population,
-        scope=scope,
-        label=label,
-        limit_units=None,
-        posted_units=posted,
-        pending_units=pending,
+        connection, population=population, permit=permit, posted=posted, pending=pending, moment=moment
     )
     return moved == 1
 
 
-def settle_share(connection: Connection, population: str, scope: str, label: str, *, posted: int, pending: int) -> None:
-    """Move a share without asking its limit: what it held becomes posted, or is given back."""
-    _SETTLE_SHARE.execute(connection, population=population, scope=scope, label=label, posted=posted, pending=pending)
+def give_back_share(connection: Connection, population: str, permit: str, units: int) -> None:
+    """Give back what a permit held, whether it lasts or not."""
+    _GIVE_BACK_SHARE.execute(connection, population=population, permit=permit, posted=0, pending=-units)
 
 
-def limit_share(
-    connection: Connection, population: str, scope: str, label: str, *, was: int | None, units: int
-) -> bool:
-    """Set a share's limit that is still what it was, unless it would fall below what is posted and held."""
+def set_share(connection: Connection, population: str, permit: str, *, units: int | None, expires_at: str) -> bool:
+    """Set a permit's limit and its end; False if the limit would fall below what is posted and held."""
     _OPEN_SHARE.execute(
         connection,
         population=population,
-        scope=scope,
-        label=label,
+        scope=PERMIT,
+        label=permit,
         limit_units=None,
+        expires_at=FOR_EVER,
         posted_units=0,
         pending_units=0,
     )
-    known = -1 if was is None else was
-    changed = _LIMIT_SHARE.changed(connection, population=population, scope=scope, label=label, was=known, units=units)
+    changed = _SET_SHARE.changed(connection, population=population, permit=permit, units=units, expires=expires_at)
     return changed == 1
+
+
+def adopt_share(
+    connection: Connection, population: str, permit: str, share: Share, taken_from: tuple[str, str]
+) -> None:
+    """Begin a permit with what an earlier version counted for an analyst or a project."""
+    scope, label = taken_from
+    _TAKE_OVER_SHARE.execute(connection, population=population, from_scope=scope, from_label=label)
+    _OPEN_SHARE.execute(
+        connection,
+        population=population,
+        scope=PERMIT,
+        label=permit,
+        limit_units=share.limit,
+        expires_at=share.expires_at,
+        posted_units=share.posted,
+        pending_units=share.pending,
+    )
 
 
 def clear_pending(connection: Connection, population: str) -> None:
@@ -347,9 +392,9 @@ def clear_pending(connection: Connection, population: str) -> None:
     _CLEAR_SHARES.execute(connection, population=population)
 
 
-def find_share(connection: Connection, population: str, scope: str, label: str) -> Share | None:
-    """Return a share, or None where nothing was spent and no limit was set."""
-    row = _FIND_SHARE.first(connection, population=population, scope=scope, label=label)
+def find_share(connection: Connection, population: str, permit: str) -> Share | None:
+    """Return what a permit has of an account, or None."""
+    row = _FIND_SHARE.first(connection, population=population, permit=permit)
     return None if row is None else Share(*row)
 
 

@@ -288,9 +288,8 @@ def find_headrooms(connection: Connection, population: Population, payer: Payer)
         if reservation is not None:
             return [Headroom(f"the reservation {reservation.id!r}", reservation.units, reservation.left)]
     headrooms = [Headroom(f"the population {population.name!r}", population.limit, population.remaining)]
-    for scope, label in payer.shares:
-        share = repository.find_share(connection, population.name, scope, label)
-        if share is not None and share.limit is not None:
-            owner = "you" if scope == "analyst" else f"the project {label!r}"
-            headrooms.append(Headroom(owner, share.limit, share.limit - share.posted - share.pending))
+    share = repository.find_share(connection, population.name, payer.permit_id)
+    if share is not None and share.limit is not None:
+        owner = f"the project {payer.project!r}" if payer.project else "you"
+        headrooms.append(Headroom(owner, share.limit, share.limit - share.posted - share.pending))
     return sorted(headrooms, key=lambda room: room.left)

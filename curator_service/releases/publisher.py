@@ -18,7 +18,7 @@ from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
 from curator_service.ledger.chain.entries import canonical
 from curator_service.ledger.repository import Head, Population, find_population
 from curator_service.ledger.service import LedgerService
-from curator_service.ledger.trust.guard import unverified
+from curator_service.permits.service import permit_expired
 from curator_service.privacy.lattice import IntArray
 from curator_service.privacy.mechanism import NoisyStatistics, draw_noise
 from curator_service.privacy.samplers import NoiseSource
@@ -111,11 +111,12 @@ class ReleasePublisher:
 
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, submission, release_id=release_id)
-            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer)
+            moment = timestamp(self.now())
+            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer, moment)
             self.datasets.check_current(ledger.connection, prepared.dataset)
-            ledger.check_latest(prepared.dataset.registration, head)
+            ledger.check_latest(prepared.dataset.registration, head, submission.payer)
             self._check_unanswered(ledger, submission)
-            draft = self._draft(release_id, prepared, population, self._compute(prepared, draws))
+            draft = self._draft(release_id, prepared, population, self._compute(prepared, draws), moment)
             return self._publish(ledger, submission, draft, head)
 
         return self._decide(work, submission)
@@ -169,8 +170,11 @@ class ReleasePublisher:
     def _compute(self, prepared: Prepared, draws: IntArray) -> NoisyStatistics:
         return prepared.perturb(self.datasets.sum_rows(prepared.dataset, prepared.kernel), draws)
 
-    def _draft(self, release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics) -> _Draft:
-        moment, outline = timestamp(self.now()), outline_of(prepared, population)
+    @staticmethod
+    def _draft(
+        release_id: str, prepared: Prepared, population: Population, noisy: NoisyStatistics, moment: str
+    ) -> _Draft:
+        outline = outline_of(prepared, population)
         answer = render_answer(release_id, prepared, outline, noisy, moment)
         return _Draft(release_id, moment, answer, outline, prepared.listing)
 
@@ -259,6 +263,7 @@ class ReleasePublisher:
             population=population.name,
             dataset_id=prepared.dataset.id,
             principal_id=submission.analyst.id,
+            permit_id=payer.permit_id,
             project=payer.project,
             drawn_from=payer.reservation_id,
             units=prepared.cost,
@@ -339,12 +344,12 @@ class ReleasePublisher:
             draws = draw_noise(submission.prepared.plan, self.noise)  # of no data: not a part of what takes public time
             with self.response_timer.ending_at_public_time(submission.prepared.duration_s):
                 noisy = self._compute(submission.prepared, draws)
-            draft = self._draft(release_id, submission.prepared, population, noisy)
+            draft = self._draft(release_id, submission.prepared, population, noisy, timestamp(self.now()))
 
             def work(ledger: Ledger) -> StoredRelease:
-                head = ledger.post(job)
+                head = ledger.post(job, draft.moment)
                 self.datasets.check_current(ledger.connection, submission.prepared.dataset)
-                ledger.check_latest(submission.prepared.dataset.registration, head)
+                ledger.check_latest(submission.prepared.dataset.registration, head, submission.payer)
                 release = self._publish(ledger, submission, draft, head, job)
                 repository.answer_keys(ledger.connection, job.id, release.id)
                 return release
@@ -356,7 +361,9 @@ class ReleasePublisher:
             raise
         if published is None:
             self._check_open(job)
-            raise unverified()  # it is open, and nothing is posted under a seal
+            self.ledger.guard.check_open()
+            self.ledger.end(job.id, reservations.EXPIRED, actor="curator")
+            raise permit_expired(timestamp(self.now()))  # it was open: nothing else forbids to post it
         return published
 
     def _check_open(self, job: Reservation) -> None:

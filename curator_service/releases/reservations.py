@@ -8,11 +8,11 @@ from typing import Any
 from pydantic_core import to_json
 
 from curator_service.datasets.repository import Dataset
-from curator_service.identity.policy import Role
+from curator_service.identity.policy import Action, Objects, allowed_objects
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
-from curator_service.kit.problems import NotFound, RequestInvalid, Unavailable
+from curator_service.kit.problems import NotFound, Problem, RequestInvalid, Unavailable
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Payer, Refused, new_id
@@ -21,6 +21,7 @@ from curator_service.ledger.repository import Population, find_entry, find_popul
 from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import unverified
+from curator_service.permits.service import PermitService
 from curator_service.releases import repository
 from curator_service.releases.preparation import digest
 from curator_service.releases.refusal import reservation_exceeded
@@ -39,6 +40,7 @@ from curator_service.releases.submission import (
 _ID_PATTERN = re.compile(r"(job|res)_[0-9a-f]{24}")
 _REASONS = {
     reservations.VOIDED: "The work ended before it was finished. Nothing was charged: send the request again.",
+    reservations.EXPIRED: "Its permit ended before it was finished. Nothing was charged.",
     reservations.CANCELLED: "It was cancelled. Nothing was charged.",
 }
 
@@ -50,13 +52,15 @@ class ReservationService:
     ----------
     database : Database
     ledger : LedgerService
+    permits : PermitService
     now : callable
         The clock.
     """
 
-    def __init__(self, database: Database, ledger: LedgerService, now: Clock) -> None:
+    def __init__(self, database: Database, ledger: LedgerService, permits: PermitService, now: Clock) -> None:
         self.database = database
         self.ledger = ledger
+        self.permits = permits
         self.now = now
 
     # --- Reservations of analysts
@@ -79,15 +83,20 @@ class ReservationService:
             raise RequestInvalid.at("/price", str(error)) from None
         if units <= 0:
             raise RequestInvalid.at("/price", "the amount is below the smallest that the account counts; hold more")
-        payer = Payer(analyst.id, request.project or "")
         for _ in range(ATTEMPTS):
             with self.database.read() as connection:
                 known = repository.find_key(connection, analyst.id, key)
                 population = find_population(connection, dataset.population)
                 assert population is not None
+                use = self.permits.choose(connection, analyst, dataset, request.project)
+                payer = (
+                    Payer(analyst.id, "") if isinstance(use, Problem) else Payer(analyst.id, use.permit, use.project)
+                )
                 headrooms = find_headrooms(connection, population, payer)
             if known is not None:
                 return self._replay(known, fingerprint), AnswerKind.REPLAYED
+            if isinstance(use, Problem):
+                raise use
             if population.sealed:
                 raise unverified()
             if units > headrooms[0].left:
@@ -97,6 +106,7 @@ class ReservationService:
                 population=population.name,
                 dataset_id=dataset.id,
                 principal_id=analyst.id,
+                permit_id=payer.permit_id,
                 project=payer.project,
                 drawn_from=None,
                 units=units,
@@ -250,7 +260,8 @@ def render_reservation(reservation: Reservation, dataset: str, population: Popul
 
 def _may_touch(reservation: Reservation, principal: Principal) -> bool:
     """Tell whether a reservation is the principal's own; an admin may end anybody's, so that nobody hoards."""
-    return principal.role is Role.ADMIN or reservation.principal_id == principal.id
+    everybodys = allowed_objects(principal.roles, Action.END_RESERVATION) is Objects.ALL
+    return everybodys or reservation.principal_id == principal.id
 
 
 def job_not_found() -> NotFound:

@@ -9,16 +9,19 @@ from typing import Any
 
 from curator_service.datasets.repository import Dataset
 from curator_service.datasets.visibility import collection_of, may_read, may_read_all
+from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Connection, Database
-from curator_service.kit.problems import Unavailable
+from curator_service.kit.problems import Problem, Unavailable
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Payer
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import LedgerUnverified, unverified
+from curator_service.permits.repository import list_uses
+from curator_service.permits.service import PermitService, permit_expired
 from curator_service.releases import catalogue, repository
 from curator_service.releases.audit import is_stated
 from curator_service.releases.library import Search, answers
@@ -53,6 +56,7 @@ class ReleaseService:
     ----------
     database : Database
     ledger : LedgerService
+    permits : PermitService
     publisher : ReleasePublisher
     synchronous_s : float
         What takes longer, by public numbers, runs as a job.
@@ -66,6 +70,7 @@ class ReleaseService:
         self,
         database: Database,
         ledger: LedgerService,
+        permits: PermitService,
         publisher: ReleasePublisher,
         *,
         synchronous_s: float,
@@ -74,6 +79,7 @@ class ReleaseService:
     ) -> None:
         self.database = database
         self.ledger = ledger
+        self.permits = permits
         self.publisher = publisher
         self.synchronous_s = synchronous_s
         self.pace = pace
@@ -83,6 +89,8 @@ class ReleaseService:
         """Return the price and the noise of a request, and what is stored already. Free; reads no rows."""
         with self.database.read() as connection:
             submission = self._purchase(connection, prepared, analyst, "")
+            if submission.refusal is not None and Role.ANALYST in analyst.roles:
+                raise submission.refusal
             population = find_population(connection, prepared.dataset.population)
             assert population is not None
             headrooms = find_headrooms(connection, population, submission.payer)
@@ -148,6 +156,8 @@ class ReleaseService:
                 # What takes no time finds out as it is stored; where something else is too much, both are told.
                 in_full = attempt > 0 or not prepared.is_immediate or prepared.cost > population.remaining
                 space_left = self._space_left(connection, submission) if in_full else prepared.answer_bytes
+            if submission.refusal is not None and (found is None or found[1] is not AnswerKind.REPLAYED):
+                raise submission.refusal
             fits = prepared.answer_bytes <= space_left
             if found is not None and (found[1] is not AnswerKind.DERIVED or (fits and not population.sealed)):
                 served = self._serve(submission, *found)
@@ -178,13 +188,20 @@ class ReleaseService:
         """Resolve who pays: the account, or a reservation of this analyst."""
         request = prepared.request
         if request.reservation is None:
-            return Submission(prepared, analyst, key, Payer(analyst.id, request.project or ""))
+            use = self.permits.choose(connection, analyst, prepared.dataset, request.project)
+            if isinstance(use, Problem):
+                return Submission(prepared, analyst, key, Payer(analyst.id, ""), use)
+            return Submission(prepared, analyst, key, Payer(analyst.id, use.permit, use.project))
         paying = reservations.find_reservation(connection, request.reservation)
         if paying is None or paying.principal_id != analyst.id or paying.population != prepared.dataset.population:
             raise reservation_not_found()
         if request.project is not None and request.project != paying.project:
             raise ReservationNotFound(f"The reservation {paying.id!r} is not of the project {request.project!r}.")
-        return Submission(prepared, analyst, key, Payer(analyst.id, paying.project, paying.id))
+        uses = list_uses(connection, analyst.id, prepared.dataset.id, timestamp(self.now()))
+        use = next((use for use in uses if use.permit == paying.permit_id), None)
+        payer = Payer(analyst.id, paying.permit_id, paying.project, paying.id)
+        refusal = None if use is not None and use.lasts else permit_expired(use.expires_at if use else "")
+        return Submission(prepared, analyst, key, payer, refusal)
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:
         """Return how many bytes of answers may still be stored for an analyst; jobs at once may pass it together."""

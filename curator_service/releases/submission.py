@@ -88,12 +88,16 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A request of somebody, under a key."""
+    """A request of somebody, under a key.
+
+    `refusal` is why nothing is charged for it: no permit lasts. What the key has answered before, it answers again.
+    """
 
     prepared: Prepared
     analyst: Principal
     key: str
     payer: Payer
+    refusal: Problem | None = None
 
     def joins(self, job: Reservation) -> bool:
         """Tell whether the answer of a job will serve this request as it stands."""

@@ -179,7 +179,7 @@ def serve(demo: Any, manifest: Path, rows: Path) -> Iterator[tuple[CuratorClient
     hospital.run("populations", "create", "olmsted", *budget)
     hospital.run("datasets", "add", str(manifest), str(rows))
     token = json.loads(hospital.run("tokens", "create", "anna", "--role", "analyst", "--json"))["token"]
-    hospital.run("grants", "add", "anna", "flchain")
+    hospital.run("permits", "grant", "anna", "flchain")
     recorder = Recorder()
     with hospital.serve() as url, CuratorClient(url, token, memory=None, transport=recorder) as client:
         yield client, recorder

@@ -162,9 +162,9 @@ def main() -> None:
     console.print(
         f"({len(split.held_out):,} of {len(split.held_out) + len(split.registered):,} rows are held out here.)"
     )
-    hospital.run("tokens", "create", "ada", "--role", "admin", "--json")
+    hospital.run("tokens", "create", "ada", "--role", "privacy_officer", "--json")
     token = json.loads(hospital.run("tokens", "create", "anna", "--role", "analyst", "--json"))["token"]
-    console.print(hospital.run("grants", "add", "anna", "flchain"), end="")
+    console.print(hospital.run("permits", "grant", "anna", "flchain"), end="")
 
     with hospital.serve() as url, CuratorClient(url, token, memory=None) as client:
         step(2, "The analyst looks before paying")

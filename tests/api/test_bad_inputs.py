@@ -344,7 +344,7 @@ def test_a_pass_whose_declared_work_is_out_of_proportion_is_refused(world: World
     ]
     rows = [{"code": "l1", "y": "0.5"}, {"code": "l2", "y": "0.1"}]
     dataset = world.register("wide", "town", rows, columns=columns, row_capacity=19_000_000)
-    world.curator.identity.add_grant("ada", dataset)
+    world.grant("ada", dataset)
     request = body(features=["code"], targets=["y"], rows={"map": "ball"})
     answer = world.api().post("/v1/datasets/wide/quotes", json=request)
     assert answer.status_code == 422

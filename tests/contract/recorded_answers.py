@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 import pytest
 from patience import scaled
-from support import ROWS, CountingNoise, World, body, csv_text, manifest_text, open_world
+from support import ADMIN, ROWS, CountingNoise, World, body, csv_text, manifest_text, open_world
 
 from curator_service.datasets.service import OtherPeople, RegistrationError
-from curator_service.identity.policy import Role
 from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.trust.recovery import reconcile
 from curator_service.privacy.samplers import Distribution
@@ -141,7 +140,7 @@ def record_life(folder: Path) -> list[Recorded]:
     with open_world(folder / "life", noise=HeldNoise()) as world:
         life = _Recorder(world)
         for name in ("rita", "root"):
-            world.add_token(name, Role.ADMIN)
+            world.add_token(name, *ADMIN)
         _read_declarations(life)
         _buy(life)
         _buy_without_space(life)

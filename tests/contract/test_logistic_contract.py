@@ -66,7 +66,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clinic]:
     with serve_world(tmp_path_factory.mktemp("logistic"), limit=Price(epsilon=100.0, delta=1e-6)) as (world, url):
         rows = frame.astype(str).to_dict("records")
         dataset = world.register("clinic", "town", rows, columns=COLUMNS, row_capacity=4000)
-        world.curator.identity.add_grant("ada", dataset)
+        world.grant("ada", dataset)
         with CuratorClient(url, world.tokens["ada"], memory=None) as client:
             yield Clinic(client, frame)
 

@@ -302,7 +302,7 @@ class Deployment:
         dataset, rows = f"{self.full(name)}_data", make_rows(40, seed=secrets.randbits(32))
         registered = self.world.register(dataset, self.full(name), rows, row_capacity=row_capacity)
         for analyst in ANALYSTS:
-            self.world.curator.identity.add_grant(self.full(analyst), registered)
+            self.world.grant(self.full(analyst), registered)
         self.world.curator.database.dispose()  # the database is the servers' alone
         return f"/v1/datasets/{dataset}"
 

@@ -79,7 +79,7 @@ def clinic(
         text = (FLCHAIN / "manifest.toml").read_text(encoding="utf-8")
         manifest.write_text(text.replace('"olmsted"', f'"{population}"'), encoding="utf-8")
         registered = curator.datasets.register(manifest, FLCHAIN / "flchain.csv", actor="operator:test")
-        curator.identity.add_grant(town.full(ANALYSTS[0]), registered.id)
+        curator.permits.grant(town.full(ANALYSTS[0]), registered.name, actor="operator:test")
         curator.database.dispose()
         yield Clinic(town, town.serve(), "flchain")
 

@@ -34,7 +34,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             open_population(world.curator, name, Price(rho=0.5))  # ten requests of rho = 0.05
             dataset = world.register(f"of_{name}", name, make_rows(40, seed=seed))
             for analyst in ANALYSTS:
-                world.curator.identity.add_grant(analyst, dataset)
+                world.grant(analyst, dataset)
         environment = {"CURATOR_DATA_DIR": str(world.settings.data_dir)}
         if url is not None:
             environment["CURATOR_DATABASE_URL"] = service_url(url)

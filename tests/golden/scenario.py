@@ -207,7 +207,7 @@ def _open_accounts(world: World) -> None:
     for dataset in world.curator.datasets.list_all():
         if dataset.name not in {"cohort", "hidden"}:
             for analyst in ("ada", "ben"):
-                world.curator.identity.add_grant(analyst, dataset.id)
+                world.grant(analyst, dataset.id)
 
 
 @contextmanager

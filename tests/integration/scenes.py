@@ -78,7 +78,7 @@ def register_private(world: World, *analysts: str) -> str:
     data.write_text(csv_text(make_rows(60, seed=21)), encoding="utf-8")
     dataset = world.curator.datasets.register(manifest, data, actor="operator:test")
     for analyst in analysts:
-        world.curator.identity.add_grant(analyst, dataset.id)
+        world.grant(analyst, dataset.id)
     return "/v1/datasets/private"
 
 

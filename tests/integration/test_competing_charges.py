@@ -32,7 +32,7 @@ PATHS = pytest.mark.parametrize("rows", ["box", "ball"], ids=["at once", "pass"]
 def compete(world: World, rows: str) -> list[str]:
     """Send two fresh requests from two threads, each for the whole budget; return how each ended."""
     dataset = next(d for d in world.curator.datasets.list_all() if d.name == "cohort")
-    analyst = next(p for p in world.curator.identity.list_principals() if p.role is Role.ANALYST)
+    analyst = next(p for p in world.curator.identity.list_principals() if Role.ANALYST in p.roles)
     request = GramRequest.model_validate(body(price={"rho": 0.05}, rows={"map": rows}, fresh=True))
     prepared = prepare(KINDS, dataset, request)
 

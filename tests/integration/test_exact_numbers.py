@@ -282,7 +282,7 @@ def test_the_tolerance_of_lambda_min_is_that_of_the_declared_capacity(exact: Wor
         rows = [{"age": repr(50 + 37 * i % 50)} for i in range(count)]
         columns = [column for column in COLUMNS if column[0] == "age"]
         dataset = exact.register(name, "town", rows, columns=columns, row_capacity=capacity)
-        exact.curator.identity.add_grant("ada", dataset)
+        exact.grant("ada", dataset)
         asked = body(features=["age"], targets=[], statistics=["lambda_min"], rows={"map": "box"}, price={"mu": 0.05})
         quote = exact.api().post(f"/v1/datasets/{name}/quotes", json=asked).json()
         answer = exact.api().post(f"/v1/datasets/{name}/releases", json=asked, key=name).json()

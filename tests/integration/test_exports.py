@@ -15,7 +15,7 @@ def test_a_record_names_grants_limits_and_the_database(both: World) -> None:
         populations=curator.ledger.list_populations(),
         datasets=curator.datasets.list_all(),
         principals=curator.identity.list_principals(),
-        grants=curator.identity.list_grants(),
+        grants=curator.permits.list_grants(),
     )
     content = render_record(holdings)
     town = next(found for found in content["populations"] if found["population"] == "town")

@@ -31,10 +31,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from scenes import Interrupted, another_worker, box, checkpoint_of, seen
-from support import World, body, fresh_database, open_world
+from support import ADMIN, World, body, fresh_database, open_world
 
 from curator_service.container import Curator
-from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.kinds.gram.schema import GramRequest
 from curator_service.kinds.registry import KINDS
@@ -223,7 +222,7 @@ class LedgerMachine(RuleBasedStateMachine):
         limit = Price(rho=BUDGET_STEPS / 4096)
         self.world: World = self.stack.enter_context(open_world(folder, url=url, limit=limit))
         for admin in ADMINS:
-            self.world.add_token(admin, Role.ADMIN)
+            self.world.add_token(admin, *ADMIN)
         self.noises = (Interrupted(), Interrupted())
         self.workers = tuple(another_worker(self.world, noise=noise) for noise in self.noises)
         for worker in self.workers:

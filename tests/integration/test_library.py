@@ -540,7 +540,7 @@ def test_a_block_is_cut_out_of_the_release_with_the_least_noise_and_never_out_of
 
 def test_a_block_of_another_dataset_of_the_same_people_is_another_thing(shelf: World) -> None:
     twin = shelf.register("twin", "town", make_rows(30, seed=11))
-    shelf.curator.identity.add_grant("ada", twin)
+    shelf.grant("ada", twin)
     api = shelf.api()
     buy(api, WIDE, "stored")
     asked = sub_request(WIDE, {"features": ["age"]})

@@ -11,9 +11,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import CheckConstraint, inspect
-from support import World, body, open_world
+from support import ADMIN, World, body, open_world
 
-from curator_service.identity.policy import Role
 from curator_service.kit.db import Base, Database, SchemaError, migrations_dir
 from curator_service.releases.models import CHUNK
 
@@ -157,7 +156,7 @@ def test_what_was_written_stays_when_the_schema_goes_back_to_the_first_and_up_ag
 
 def test_the_highest_limit_is_read_off_a_chain_that_is_older_than_its_column(both: World) -> None:
     opened = both.account()
-    both.add_token("rita", Role.ADMIN)
+    both.add_token("rita", *ADMIN)
     for mu in (0.5, 0.1, 0.3):
         limit = {"limit": {"mu": mu}, "reason": "more or less"}
         set_at_once = both.api("root").post("/v1/admin/populations/town/limits", json=limit)

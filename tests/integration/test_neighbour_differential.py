@@ -11,9 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from scipy import stats
-from support import ROWS, Api, World, body, make_rows, open_world
+from support import ADMIN, ROWS, Api, World, body, make_rows, open_world
 
-from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import SystemNoise
@@ -85,7 +84,7 @@ def _mask(content: Any) -> bool:
 def run_script(world: World) -> list[str]:
     """Ask everything, and return what was answered."""
     seen, api = Transcript(), world.api("ada")
-    world.add_token("rita", Role.ADMIN)
+    world.add_token("rita", *ADMIN)
     data = "/v1/datasets/cohort"
     for path in ("/v1/datasets", data, f"{data}/budget", "/v1/keys", "/healthz", "/readyz", "/openapi.json", "/docs"):
         seen.add(path, api.get(path))

@@ -531,7 +531,7 @@ def test_from_a_declaration_to_a_first_fit(
     assert f"{len(rows):,} rows of up to 4,000, of {len(rows):,} persons" in checked
     assert "registered" in curator("datasets", "add", str(manifest), *data)
     token = json.loads(curator("tokens", "create", f"ana-{name}", "--role", str(Role.ANALYST), "--json"))["token"]
-    curator("grants", "add", f"ana-{name}", name)
+    curator("permits", "grant", f"ana-{name}", name)
 
     with CuratorClient(url, token, memory=None) as client:
         release = client.release(name, features=["ear"], target="age", epsilon=3.0, delta=1e-6)

@@ -31,7 +31,7 @@ def flchain(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with open_world(tmp_path_factory.mktemp("planning"), noise=SystemNoise()) as world:
         open_population(world.curator, "olmsted", Price(epsilon=3.0, delta=1e-6))
         dataset = world.curator.datasets.register(DEMO / "manifest.toml", DEMO / "flchain.csv", actor="operator:test")
-        world.curator.identity.add_grant("ada", dataset.id)
+        world.grant("ada", dataset.id)
         yield world
 
 

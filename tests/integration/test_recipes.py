@@ -75,7 +75,7 @@ def register(world: World, manifest: str) -> None:
     path = world.folder / "manifest.toml"
     path.write_text(manifest, encoding="utf-8")
     dataset = world.curator.datasets.register(path, FLCHAIN / "flchain.csv", actor="operator:test")
-    world.curator.identity.add_grant("eve", dataset.id)
+    world.grant("eve", dataset.id)
 
 
 @pytest.fixture(scope="module")

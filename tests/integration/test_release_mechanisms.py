@@ -36,7 +36,7 @@ def hospital(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     with open_world(tmp_path_factory.mktemp("hospital"), noise=CountingNoise()) as world:
         for seed, (name, limit) in enumerate(LIMITS.items()):
             open_population(world.curator, f"people-{name}", limit, adjacency=request.param, accountant=name)
-            world.curator.identity.add_grant("ada", world.register(name, f"people-{name}", make_rows(seed=100 + seed)))
+            world.grant("ada", world.register(name, f"people-{name}", make_rows(seed=100 + seed)))
         yield world
 
 

@@ -254,7 +254,7 @@ def test_counts_of_bounds_that_floats_cannot_scale_are_refused(
         "price": {"mu": 0.01},
     }
     with open_world(tmp_path, noise=ZeroNoise()) as world:
-        world.curator.identity.add_grant("ada", world.register("odd", "town", rows, columns=columns))
+        world.grant("ada", world.register("odd", "town", rows, columns=columns))
         answer = world.api().post("/v1/datasets/odd/releases", json=request, key="k")
         if not is_asked:
             assert problem(answer, "request-invalid", 422)["errors"][0]["pointer"] == "/target"

@@ -33,6 +33,7 @@ from scenes import (
     seen,
 )
 from support import (
+    ADMIN,
     Api,
     CountingNoise,
     World,
@@ -170,7 +171,7 @@ def account_somehow(world: World, *receipts: dict[str, Any]) -> None:
 def used(tmp_path: Path) -> Iterator[World]:
     """Return a world with two releases of ada's, and an unsealed curator that was started once."""
     with open_world(tmp_path) as world:
-        world.add_token("rita", Role.ADMIN)
+        world.add_token("rita", *ADMIN)
         assert start(world) == ""
         api = world.api()
         stored = api.post(RELEASES, json=box(features=["age", "sex", "weight"], price={"mu": 0.1}), key="stored")
@@ -728,7 +729,7 @@ def rows_of(world: World) -> dict[str, list[tuple[Any, ...]]]:
 
 def live(world: World) -> None:
     """Let something of everything happen."""
-    world.add_token("rita", Role.ADMIN)
+    world.add_token("rita", *ADMIN)
     api, admin = world.api(), world.api("root")
     buy(api, "kept", price={"mu": 0.03})
     assert api.post(RELEASES, json=body(price={"mu": 0.03}), key="pass").status_code == 201
@@ -899,7 +900,7 @@ def test_a_higher_limit_that_was_lost_is_still_the_highest(
     tmp_path: Path, database_url: str | None, elsewhere: str | None
 ) -> None:
     with open_world(tmp_path, url=database_url) as world:
-        world.add_token("rita", Role.ADMIN)
+        world.add_token("rita", *ADMIN)
         buy(world.api(), "kept")
         write_backup(world.curator, tmp_path / "backup.tar")
         limits = "/v1/admin/populations/town/limits"
@@ -920,7 +921,7 @@ def test_without_the_anchor_everything_that_was_left_is_written_off(
     tmp_path: Path, database_url: str | None, elsewhere: str | None
 ) -> None:
     with open_world(tmp_path, url=database_url) as world:
-        world.add_token("rita", Role.ADMIN)
+        world.add_token("rita", *ADMIN)
         api = world.api()
         buy(api, "kept")
         write_backup(world.curator, tmp_path / "backup.tar")

@@ -310,7 +310,7 @@ def test_rows_per_person_that_change_for_a_moment_sell_nothing(town: World) -> N
     manifest.write_text(declared, encoding="utf-8")
     data.write_text(csv_text(rows), encoding="utf-8")
     dataset = town.curator.datasets.register(manifest, data, actor="operator:test").id
-    town.curator.identity.add_grant("ada", dataset)
+    town.grant("ada", dataset)
     api = town.api()
     changed = """UPDATE datasets SET manifest = replace(manifest, '"rows_per_subject":100', '"rows_per_subject":1')"""
     intrude(town, f"{changed} WHERE name = 'visits'")
@@ -346,7 +346,7 @@ def test_a_dataset_does_not_name_the_folder_of_another(town: World) -> None:
 def test_two_datasets_do_not_change_their_rows(town: World) -> None:
     """The stored rows of a dataset lie in a folder of its id."""
     api = town.api()
-    town.curator.identity.add_grant("ada", town.register("other", "valley", make_rows(40, seed=9)))
+    town.grant("ada", town.register("other", "valley", make_rows(40, seed=9)))
     swap = "UPDATE datasets d SET name = o.name, population = o.population, manifest = o.manifest, "
     swap += "snapshot_commitment = o.snapshot_commitment FROM datasets o "
     swap += "WHERE d.name IN ('cohort', 'other') AND o.name IN ('cohort', 'other') AND d.name <> o.name"
@@ -371,7 +371,7 @@ def test_a_limit_is_not_raised_by_an_entry_that_nobody_signed(town: World) -> No
         delta=1e-6,
         actor="operator:test",
     )
-    town.curator.identity.add_grant("ada", town.register("urban", "city", make_rows(50, seed=3)))
+    town.grant("ada", town.register("urban", "city", make_rows(50, seed=3)))
     ((head, sequence),) = intrude(town, "SELECT head_hash, head_sequence FROM populations WHERE name = 'city'")
     text, digest = unsigned("city", sequence + 1, head, "limit", 2**59, approved_by="prn_b", reason="")
     raised = "UPDATE populations SET limit_units = %s, head_sequence = %s, head_hash = %s WHERE name = 'city'"

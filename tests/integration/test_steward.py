@@ -151,7 +151,7 @@ def test_from_a_file_to_a_first_fit(
     assert "fine: `curator datasets add`" in curator("manifest", "check", str(manifest), *data)
     assert "registered" in curator("datasets", "add", str(manifest), *data)
     token = json.loads(curator("tokens", "create", f"ana-{name}", "--role", str(Role.ANALYST), "--json"))["token"]
-    curator("grants", "add", f"ana-{name}", name)
+    curator("permits", "grant", f"ana-{name}", name)
 
     with CuratorClient(url, token, memory=None) as client:
         release = client.release(name, features=study.features, target=study.target, epsilon=3.0, delta=1e-6)

@@ -52,7 +52,7 @@ def exposure(world: World, population: str = "clinic", identifier: str = CANARY)
 def grant(world: World, dataset: str) -> None:
     (held,) = (d for d in world.curator.datasets.list_all() if d.name == dataset)
     with suppress(IdentityError):  # granted already
-        world.curator.identity.add_grant("ada", held.id)
+        world.grant("ada", held.id)
 
 
 def release(world: World, dataset: str, mu: float, **changes: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def pages(world: World, identifier: str = CANARY) -> list[str]:
     """Return every page, in every language."""
     found, curator = access(world, identifier), world.curator
     datasets = curator.datasets.list_all()
-    held = Holdings("", {}, [], datasets, curator.identity.list_principals(), curator.identity.list_grants())
+    held = Holdings("", {}, [], datasets, curator.identity.list_principals(), curator.permits.list_grants())
     records = {dataset.name: describe_dataset(dataset, held) for dataset in datasets}
     return [*(render_patient_page(found, language) for language in LANGUAGES), render_officer_page(found, records)]
 

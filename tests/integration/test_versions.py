@@ -83,7 +83,7 @@ def register(world: World, name: str, text: str = ANNA + OTHERS, population: str
     manifest = world.folder / f"{name}.toml"
     manifest.write_text(MANIFEST.format(name=name, population=population))
     made = world.curator.datasets.register(manifest, write(world, name, text), actor="operator:test")
-    world.curator.identity.add_grant("ada", made.id)
+    world.grant("ada", made.id)
     return made
 
 

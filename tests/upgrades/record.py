@@ -47,7 +47,7 @@ def main(place: Path) -> None:
             world.folder / "own.toml", world.folder / "own.csv", actor="operator:test"
         )
         for analyst in ("ada", "ben"):
-            world.curator.identity.add_grant(analyst, dataset.id)
+            world.grant(analyst, dataset.id)
         told = {}
         for number, (name, (who, path, asked)) in enumerate(REQUESTS.items()):
             answer = world.api(who).post(f"{path}/releases", json=asked, key=f"key-{number}")

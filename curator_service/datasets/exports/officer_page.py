@@ -203,7 +203,7 @@ def _dataset(dataset: Dataset, access: Access, records: Mapping[str, Mapping[str
         ("rows that count", f"at most {manifest.rows_per_person} of each person"),
         ("answers read by", "every analyst granted" if manifest.library == "shared" else "whoever asked for them"),
     ]
-    recipients = [(said(r["name"]), r["role"], r["sees"]) for r in record["recipients"]]
+    recipients = [(said(r["name"]), ", ".join(r["roles"]), r["sees"]) for r in record["recipients"]]
     return [
         element("h2", "Dataset ", said(dataset.name)),
         _facts(facts),
@@ -215,7 +215,7 @@ def _dataset(dataset: Dataset, access: Access, records: Mapping[str, Mapping[str
                 for column in manifest.columns
             ],
         ),
-        _table("Who is granted it", ("name", "role", "sees"), recipients),
+        _table("Who is granted it", ("name", "roles", "sees"), recipients),
         _table(
             "Answers since it was registered, from the ledger",
             ("kind", "charged", "cut out of earlier ones, free", "first", "last", "entries"),

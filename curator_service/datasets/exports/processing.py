@@ -11,7 +11,7 @@ from typing import Any
 from curator_service.datasets.catalogue import Catalogue, Organisation, Period
 from curator_service.datasets.repository import Dataset
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects
-from curator_service.identity.repository import Principal
+from curator_service.identity.repository import Principal, sort_roles
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.privacy.accountant import PURE
@@ -45,8 +45,8 @@ class Holdings:
     populations : sequence of Population
     datasets : sequence of Dataset
     principals : sequence of Principal
-    grants : sequence of (str, str)
-        Analysts' names and datasets' ids.
+    grants : sequence of (str, str, str)
+        Analysts' names, datasets' names and permits' ids.
     identified : frozenset of str
         The ids of the datasets that keep identifiers, encrypted.
     """
@@ -56,13 +56,13 @@ class Holdings:
     populations: Sequence[Population]
     datasets: Sequence[Dataset]
     principals: Sequence[Principal]
-    grants: Sequence[tuple[str, str]]
+    grants: Sequence[tuple[str, str, str]]
     identified: frozenset[str] = frozenset()
 
 
 def render_record(holdings: Holdings) -> dict[str, Any]:
     """Return the record as JSON; null is what the operator completes."""
-    readers = [_recipient(p) for p in holdings.principals if p.role is not Role.ANALYST]
+    readers = [_recipient(p) for p in holdings.principals if p.roles != {Role.ANALYST}]
     return {
         "as_of": holdings.as_of,
         "places": holdings.places,
@@ -106,7 +106,7 @@ def describe_guarantee(population: Population) -> str:
 def describe_dataset(dataset: Dataset, holdings: Holdings) -> dict[str, Any]:
     """Return what the record says of a dataset."""
     manifest, declared = dataset.manifest, dataset.manifest.catalogue or Catalogue()
-    granted = {name for name, dataset_id in holdings.grants if dataset_id == dataset.id}
+    granted = {name for name, used, _ in holdings.grants if used == dataset.name}
     return {
         "dataset": dataset.name,
         "title": declared.title,
@@ -127,13 +127,13 @@ def describe_dataset(dataset: Dataset, holdings: Holdings) -> dict[str, Any]:
 
 
 def _recipient(principal: Principal) -> dict[str, Any]:
-    reads = allowed_objects(principal.role, Action.READ_RELEASE)
+    reads = allowed_objects(principal.roles, Action.READ_RELEASE)
     sees = {
         Objects.GRANTED: "released statistics of datasets granted",
         Objects.ALL: "every released statistic, and the ledger",
-        None: "the ledger; no released statistic",
+        None: "what the roles need, as the ledger; no released statistic",
     }[reads]
-    return {"name": principal.name, "role": principal.role, "sees": sees}
+    return {"name": principal.name, "roles": sort_roles(principal.roles), "sees": sees}
 
 
 def _organisation(organisation: Organisation | None) -> dict[str, Any] | None:
@@ -167,7 +167,7 @@ def write_markdown(record: dict[str, Any]) -> str:
         "",
         "Who reads without a grant, all principals with such a role, whether or not they hold a valid token:",
         "",
-        *_table(("name", "role", "sees"), [(r["name"], r["role"], r["sees"]) for r in record["readers"]]),
+        *_recipients(record["readers"]),
     ]
     for population in record["populations"]:
         lines += ["", f"## Population {_text(population['population'])}", "", _text(population["safeguard"])]
@@ -201,7 +201,7 @@ def _dataset_lines(dataset: dict[str, Any]) -> list[str]:
         "",
         "Recipients:",
         "",
-        *_table(("name", "role", "sees"), [(r["name"], r["role"], r["sees"]) for r in dataset["recipients"]]),
+        *_recipients(dataset["recipients"]),
     ]
 
 
@@ -235,6 +235,10 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> list
         return ["None."]
     cells = [[_text(cell or "") for cell in row] for row in rows]
     return [f"| {' | '.join(line)} |" for line in (headers, ["---"] * len(headers), *cells)]
+
+
+def _recipients(found: Sequence[dict[str, Any]]) -> list[str]:
+    return _table(("name", "roles", "sees"), [(r["name"], ", ".join(r["roles"]), r["sees"]) for r in found])
 
 
 def _text(text: str) -> str:

@@ -23,6 +23,8 @@ class Reservation:
         ``job_…``, or ``res_…`` of an analyst. A closed one never opens again, so the id is the fence of its worker.
     drawn_from : str or None
         The reservation of an analyst that a job draws on, by its id.
+    permit_id : str
+        The permit under which it is held.
     units, drawn : int
         What was reserved, and what of it was spent or passed on to a job.
     state : str
@@ -45,6 +47,7 @@ class Reservation:
     population: str
     dataset_id: str
     principal_id: str
+    permit_id: str
     project: str
     drawn_from: str | None
     units: int
@@ -63,22 +66,13 @@ class Reservation:
         """What can still be drawn."""
         return self.units - self.drawn if self.state == OPEN else 0
 
-    @property
-    def shares(self) -> list[tuple[str, str]]:
-        """Whose parts of the account it belongs to."""
-        return shares_of(self.principal_id, self.project)
-
-
-def shares_of(principal_id: str, project: str) -> list[tuple[str, str]]:
-    """Return the scopes and labels that a charge counts for, in the order in which they are locked."""
-    return [("analyst", principal_id), *([("project", project)] if project else [])]
-
 
 _COLUMNS = (
     ReservationRow.id,
     ReservationRow.population,
     ReservationRow.dataset_id,
     ReservationRow.principal_id,
+    ReservationRow.permit_id,
     ReservationRow.project,
     ReservationRow.study_id,
     ReservationRow.units,
@@ -135,6 +129,7 @@ _DRAW = Statement(
     )
     .values(drawn_units=ReservationRow.drawn_units + bindparam("drawn"))
 )
+_ASSIGN = Statement(update(ReservationRow).where(_THIS).values(permit_id=bindparam("permit")))
 _REGISTER = InsertIfAbsent(WorkerRow)
 _BEAT = Statement(update(WorkerRow).where(WorkerRow.id == bindparam("worker")).values(beat=WorkerRow.beat + 1))
 _RETIRE = Statement(delete(WorkerRow).where(WorkerRow.id == bindparam("worker")))
@@ -148,6 +143,7 @@ def insert_reservation(connection: Connection, reservation: Reservation) -> None
         population=reservation.population,
         dataset_id=reservation.dataset_id,
         principal_id=reservation.principal_id,
+        permit_id=reservation.permit_id,
         project=reservation.project,
         study_id=reservation.drawn_from,
         units=reservation.units,
@@ -199,6 +195,11 @@ def draw(connection: Connection, reservation_id: str, principal_id: str, units: 
     return _DRAW.changed(connection, reservation=reservation_id, principal=principal_id, drawn=units) == 1
 
 
+def assign_permit(connection: Connection, reservation_id: str, permit: str) -> None:
+    """Say under which permit a reservation is that an earlier version left."""
+    _ASSIGN.execute(connection, reservation=reservation_id, permit=permit)
+
+
 def register_worker(connection: Connection, worker: str) -> None:
     """Announce a worker."""
     _REGISTER.execute(connection, id=worker, beat=0)
@@ -217,6 +218,7 @@ def retire_worker(connection: Connection, worker: str) -> None:
 def payload_of(reservation: Reservation) -> dict[str, Any]:
     """Return a reservation as the payload of its ledger entry."""
     payload = {"reservation": reservation.id, "actor": reservation.principal_id, "time": reservation.created_at}
+    payload["permit"] = reservation.permit_id
     if reservation.project:
         payload["project"] = reservation.project
     if reservation.drawn_from is not None:

@@ -1,14 +1,14 @@
 """The ledger of one unit of work: what may happen to an account, and the entry of each step."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
-from curator_service.ledger.accounts.reservations import Reservation, shares_of
+from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.chain.attestation import Holds, list_attested
 from curator_service.ledger.chain.entries import (
     FORMAT,
@@ -21,6 +21,7 @@ from curator_service.ledger.chain.entries import (
     entry_hash,
 )
 from curator_service.ledger.chain.signing import Signer
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT
 from curator_service.ledger.repository import Head
 from curator_service.ledger.trust.anchor import Anchor
 
@@ -35,22 +36,18 @@ class Contradiction(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who spends, and from what: the account, or a reservation of a part of it."""
+    """Who spends, under which permit, and from what: the account, or a reservation of a part of it."""
 
     principal_id: str
+    permit_id: str
     project: str = ""
     reservation_id: str | None = None
-
-    @property
-    def shares(self) -> list[tuple[str, str]]:
-        """Whose parts of the account it counts for."""
-        return shares_of(self.principal_id, self.project)
 
     @property
     def payload(self) -> dict[str, str]:
         """What the ledger's entry says of it."""
         project = {"project": self.project} if self.project else {}
-        return {"actor": self.principal_id, **project}
+        return {"actor": self.principal_id, "permit": self.permit_id, **project}
 
 
 class Ledger:
@@ -69,38 +66,60 @@ class Ledger:
         self.signer = signer
         self.trust = trust
 
-    def charge(self, population: str, cost: int, payer: Payer) -> Head:
-        """Charge a cost to the account, or to the payer's reservation, decided by the database in one statement."""
+    def charge(self, population: str, cost: int, payer: Payer, moment: str) -> Head:
+        """Charge a cost to the account, or to the payer's reservation, decided by the database in one statement.
+
+        Parameters
+        ----------
+        population : str
+        cost : int
+            Units.
+        payer : Payer
+        moment : str
+            The time that the entry will state.
+
+        Returns
+        -------
+        Head
+            The entry's place.
+        """
         if cost <= 0:
             raise ValueError("a charge is positive")
         if payer.reservation_id is None:
-            return self._take(population, payer.shares, posted=cost, pending=0)
+            return self._spend(population, payer.permit_id, moment, posted=cost, pending=0)
         repository.lock(self.connection, population)
         if not reservations.draw(self.connection, payer.reservation_id, payer.principal_id, cost):
             raise Refused
-        return self._take(population, payer.shares, posted=cost, pending=-cost)
+        return self._spend(population, payer.permit_id, moment, posted=cost, pending=-cost)
 
-    def _take(self, population: str, shares: Sequence[tuple[str, str]], *, posted: int, pending: int) -> Head:
-        """Lock the account, move it and whose shares it is, and take the next sequence; nothing under a seal."""
+    def _take(self, population: str, *, posted: int, pending: int) -> Head:
+        """Lock the account, move it, and take the next sequence; nothing under a seal."""
         head = repository.move(self.connection, population, posted=posted, pending=pending)
         if head is None:
             raise Refused
         self.check(head, limit=head.limit, posted=head.posted - posted, pending=head.pending - pending)
-        for scope, label in shares:
-            if pending < 0:  # held already: no limit is asked again
-                repository.settle_share(self.connection, population, scope, label, posted=posted, pending=pending)
-            elif not repository.move_share(self.connection, population, scope, label, posted=posted, pending=pending):
-                raise Refused
+        return head
+
+    def _spend(self, population: str, permit: str, moment: str, *, posted: int, pending: int) -> Head:
+        """Take from the account what a permit allows, now and within its limit."""
+        head = self._take(population, posted=posted, pending=pending)
+        moved = repository.move_share(
+            self.connection, population, permit, posted=posted, pending=pending, moment=moment
+        )
+        if not moved:
+            raise Refused
         return head
 
     def reserve(self, reservation: Reservation, details: str | None = None) -> Receipt:
         """Hold an amount of the account, or of an analyst's reservation, and say so in the chain."""
         if reservation.units <= 0:
             raise ValueError("a reservation is positive")
+        moment = reservation.created_at
         if reservation.drawn_from is None:
-            head = self._take(reservation.population, reservation.shares, posted=0, pending=reservation.units)
+            held = reservation.units
+            head = self._spend(reservation.population, reservation.permit_id, moment, posted=0, pending=held)
         else:
-            head = self._take(reservation.population, reservation.shares, posted=0, pending=0)
+            head = self._spend(reservation.population, reservation.permit_id, moment, posted=0, pending=0)
             drawn = reservations.draw(
                 self.connection, reservation.drawn_from, reservation.principal_id, reservation.units
             )
@@ -112,13 +131,13 @@ class Ledger:
         reservations.insert_reservation(self.connection, stored)
         return self.record(head, "reserve", reservation.units, reservations.payload_of(reservation))
 
-    def post(self, reservation: Reservation) -> Head:
-        """Turn what a job holds into a charge: only while its reservation is open, and never twice."""
+    def post(self, reservation: Reservation, moment: str) -> Head:
+        """Turn what a job holds into a charge: only while its reservation is open and its permit lasts, never twice."""
         units = reservation.units
         repository.lock(self.connection, reservation.population)
         if not reservations.close_reservation(self.connection, reservation.id, reservations.DONE, drawn=units):
             raise Refused
-        return self._take(reservation.population, reservation.shares, posted=units, pending=-units)
+        return self._spend(reservation.population, reservation.permit_id, moment, posted=units, pending=-units)
 
     def release(self, reservation: Reservation, outcome: str, moment: str, *, actor: str) -> Receipt:
         """Give back what is left of a reservation: to the account, or to the one that a job drew on."""
@@ -128,18 +147,20 @@ class Ledger:
             raise Refused
         left = current.units - current.drawn
         payload = {"reservation": current.id, "actor": actor, "holder": current.principal_id, "time": moment}
-        payload |= {"outcome": outcome} | ({"project": current.project} if current.project else {})
+        payload |= {"outcome": outcome, "permit": current.permit_id}
+        payload |= {"project": current.project} if current.project else {}
         drawn_from = current.drawn_from
         if drawn_from is not None and reservations.draw(self.connection, drawn_from, current.principal_id, -left):
             payload["to"] = drawn_from
             head = self.next(current.population)
         else:
-            head = self._take(current.population, current.shares, posted=0, pending=-left)
+            head = self._take(current.population, posted=0, pending=-left)
+            repository.give_back_share(self.connection, current.population, current.permit_id, left)
         return self.record(head, "void", left, payload)
 
     def next(self, population: str) -> Head:
         """Take the next sequence without moving an amount."""
-        return self._take(population, (), posted=0, pending=0)
+        return self._take(population, posted=0, pending=0)
 
     def note(self, population: str, kind: str, payload: Mapping[str, Any]) -> Receipt:
         """Append an entry that charges nothing."""
@@ -226,15 +247,17 @@ class Ledger:
         """Compare a dataset with what the ledger registered, the account locked; see `Trust.check_registered`."""
         self.trust.check_registered(self.connection, dataset)
 
-    def check_latest(self, dataset: "Registration", head: Head) -> None:
-        """Compare a dataset with the version that the ledger registered last, before the entry at the head is written.
+    def check_latest(self, dataset: "Registration", head: Head, payer: Payer) -> None:
+        """Compare a dataset, and whoever pays, with what the ledger says of them, before the head's entry is written.
 
         Raises
         ------
         Contradiction
-            If it is another one: whoever may change the tables could put back rows that have ended, for a moment.
+            If it is not the version that was registered last, or not the permit that was granted last: whoever may
+            change the tables could put back rows that have ended, or let people spend more, for a moment.
         """
         self.trust.check_latest(self.connection, dataset, head)
+        self.trust.check_permit(self.connection, dataset, payer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +300,30 @@ def list_registrations(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What a chain says of a permit: who may spend, what of, how much and until when."""
+
+    people: frozenset[str]
+    datasets: frozenset[str]
+    limit: int | None
+    expires_at: str
+
+    @classmethod
+    def read(cls, payload: Mapping[str, Any]) -> "Permission":
+        """Read it from an entry."""
+        limit = payload.get("permit_limit")
+        return cls(
+            frozenset(payload["people"]),
+            frozenset(payload["datasets"].values()),
+            None if limit is None else int(limit),
+            payload.get("expires_at", FOR_EVER),
+        )
+
+
 @dataclass(slots=True)
 class _Registered:
-    """What a process has read of a chain's registrations.
+    """What a process has read of a chain's registrations and permits.
 
     Attributes
     ----------
@@ -288,11 +332,14 @@ class _Registered:
     versions : set of Registration
     latest : dict of str to Registration
         Of these the last one of each dataset.
+    permits : dict of str to Permission
+        The last that the chain says of each permit.
     """
 
     after: int = repository.BEFORE_ALL
     versions: set[Registration] = field(default_factory=set)
     latest: dict[str, Registration] = field(default_factory=dict)
+    permits: dict[str, Permission] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -338,9 +385,24 @@ class Trust:
         for found in self._read(connection, dataset.population, known.after):
             known.versions.add(found)
             known.latest[found.dataset_id] = found
+        for payload in list_attested(connection, dataset.population, PERMIT, self.holds, after=known.after):
+            known.permits[payload[PERMIT]] = Permission.read(payload)
         known.after = head.sequence - 1
         if known.latest.get(dataset.dataset_id) != dataset:
             raise Contradiction(f"the dataset {dataset.name!r} is not what {dataset.population!r} registered last")
+
+    def check_permit(self, connection: Connection, dataset: Registration, payer: Payer) -> None:
+        """Compare a permit with what the ledger said of it last; after `check_latest`, which has read that."""
+        said = self.registered[dataset.population].permits.get(payer.permit_id)
+        share = repository.find_share(connection, dataset.population, payer.permit_id)
+        if (
+            said is None
+            or share is None
+            or (share.limit, share.expires_at) != (said.limit, said.expires_at)
+            or payer.principal_id not in said.people
+            or dataset.name not in said.datasets
+        ):
+            raise Contradiction(f"the permit {payer.permit_id!r} is not what {dataset.population!r} granted last")
 
     def _read(self, connection: Connection, population: str, after: int) -> tuple[Registration, ...]:
         try:

@@ -19,13 +19,33 @@ UNCHARGED_KINDS = frozenset({"dataset", "derive", "key", "refusal", "confirmatio
 _OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
 
 
+PERMIT = "permit"
+"""Scope of the shares that charges count for; what earlier versions counted for analysts and projects is taken over."""
+FOR_EVER = ""
+"""The end of a permit that has none."""
+
+
 @dataclass(slots=True)
 class Share:
-    """What one analyst, or one project, has of an account; without a limit of its own it is bound by the account's."""
+    """What one permit has of an account; without a limit of its own it is bound by the account's.
+
+    Attributes
+    ----------
+    limit : int or None
+    posted, pending : int
+        Units.
+    expires_at : str
+        When nothing is charged any more; empty for a permit without an end.
+    people, datasets : frozenset of str
+        Ids of who may spend, and names of what of; the chain alone says so.
+    """
 
     limit: int | None = None
     posted: int = 0
     pending: int = 0
+    expires_at: str = FOR_EVER
+    people: frozenset[str] = field(default=frozenset(), compare=False)
+    datasets: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(slots=True)
@@ -218,6 +238,8 @@ def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
         _count_void(payload, units, state)
     elif kind == "limit":
         _count_limit(payload, units, state)
+    elif kind == PERMIT and units == 0:
+        _count_permit(payload, state)
     elif kind == "reconcile":
         _count_reconciliation(payload, units, state)
     elif kind not in UNCHARGED_KINDS or units != 0:
@@ -228,13 +250,32 @@ def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
 
 
 def _shares(payload: dict[str, Any], state: AccountState) -> list[Share]:
-    """Return the shares that an entry touches: its analyst's, and its project's if it names one."""
+    """Return the shares that an entry touches: its permit's; before there were any, its analyst's and its project's."""
+    if PERMIT in payload:
+        share = state.shares.get((PERMIT, payload[PERMIT]))
+        if share is None:
+            raise _Bad("the entry names a permit that was not granted")
+        return [share]
+    if any(scope == PERMIT for scope, _ in state.shares):
+        raise _Bad("the entry names no permit")
     names = [
         (scope, payload[member])
         for scope, member in (("analyst", "actor"), ("project", "project"))
         if member in payload
     ]
     return [state.shares.setdefault(name, Share()) for name in names]
+
+
+def _check_permitted(payload: dict[str, Any], share: Share) -> None:
+    """Check that a permit lets whoever acts spend at this moment."""
+    if PERMIT not in payload:
+        return
+    if payload["actor"] not in share.people:
+        raise _Bad("the permit is somebody else's")
+    if "dataset" in payload and payload["dataset"] not in share.datasets:
+        raise _Bad("the permit is for other datasets")
+    if share.expires_at and payload["time"] >= share.expires_at:
+        raise _Bad("the permit had expired")
 
 
 def _count_charge(payload: dict[str, Any], units: int, state: AccountState) -> None:
@@ -247,6 +288,7 @@ def _count_charge(payload: dict[str, Any], units: int, state: AccountState) -> N
         share.posted += units
         share.pending -= 0 if reservation is None else units
         _check_share(share)
+        _check_permitted(payload, share)
 
 
 def _count_reserve(payload: dict[str, Any], units: int, state: AccountState) -> None:
@@ -260,6 +302,7 @@ def _count_reserve(payload: dict[str, Any], units: int, state: AccountState) -> 
         for share in _shares(payload, state):
             share.pending += units
             _check_share(share)
+            _check_permitted(payload, share)
     state.reservations[reservation] = units
 
 
@@ -290,6 +333,47 @@ def _count_limit(payload: dict[str, Any], units: int, state: AccountState) -> No
         raise _Bad("a limit was raised without a second admin")
 
 
+def _count_permit(payload: dict[str, Any], state: AccountState) -> None:
+    """Let people spend from now on, under a limit and until a time; or change that, or end it."""
+    name, limit = (PERMIT, payload[PERMIT]), payload.get("permit_limit")
+    share = state.shares.get(name)
+    before = share
+    if share is None:
+        share = state.shares[name] = Share()
+        if "adopts" in payload:
+            scope, label = payload["adopts"]
+            taken = state.shares.pop((scope, label), Share())
+            share.posted, share.pending = taken.posted, int(payload["adopted_pending"])
+            if not 0 <= share.pending <= taken.pending:
+                raise _Bad("the permit takes over more than was held")
+    after = Share(
+        None if limit is None else int(limit),
+        share.posted,
+        share.pending,
+        payload.get("expires_at", FOR_EVER),
+        frozenset(payload["people"]),
+        frozenset(payload["datasets"].values()),
+    )
+    if is_wider(before, after) and payload["actor"] == payload["approved_by"] and not is_host(payload["actor"]):
+        raise _Bad("a permit was granted or widened without a second person")
+    state.shares[name] = after
+    _check_share(after)
+
+
+def is_host(actor: str) -> bool:
+    """Tell whether whoever acts has the machine itself: an operator at its command line, or the curator's own start."""
+    return actor == "curator" or actor.startswith("operator:")
+
+
+def is_wider(before: Share | None, after: Share) -> bool:
+    """Tell whether a permit lets anybody do what they could not do before; what has expired lets nobody do anything."""
+    if before is None:
+        return True
+    longer = before.expires_at != FOR_EVER and (after.expires_at == FOR_EVER or after.expires_at > before.expires_at)
+    higher = before.limit is not None and (after.limit is None or after.limit > before.limit)
+    return longer or higher or not after.people <= before.people or not after.datasets <= before.datasets
+
+
 def _count_reconciliation(payload: dict[str, Any], units: int, state: AccountState) -> None:
     if payload["voided"] != {name: str(left) for name, left in state.reservations.items()}:
         raise _Bad("the entry closes other reservations than were open")
@@ -317,7 +401,7 @@ def _take(state: AccountState, reservation: str, units: int, *, whole: bool = Fa
 
 def _check_share(share: Share) -> None:
     if share.limit is not None and share.posted + share.pending > share.limit:
-        raise _Bad("the charges exceed the limit of an analyst or a project")
+        raise _Bad("the charges exceed the limit of a permit")
 
 
 def _disagreement(chain: AccountState, account: AccountState) -> str:

@@ -167,7 +167,7 @@ def test_rows_like_another_population_s_take_two_admins(full: tuple[Cli, World])
             cli.folder,
             {**cli.environment, "CURATOR_TOKEN": cli.run("tokens", "create", name, "--role", role).stdout.strip()},
         )
-        for name, role in (("one", "admin"), ("other", "admin"), ("dora", "analyst"))
+        for name, role in (("one", "privacy_officer"), ("other", "privacy_officer"), ("dora", "analyst"))
     )
     assert "--other-people" in cli.error("datasets", "add", *files)
     assert "an admin's token" in cli.error("datasets", "add", *files, "--other-people", "twins")
@@ -241,7 +241,7 @@ ERRORS: dict[str, tuple[list[str], str, int]] = {
     "unknown dataset": (["datasets", "show", "nothing"], "no dataset 'nothing'", 1),
     "missing file": (["datasets", "add", "nothing.toml", "nothing.csv"], "does not exist", 2),
     "unknown role": (["tokens", "create", "x", "--role", "king"], "role", 2),
-    "another role": (["tokens", "create", "ada", "--role", "admin"], "one role for good", 1),
+    "another role": (["tokens", "create", "ada", "--role", "auditor"], "a token changes none", 1),
     "days 0": (["tokens", "create", "ada", "--role", "analyst", "--days", "0"], "3650 days", 1),
     "days beyond": (["tokens", "create", "ada", "--role", "analyst", "--days", "99999999999"], "3650 days", 1),
     "token without a name": (["tokens", "create", "", "--role", "analyst"], "name", 1),

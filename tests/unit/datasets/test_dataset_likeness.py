@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import COLUMNS, ROWS, World, csv_text, make_rows, manifest_text, open_population
+from support import ADMIN, COLUMNS, ROWS, World, csv_text, make_rows, manifest_text, open_population
 
 from curator_service.approvals.service import SecondAdminNeeded
 from curator_service.container import make_curator
@@ -18,7 +18,6 @@ from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, Registra
 from curator_service.datasets.sketch import Sketch, Sketcher, code_levels, code_numbers
 from curator_service.datasets.sources import base
 from curator_service.datasets.sources.csv import CsvSource
-from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.ledger.chain.signing import SigningError
 from curator_service.privacy.accountant import Price
@@ -202,7 +201,7 @@ def test_a_sketch_that_is_not_the_curator_s_own_refuses_a_registration(world: Wo
 
 
 def admins(world: World, count: int = 2) -> list[Principal]:
-    tokens = [world.add_token(f"admin{i}", Role.ADMIN) for i in range(count)]
+    tokens = [world.add_token(f"admin{i}", *ADMIN) for i in range(count)]
     return [world.curator.identity.authenticate(f"Bearer {token}") for token in tokens]
 
 

@@ -34,10 +34,10 @@ TOWN = Population(
     sealed="",
 )
 PEOPLE = [
-    Principal("prn_1", "ada", Role.ANALYST),
-    Principal("prn_2", "ben", Role.ANALYST),
-    Principal("prn_3", "boss", Role.ADMIN),
-    Principal("prn_4", "cora", Role.AUDITOR),
+    Principal("prn_1", "ada", frozenset({Role.ANALYST})),
+    Principal("prn_2", "ben", frozenset({Role.ANALYST})),
+    Principal("prn_3", "boss", frozenset({Role.PRIVACY_OFFICER})),
+    Principal("prn_4", "cora", frozenset({Role.AUDITOR})),
 ]
 
 
@@ -82,10 +82,10 @@ def test_what_is_not_declared_is_a_blank_for_the_operator() -> None:
 
 def test_recipients_are_those_granted_and_readers_those_who_need_no_grant() -> None:
     content = record(declare())
-    assert [(r["name"], r["role"]) for r in dataset_of(content)["recipients"]] == [("ada", "analyst")]
+    assert [(r["name"], r["roles"]) for r in dataset_of(content)["recipients"]] == [("ada", ["analyst"])]
     assert {r["name"]: r["sees"] for r in content["readers"]} == {
         "boss": "every released statistic, and the ledger",
-        "cora": "the ledger; no released statistic",
+        "cora": "what the roles need, as the ledger; no released statistic",
     }
 
 

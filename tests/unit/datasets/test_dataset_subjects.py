@@ -77,7 +77,7 @@ def register(world: World, visits: list[tuple[str, ...]], *, rows: int = 2, mani
     paths[0].write_text(text.replace('"visits"', f'"{name}"'))
     paths[1].write_text("patient,age,weight,score\n" + "".join(",".join(context) + "\n" for context in visits))
     dataset = world.curator.datasets.register(*paths, actor="operator:test")
-    world.curator.identity.add_grant("ada", dataset.id)
+    world.grant("ada", dataset.id)
     return name
 
 

@@ -42,7 +42,7 @@ from curator_service.releases.submission import Submission
 MOMENT = "2026-03-01T12:00:00Z"
 HOSTILE = ('","statistics":{"', '},"noise":{', "\\", '"},"columns":', ',"request":', '},"cost":')
 """Levels of a column that hold what stands between the members of an answer."""
-ADA, BOB = (Principal(f"prn_{name}", name, Role.ANALYST) for name in ("ada", "bob"))
+ADA, BOB = (Principal(f"prn_{name}", name, frozenset({Role.ANALYST})) for name in ("ada", "bob"))
 
 
 # --- Kinds: the toy as it is, and with what it does without

@@ -1,0 +1,172 @@
+"""Queries of permits: what holds, and who may use which dataset under which."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, bindparam, delete, insert, select, update
+from sqlalchemy.orm import aliased
+
+from curator_service.datasets.models import DatasetRow
+from curator_service.identity.models import GrantRow, PermitRow, PrincipalRow
+from curator_service.kit.db import Connection, InsertIfAbsent, Statement
+from curator_service.ledger.chain.verification import PERMIT
+from curator_service.ledger.models import ShareRow
+from curator_service.ledger.repository import IS_PERMITTED
+
+
+@dataclass(frozen=True, slots=True)
+class PermitRecord:
+    """A permit as it is stored: `terms` are JSON of names and ids; `ended_at` is empty while it holds."""
+
+    id: str
+    version: int
+    project: str
+    terms: str
+    granted_at: str
+    ended_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A permit under which an analyst may use a dataset.
+
+    Attributes
+    ----------
+    permit, project : str
+        Its id, and what requests name it by.
+    expires_at : str
+        Empty for one without an end.
+    lasts : bool
+        Whether something may be charged under it, by the clock of the service and by that of the database.
+    """
+
+    permit: str
+    project: str
+    expires_at: str
+    lasts: bool
+
+
+_PERMIT = (
+    PermitRow.id,
+    PermitRow.version,
+    PermitRow.project,
+    PermitRow.terms,
+    PermitRow.granted_at,
+    PermitRow.ended_at,
+)
+_FIND = Statement(select(*_PERMIT).where(PermitRow.id == bindparam("permit")))
+_LIST = Statement(select(*_PERMIT).order_by(PermitRow.granted_at.desc(), PermitRow.id))
+_OF_PERSON = Statement(
+    select(*_PERMIT)
+    .where(
+        PermitRow.id.in_(select(GrantRow.permit_id).where(GrantRow.principal_id == bindparam("principal"))),
+    )
+    .order_by(PermitRow.granted_at.desc(), PermitRow.id)
+)
+_INSERT = InsertIfAbsent(PermitRow)
+_UPDATE = Statement(
+    update(PermitRow)
+    .where(PermitRow.id == bindparam("permit"), PermitRow.version == bindparam("was"))
+    .values(
+        version=bindparam("was") + 1,
+        project=bindparam("called"),
+        terms=bindparam("content"),
+        ended_at=bindparam("ended"),
+    )
+)
+_USES = Statement(
+    select(GrantRow.permit_id, PermitRow.project, ShareRow.expires_at, IS_PERMITTED)
+    .join(PermitRow, PermitRow.id == GrantRow.permit_id)
+    .join(DatasetRow, DatasetRow.id == GrantRow.dataset_id)
+    .join(
+        ShareRow,
+        and_(
+            ShareRow.population == DatasetRow.population,
+            ShareRow.scope == PERMIT,
+            ShareRow.label == GrantRow.permit_id,
+        ),
+    )
+    .where(GrantRow.principal_id == bindparam("principal"), GrantRow.dataset_id == bindparam("dataset"))
+    .order_by(PermitRow.project, GrantRow.permit_id)
+)
+_CLEAR_GRANTS = Statement(delete(GrantRow).where(GrantRow.permit_id == bindparam("permit")))
+_ADD_GRANT = Statement(insert(GrantRow))
+_person, _dataset = aliased(PrincipalRow), aliased(DatasetRow)
+_GRANTS = Statement(
+    select(_person.name, _dataset.name, GrantRow.permit_id)
+    .join(_person, _person.id == GrantRow.principal_id)
+    .join(_dataset, _dataset.id == GrantRow.dataset_id)
+    .order_by(_person.name, _dataset.name, GrantRow.permit_id)
+)
+_LEFT = Statement(
+    select(GrantRow.principal_id, _person.name, GrantRow.dataset_id, _dataset.name, _dataset.population)
+    .join(_person, _person.id == GrantRow.principal_id)
+    .join(_dataset, _dataset.id == GrantRow.dataset_id)
+    .where(GrantRow.permit_id == "")
+    .order_by(GrantRow.principal_id, GrantRow.dataset_id)
+)
+
+
+def find_permit(connection: Connection, permit_id: str) -> PermitRecord | None:
+    """Return a permit, or None."""
+    row = _FIND.first(connection, permit=permit_id)
+    return None if row is None else PermitRecord(*row)
+
+
+def list_permits(connection: Connection, *, of: str | None = None) -> list[PermitRecord]:
+    """Return permits, the newest first; with `of`, those that hold and let this principal spend."""
+    found = _LIST.all(connection) if of is None else _OF_PERSON.all(connection, principal=of)
+    return [PermitRecord(*row) for row in found]
+
+
+def list_uses(connection: Connection, principal_id: str, dataset_id: str, moment: str) -> list[Use]:
+    """Return the permits under which an analyst may use a dataset, by project."""
+    found = _USES.all(connection, principal=principal_id, dataset=dataset_id, moment=moment)
+    return [Use(permit, project, expires_at, bool(lasts)) for permit, project, expires_at, lasts in found]
+
+
+def list_grants(connection: Connection) -> list[tuple[str, str, str]]:
+    """Return who may use what, as (analyst's name, dataset's name, permit's id)."""
+    return [(analyst, dataset, permit) for analyst, dataset, permit in _GRANTS.all(connection)]
+
+
+def write_permit(connection: Connection, record: PermitRecord, uses: list[tuple[str, str]], moment: str) -> bool:
+    """Write a permit, and who may use what under it; False if it is not at the version before this one.
+
+    Parameters
+    ----------
+    connection : Connection
+    record : PermitRecord
+    uses : list of (str, str)
+        Ids of principals and datasets.
+    moment : str
+
+    Returns
+    -------
+    bool
+        Whether it was written.
+    """
+    if record.version == 1:
+        values = {name: getattr(record, name) for name in ("id", "version", "project", "terms", "granted_at")}
+        written = _INSERT.changed(connection, **values, ended_at=record.ended_at) == 1
+    else:
+        asked = {"permit": record.id, "was": record.version - 1, "called": record.project, "ended": record.ended_at}
+        written = _UPDATE.changed(connection, **asked, content=record.terms) == 1
+    if not written:
+        return False
+    _CLEAR_GRANTS.execute(connection, permit=record.id)
+    for principal_id, dataset_id in uses:
+        _ADD_GRANT.execute(
+            connection, principal_id=principal_id, dataset_id=dataset_id, permit_id=record.id, created_at=moment
+        )
+    return True
+
+
+def list_left_grants(connection: Connection) -> list[tuple[Any, ...]]:
+    """Return grants that an earlier version left: ids and names of analyst and dataset, and its population."""
+    return _LEFT.all(connection)
+
+
+def forget_left_grants(connection: Connection) -> None:
+    """Remove what an earlier version left, once there are permits for all of it."""
+    _CLEAR_GRANTS.execute(connection, permit="")

@@ -1,0 +1,45 @@
+"""What is answered of permits."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from curator_service.kit.problem_models import ProblemModel
+from curator_service.kit.wire import STRICT, Digits, Moment
+
+
+class PermitAnswer(BaseModel):
+    """Who may spend, what of, what for, how much and until when."""
+
+    model_config = STRICT
+
+    id: Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
+    version: int
+    project: Annotated[str, Field(description="What requests name it by; empty for a plain grant")]
+    people: list[str]
+    datasets: list[str]
+    purpose: str
+    legal_basis: str
+    conditions: str
+    limits: Annotated[
+        dict[str, Digits | None],
+        Field(description="Of each population what may be spent of it, in units; null for all of it"),
+    ]
+    granted_at: Moment
+    expires_at: Annotated[Moment | None, Field(description="From then on nothing is charged")]
+    ended_at: Annotated[Moment | None, Field(description="When it was ended before its time")]
+
+
+class PermitsAnswer(BaseModel):
+    """Permits, the newest first."""
+
+    model_config = STRICT
+
+    permits: list[PermitAnswer]
+
+
+class PermitNeededProblem(ProblemModel):
+    """No permit, or more than one, lets the caller use the dataset."""
+
+    type: Literal["/problems/permit-needed"]
+    projects: list[str]

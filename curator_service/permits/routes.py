@@ -1,0 +1,97 @@
+"""Routes of permits."""
+
+from fastapi import APIRouter, Response
+
+from curator_service.api.endpoint import RequestContext, endpoint, request_body
+from curator_service.api.http import json_response
+from curator_service.approvals.response_models import ProposalAnswer
+from curator_service.approvals.schemas import DecisionRequest, render_proposal
+from curator_service.identity.policy import Action, Objects
+from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound
+from curator_service.permits.response_models import PermitAnswer, PermitsAnswer
+from curator_service.permits.schemas import PERMIT_EXAMPLE, PermitRequest
+from curator_service.permits.service import Permit, PermitService, render_permit
+
+router = APIRouter(prefix="/v1", tags=["permits"], responses=PROBLEM_RESPONSES)
+_BODY = request_body("PermitRequest", PERMIT_EXAMPLE)
+
+
+@router.get("/permits", summary="Permits, the newest first", responses={200: {"model": PermitsAnswer}})
+@endpoint(Action.READ_PERMIT)
+def list_permits(
+    context: RequestContext,
+) -> Response:
+    """Return every permit; to an analyst, those that hold and let them spend."""
+    of = None if context.objects is Objects.ALL else context.principal.id
+    found = context.get(PermitService).list_permits(of=of)
+    return json_response({"permits": [render_permit(permit) for permit in found]})
+
+
+@router.get("/permits/{permit_id}", summary="One permit", responses={200: {"model": PermitAnswer}})
+@endpoint(Action.READ_PERMIT)
+def get_permit(
+    context: RequestContext,
+    permit_id: str,
+) -> Response:
+    """Return a permit."""
+    return json_response(render_permit(_visible(context, permit_id)))
+
+
+@router.post(
+    "/permits",
+    summary="Ask for a permit",
+    status_code=202,
+    responses={202: {"model": ProposalAnswer, "description": "Somebody else decides"}},
+    openapi_extra=_BODY,
+)
+@endpoint(Action.ASK_PERMIT)
+def ask_permit(
+    context: RequestContext,
+) -> Response:
+    """Ask for a permit, which a privacy officer grants or refuses."""
+    asked = context.call.parse(PermitRequest)
+    return json_response(render_proposal(context.get(PermitService).ask(asked, asked.reason, context.principal)), 202)
+
+
+@router.post(
+    "/permits/{permit_id}",
+    summary="Ask for a change of a permit; what only restricts holds at once",
+    status_code=202,
+    responses={
+        200: {"model": ProposalAnswer, "description": "It only restricts, and holds"},
+        202: {"model": ProposalAnswer, "description": "Somebody else decides"},
+    },
+    openapi_extra=_BODY,
+)
+@endpoint(Action.ASK_PERMIT)
+def change_permit(
+    context: RequestContext,
+    permit_id: str,
+) -> Response:
+    """Ask for other terms of a permit: more time, other people, another limit."""
+    asked, permit = context.call.parse(PermitRequest), _visible(context, permit_id)
+    proposal = context.get(PermitService).ask(asked, asked.reason, context.principal, permit.id)
+    return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
+
+
+@router.post(
+    "/permits/{permit_id}/end",
+    summary="End a permit (privacy officer)",
+    responses={200: {"model": PermitAnswer}},
+    openapi_extra=request_body("DecisionRequest", {"reason": "the study is over"}),
+)
+@endpoint(Action.END_PERMIT)
+def end_permit(
+    context: RequestContext,
+    permit_id: str,
+) -> Response:
+    """End a permit: nothing is charged under it any more."""
+    reason = context.call.parse(DecisionRequest).reason
+    return json_response(render_permit(context.get(PermitService).end(permit_id, reason, context.principal.id)))
+
+
+def _visible(context: RequestContext, permit_id: str) -> Permit:
+    permit = context.get(PermitService).get_permit(permit_id)
+    if context.objects is not Objects.ALL and context.principal.id not in permit.people:
+        raise NotFound("There is no permit of this id.")
+    return permit

@@ -1,0 +1,508 @@
+"""Rules of permits: asking, granting, changing and ending them, and which one a request is charged under.
+
+A permit has an entry in the chain of each population whose datasets it is for, written in the unit of work that lets
+people spend; the chain's own verification holds every charge against it. What only restricts holds at once; what lets
+anybody do more is approved by somebody who neither asked for it nor gains by it. An operator at the machine itself
+grants alone, as he can read the rows anyway: the entry says so.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from typing import Any
+
+from curator_service.approvals.repository import OPEN, Proposal
+from curator_service.approvals.service import ApprovalService, LimitConflict, SecondAdminNeeded, payload_of
+from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
+from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal, find_principal
+from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.db import Connection, Database
+from curator_service.kit.problems import NotFound, Problem, RequestInvalid
+from curator_service.ledger import repository as accounts
+from curator_service.ledger.accounts import reservations
+from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
+from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, Share, is_wider
+from curator_service.ledger.repository import Population, find_population
+from curator_service.ledger.schemas import PriceModel
+from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
+from curator_service.permits import repository
+from curator_service.permits.repository import PermitRecord, Use
+from curator_service.permits.schemas import PermitTerms
+
+
+class PermitError(ValueError):
+    """A permit cannot be granted or ended as asked; the message says why, for the operator."""
+
+
+class PermitNeeded(Problem):
+    """No permit, or more than one, lets the caller use the dataset."""
+
+    slug = "permit-needed"
+    status = HTTPStatus.FORBIDDEN
+    title = "A permit is needed"
+
+
+class PermitExpired(Problem):
+    """The permit has ended: nothing is charged under it any more."""
+
+    slug = "permit-expired"
+    status = HTTPStatus.FORBIDDEN
+    title = "The permit has expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A permit as it is now, with names.
+
+    Attributes
+    ----------
+    people, datasets : dict of str to str
+        Names by id.
+    limits : dict of str to (int or None)
+        Of each population, what may be spent of it, in units; None for all of it.
+    """
+
+    id: str
+    version: int
+    terms: PermitTerms
+    people: dict[str, str]
+    datasets: dict[str, str]
+    limits: dict[str, int | None]
+    granted_at: str
+    ended_at: str
+
+
+class PermitService:
+    """Permits.
+
+    Parameters
+    ----------
+    database : Database
+    ledger : LedgerService
+    approvals : ApprovalService
+        Carries out what was approved.
+    now : callable
+        The clock.
+    """
+
+    def __init__(self, database: Database, ledger: LedgerService, approvals: ApprovalService, now: Clock) -> None:
+        self.database = database
+        self.ledger = ledger
+        self.approvals = approvals
+        self.now = now
+        approvals.writers[PERMIT] = self._write
+
+    # --- Which permit
+
+    def choose(
+        self, connection: Connection, principal: Principal, dataset: Dataset, project: str | None
+    ) -> Use | Problem:
+        """Return the permit under which an analyst's request is charged, or why there is none: for whoever charges.
+
+        Parameters
+        ----------
+        connection : Connection
+        principal : Principal
+        dataset : Dataset
+        project : str or None
+            What the request names; without it, the one permit that there is, or the grant among several.
+
+        Returns
+        -------
+        Use or Problem
+            A `PermitNeeded` or a `PermitExpired`.
+        """
+        uses = repository.list_uses(connection, principal.id, dataset.id, timestamp(self.now()))
+        named = [use for use in uses if project is None or use.project == project]
+        lasting = [use for use in named if use.lasts]
+        if len({use.project for use in lasting}) > 1:
+            lasting = [use for use in lasting if not use.project]
+        if lasting:
+            return lasting[0]
+        if named and not any(use.lasts for use in named):
+            return permit_expired(max(use.expires_at for use in named))
+        projects = sorted({use.project for use in uses if use.project})
+        asked = f"of the project {project!r}" if project else "alone"
+        return PermitNeeded(
+            f"No permit {asked} lets you use this dataset. Name one of your projects in `project`: "
+            f"{', '.join(map(repr, projects)) or 'there is none; ask for a permit'}.",
+            projects=projects,
+        )
+
+    # --- Asking and deciding
+
+    def ask(self, terms: PermitTerms, reason: str, by: Principal, permit_id: str | None = None) -> Proposal:
+        """Ask for a permit, or for a change of one; what only restricts it holds at once, if a privacy officer asks.
+
+        Raises
+        ------
+        NotFound, RequestInvalid, LimitConflict, LedgerUnverified
+        """
+        self.ledger.guard.check_open()
+        moment = timestamp(self.now())
+        if terms.expires_at is not None and terms.expires_at <= moment:
+            raise RequestInvalid.at("/expires_at", "a permit ends in the future; end one that there is instead")
+        with self.database.read() as connection:
+            before = None if permit_id is None else _find(connection, permit_id)
+            after = _resolve(connection, terms, before or _blank(new_id("prm_"), moment))
+        proposal = Proposal(
+            id=new_id("prp_"),
+            population=min(after.limits),
+            scope=PERMIT,
+            label=after.id,
+            limit=0,
+            was=0 if before is None else before.version,
+            reason=reason,
+            proposed_by=by.id,
+            proposed_at=moment,
+            state=OPEN,
+            content=_write_terms(terms),
+        )
+        restricts = before is not None and not before.ended_at and not _is_wider(before, after)
+        return self.approvals.propose(proposal, at_once=restricts and Role.PRIVACY_OFFICER in by.roles)
+
+    def end(self, permit_id: str, reason: str, by: str) -> Permit:
+        """End a permit: from now on nothing is charged under it, and its people see none of its datasets by it.
+
+        Raises
+        ------
+        NotFound, LimitConflict, LedgerUnverified
+        """
+        self.ledger.guard.check_open()
+        with self.database.read() as connection:
+            permit = _find(connection, permit_id)
+        if permit.ended_at:
+            raise LimitConflict("The permit was ended before.")
+        moment = timestamp(self.now())
+        payload = {"actor": by, "approved_by": by, "reason": reason, "time": moment}
+        ended = replace(permit, version=permit.version + 1, people={}, datasets={}, ended_at=moment)
+        try:
+            with self.ledger.unit() as ledger:
+                receipts = _record(ledger, permit, ended, payload)
+        except Refused:
+            raise LimitConflict("The permit was changed in the meantime. Look at it and ask anew.") from None
+        self._anchor(receipts)
+        return replace(ended, people=permit.people, datasets=permit.datasets)
+
+    def _write(self, ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
+        """Grant what was asked for, in the unit of work that approves it."""
+        connection, terms = ledger.connection, PermitTerms.model_validate_json(proposal.content)
+        before = None if proposal.was == 0 else _find(connection, proposal.label)
+        if before is not None and (before.version != proposal.was or before.ended_at):
+            raise Refused
+        assert proposal.decided_at is not None
+        blank = _blank(proposal.label, proposal.decided_at)
+        after = _resolve(connection, terms, before or blank)
+        if approved_by != proposal.proposed_by and approved_by in after.people:
+            raise SecondAdminNeeded("Whoever gains by a permit cannot approve it: ask another privacy officer.")
+        after = replace(after, version=proposal.was + 1)
+        return _record(ledger, before or blank, after, payload_of(proposal, approved_by))
+
+    # --- At the machine
+
+    def grant(self, name: str, dataset: str, *, actor: str) -> str:
+        """Let one analyst use one dataset, without a project or an end; return the permit's id.
+
+        Raises
+        ------
+        PermitError
+            If there is no such analyst, or he may already.
+        LedgerUnverified
+        """
+        moment = timestamp(self.now())
+        try:
+            with self.database.read() as connection:
+                known = {(who, what) for who, what, _ in repository.list_grants(connection)}
+                permit = _resolve(
+                    connection, PermitTerms(people=[name], datasets=[dataset]), _blank(new_id("prm_"), moment)
+                )
+        except RequestInvalid as error:
+            raise PermitError(error.detail) from None
+        if (name, dataset) in known:
+            raise PermitError(f"{name!r} may use {dataset!r} already")
+        payload = {"actor": actor, "approved_by": actor, "reason": "granted at the machine", "time": moment}
+        with self.ledger.unit() as ledger:
+            receipts = _record(ledger, _blank(permit.id, moment), replace(permit, version=1), payload)
+        self._anchor(receipts)
+        return permit.id
+
+    # --- Looking
+
+    def list_permits(self, *, of: str | None = None) -> list[Permit]:
+        """Return permits, the newest first; with `of`, those that let this principal spend."""
+        with self.database.read() as connection:
+            return [_read(record) for record in repository.list_permits(connection, of=of)]
+
+    def get_permit(self, permit_id: str) -> Permit:
+        """Return a permit.
+
+        Raises
+        ------
+        NotFound
+        """
+        with self.database.read() as connection:
+            return _find(connection, permit_id)
+
+    def list_grants(self) -> list[tuple[str, str, str]]:
+        """Return who may use what, as (analyst's name, dataset's name, permit's id)."""
+        with self.database.read() as connection:
+            return repository.list_grants(connection)
+
+    # --- What an earlier version left
+
+    def adopt(self) -> None:
+        """Grant permits for what an earlier version granted, limited and held; nothing if there is nothing."""
+        with self.database.read() as connection:
+            left = repository.list_left_grants(connection)
+            populations = accounts.list_populations(connection)
+            waiting = any(_held(connection, population) for population in populations)
+        if not left and not waiting:
+            return
+        receipts: list[Receipt] = []
+        with self.ledger.unit() as ledger:
+            left = repository.list_left_grants(ledger.connection)
+            for population in populations:
+                of_it = [grant[:4] for grant in left if grant[4] == population.name]
+                receipts += _adopt(ledger, population, of_it, timestamp(self.now()))
+            repository.forget_left_grants(ledger.connection)
+        self._anchor(receipts)
+
+    def _anchor(self, receipts: Sequence[Receipt]) -> None:
+        for receipt in receipts:
+            self.ledger.guard.anchor_before_send(receipt, just_written=True)
+
+
+def render_permit(permit: Permit) -> dict[str, Any]:
+    """Return a permit as JSON; limits in units of each population's account."""
+    terms = permit.terms
+    return {
+        "id": permit.id,
+        "version": permit.version,
+        "project": terms.project,
+        "people": sorted(permit.people.values()),
+        "datasets": sorted(permit.datasets.values()),
+        "purpose": terms.purpose,
+        "legal_basis": terms.legal_basis,
+        "conditions": terms.conditions,
+        "limits": {name: None if units is None else str(units) for name, units in permit.limits.items()},
+        "granted_at": permit.granted_at,
+        "expires_at": terms.expires_at,
+        "ended_at": permit.ended_at or None,
+    }
+
+
+def permit_expired(expires_at: str) -> PermitExpired:
+    """Build the refusal of what is asked after a permit's end."""
+    return PermitExpired(
+        f"Your permit ended at {expires_at}: nothing is charged under it any more. What was released before can be "
+        "read. Ask for the permit to be renewed."
+    )
+
+
+def _blank(permit_id: str, moment: str) -> Permit:
+    return Permit(permit_id, 0, PermitTerms.model_construct(), {}, {}, {}, moment, "")
+
+
+def _find(connection: Connection, permit_id: str) -> Permit:
+    record = repository.find_permit(connection, permit_id)
+    if record is None:
+        raise NotFound("There is no permit of this id.")
+    return _read(record)
+
+
+def _write_terms(terms: PermitTerms) -> str:
+    return terms.model_dump_json(exclude={"reason"}, exclude_none=True)
+
+
+def _read(record: PermitRecord) -> Permit:
+    stored = json.loads(record.terms)
+    limits = {name: None if units is None else int(units) for name, units in stored["limits"].items()}
+    terms = _construct(json.loads(stored["terms"]))
+    return Permit(
+        record.id,
+        record.version,
+        terms,
+        stored["people"],
+        stored["datasets"],
+        limits,
+        record.granted_at,
+        record.ended_at,
+    )
+
+
+def _construct(stored: dict[str, Any]) -> PermitTerms:
+    """Build terms that were checked when they were asked for, or are of an earlier version's grants."""
+    limit = stored.get("limit")
+    return PermitTerms.model_construct(**stored | {"limit": None if limit is None else PriceModel(**limit)})
+
+
+def _resolve(connection: Connection, terms: PermitTerms, permit: Permit) -> Permit:
+    """Find the people, datasets and accounts that terms name.
+
+    Raises
+    ------
+    RequestInvalid
+    """
+    people, datasets, limits = {}, {}, {}
+    for name in terms.people:
+        principal = find_principal(connection, name)
+        if principal is None or Role.ANALYST not in principal.roles:
+            raise RequestInvalid.at("/people", f"there is no analyst {name!r}")
+        people[principal.id] = name
+    for name in terms.datasets:
+        dataset = find_dataset(connection, name, granted_to=None)
+        if dataset is None:
+            raise RequestInvalid.at("/datasets", f"there is no dataset {name!r}")
+        datasets[dataset.id] = name
+        account = find_population(connection, dataset.population)
+        assert account is not None
+        try:
+            limits[account.name] = (
+                None if terms.limit is None else units_of_limit(account.accountant, terms.limit.price)
+            )
+        except PopulationError as error:
+            raise RequestInvalid.at("/limit", f"{error} (population {account.name})") from None
+    return replace(permit, terms=terms, people=people, datasets=datasets, limits=limits)
+
+
+def _share(permit: Permit, population: str) -> Share:
+    """Return what a permit lets people do with a population, as the chain will say it."""
+    return Share(
+        permit.limits.get(population),
+        expires_at=permit.terms.expires_at or FOR_EVER,
+        people=frozenset(permit.people),
+        datasets=frozenset(permit.datasets.values()),
+    )
+
+
+def _is_wider(before: Permit, after: Permit) -> bool:
+    return any(
+        population not in before.limits or is_wider(_share(before, population), _share(after, population))
+        for population in after.limits
+    )
+
+
+def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, Any]) -> list[Receipt]:
+    """Write a permit and its entries: of each population whose datasets it is for now, or was for.
+
+    Raises
+    ------
+    Refused
+        If its limit would fall below what is spent and held, or it was changed in the meantime.
+    """
+    connection, receipts = ledger.connection, []
+    moment = payload["time"]
+    homes = _homes(connection, {**before.datasets, **after.datasets})
+    for population in sorted({*before.limits, *after.limits}):  # accounts are locked in one order
+        named = {key: name for key, name in after.datasets.items() if homes[key] == population}
+        limit = after.limits.get(population, before.limits.get(population))
+        expires_at = (after.terms.expires_at or FOR_EVER) if named else moment
+        head = ledger.next(population)
+        if not accounts.set_share(connection, population, after.id, units=limit, expires_at=expires_at):
+            raise Refused
+        said = {
+            "permit": after.id,
+            "version": after.version,
+            "project": after.terms.project,
+            "people": after.people if named else {},
+            "datasets": named,
+            "purpose": after.terms.purpose,
+            "legal_basis": after.terms.legal_basis,
+            "conditions": after.terms.conditions,
+        }
+        said |= {} if limit is None else {"permit_limit": str(limit)}
+        said |= {"expires_at": expires_at} if expires_at else {}
+        receipts.append(ledger.record(head, PERMIT, 0, payload | said))
+    stored = {
+        "terms": _write_terms(after.terms),
+        "people": after.people or before.people,
+        "datasets": after.datasets or before.datasets,
+        "limits": {name: None if units is None else str(units) for name, units in after.limits.items()},
+    }
+    record = PermitRecord(
+        after.id, after.version, after.terms.project, json.dumps(stored), after.granted_at, after.ended_at
+    )
+    uses = [(person, dataset) for person in after.people for dataset in after.datasets]
+    if not repository.write_permit(connection, record, uses, moment):
+        raise Refused
+    return receipts
+
+
+def _homes(connection: Connection, datasets: dict[str, str]) -> dict[str, str]:
+    found = (find_dataset_by_id(connection, key, granted_to=None) for key in datasets)
+    return {dataset.id: dataset.population for dataset in found if dataset is not None}
+
+
+def _held(connection: Connection, population: Population) -> list[reservations.Reservation]:
+    return [held for held in reservations.list_open(connection, population.name) if not held.permit_id]
+
+
+def _adopt(ledger: Ledger, population: Population, left: list[tuple[str, str, str, str]], moment: str) -> list[Receipt]:
+    """Turn grants and shares of a population into permits, each with what was counted for it before."""
+    connection, name, receipts = ledger.connection, population.name, []
+    shares = accounts.list_shares(connection, name)
+    held = _held(connection, population)
+    people = {principal: called for principal, called, _, _ in left}
+    people |= {one.principal_id: people.get(one.principal_id, one.principal_id) for one in held}
+    datasets_of = {
+        person: {dataset: called for principal, _, dataset, called in left if principal == person} for person in people
+    }
+    unlimited = {person for person in people if shares.get(("analyst", person), Share()).limit is None}
+    plans: list[tuple[tuple[str, str], str, dict[str, str], dict[str, str]]] = [
+        (("analyst", person), "", {person: people[person]}, datasets_of[person]) for person in sorted(people)
+    ]
+    for (scope, label), share in shares.items():
+        if scope == "project" and share.limit is not None:
+            members = {person: people[person] for person in sorted(unlimited)}
+            plans.append(
+                ((scope, label), label, members, {d: c for person in members for d, c in datasets_of[person].items()})
+            )
+    for taken_from, project, members, datasets in plans:
+        share, permit_id = shares.get(taken_from, Share()), new_id("prm_")
+        projects = {label for (scope, label), found in shares.items() if scope == "project" and found.limit is not None}
+        own = [
+            one
+            for one in held
+            if one.principal_id in members
+            and (one.project if one.project in projects and one.principal_id in unlimited else "") == project
+        ]
+        pending = sum(one.left for one in own)
+        taken = Share(share.limit, share.posted, pending)
+        head = ledger.next(name)
+        accounts.adopt_share(connection, name, permit_id, taken, taken_from)
+        said = {
+            "actor": "curator",
+            "approved_by": "curator",
+            "reason": "granted before there were permits",
+            "time": moment,
+            "permit": permit_id,
+            "version": 1,
+            "project": project,
+            "people": members,
+            "datasets": datasets,
+            "purpose": "",
+            "legal_basis": "",
+            "conditions": "",
+            "adopts": list(taken_from),
+            "adopted_pending": str(pending),
+        }
+        said |= {} if share.limit is None else {"permit_limit": str(share.limit)}
+        receipts.append(ledger.record(head, PERMIT, 0, said))
+        for one in own:
+            reservations.assign_permit(connection, one.id, permit_id)
+        limit = None if share.limit is None else str(share.limit)
+        terms = PermitTerms.model_construct(
+            project=project, people=list(members.values()), datasets=list(datasets.values())
+        )
+        stored = {
+            "terms": _write_terms(terms),
+            "people": members,
+            "datasets": datasets,
+            "limits": {name: limit},
+        }
+        record = PermitRecord(permit_id, 1, project, json.dumps(stored), moment, "")
+        repository.write_permit(connection, record, [(p, d) for p in members for d in datasets], moment)
+    return receipts

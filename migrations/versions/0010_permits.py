@@ -1,0 +1,62 @@
+"""Permits: who may spend which part of an account, on what, and until when. Grants and shares become theirs at a start.
+
+Revision ID: 0010
+Revises: 0009
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0010"
+down_revision = "0009"
+branch_labels = None
+depends_on = None
+
+ROLE = "curator_service"
+
+
+def upgrade() -> None:
+    """Apply. Entries are signed, so that the curator itself writes them, when it starts: until then nobody spends."""
+    op.create_table(
+        "permits",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("version", sa.Integer(), nullable=False),
+        sa.Column("project", sa.String(length=63), nullable=False),
+        sa.Column("terms", sa.Text(), nullable=False),
+        sa.Column("granted_at", sa.String(length=32), nullable=False),
+        sa.Column("ended_at", sa.String(length=32), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_permits")),
+    )
+    with op.batch_alter_table("grants") as table:
+        table.add_column(sa.Column("permit_id", sa.String(length=32), nullable=False, server_default=""))
+        table.drop_constraint(op.f("pk_grants"), type_="primary")
+        table.create_primary_key(op.f("pk_grants"), ["principal_id", "dataset_id", "permit_id"])
+    op.add_column("shares", sa.Column("expires_at", sa.String(length=32), nullable=False, server_default=""))
+    op.add_column("reservations", sa.Column("permit_id", sa.String(length=32), nullable=False, server_default=""))
+    for column in ("content", "decision"):
+        op.add_column("proposals", sa.Column(column, sa.Text(), nullable=False, server_default=""))
+    op.execute(
+        "UPDATE proposals SET state = 'superseded', decided_by = proposed_by, decided_at = proposed_at "
+        "WHERE state = 'open' AND scope IN ('analyst', 'project')"
+    )
+    if op.get_bind().dialect.name != "sqlite":
+        op.execute(
+            f"DO $$ BEGIN GRANT SELECT, INSERT, UPDATE ON permits TO {ROLE}; "
+            "EXCEPTION WHEN insufficient_privilege OR undefined_object THEN "
+            f"RAISE NOTICE 'the role {ROLE} has no rights on the new table'; END $$"
+        )
+
+
+def downgrade() -> None:
+    """Undo, where no permit was granted: the version before reads no chain that has one."""
+    if op.get_bind().execute(sa.text("SELECT count(*) FROM permits")).scalar_one():
+        raise RuntimeError("permits were granted, which the version before does not know: stay with this one")
+    for column in ("content", "decision"):
+        op.execute(f"ALTER TABLE proposals DROP COLUMN {column}")
+    op.execute("ALTER TABLE reservations DROP COLUMN permit_id")
+    op.execute("ALTER TABLE shares DROP COLUMN expires_at")
+    with op.batch_alter_table("grants") as table:
+        table.drop_constraint(op.f("pk_grants"), type_="primary")
+        table.drop_column("permit_id")
+        table.create_primary_key(op.f("pk_grants"), ["principal_id", "dataset_id"])
+    op.drop_table("permits")
