@@ -31,6 +31,7 @@ class Action(StrEnum):
     ASK_PERMIT = "ask for a permit"
     READ_PERMIT = "read permit"
     END_PERMIT = "end permit"
+    READ_SPENDING = "read spending"
 
 
 class Objects(StrEnum):
@@ -70,6 +71,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.ASK_PERMIT: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
     Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_SPENDING: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
 }
 
 
