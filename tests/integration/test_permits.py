@@ -223,6 +223,24 @@ class TestTheEnd:
         problem(api.post(RELEASES, json=asked, key="k"), "permit-needed", 403)
         assert (ended, kinds(world)) == ([200], before)
 
+    @pytest.mark.parametrize("rows", ["box", "ball"])
+    def test_the_clock_passes_it_between_the_look_and_the_charge(self, lasting: World, rows: str) -> None:
+        world = lasting
+        end_at(world, self.permit_of(world), world.clock.moment + timedelta(hours=1))
+        api = world.api()
+        service = api.app.state.curator.releases
+        check = service._check_headroom
+
+        def let_it_pass(*place: Any, **how: Any) -> None:
+            check(*place, **how)
+            world.clock.advance(hours=1)
+
+        service._check_headroom = let_it_pass
+        before = kinds(world)
+        asked = body(project="kidney", fresh=True, rows={"map": rows})
+        problem(api.post(RELEASES, json=asked, key="k"), "permit-expired", 403)
+        assert kinds(world) == before
+
     def test_a_job_that_is_not_done_gives_back_what_it_held(self, tmp_path: Path, database_url: str | None) -> None:
         gate = Gate()
         with open_world(tmp_path, url=database_url, noise=gate, moment=datetime.now(UTC)) as world:
@@ -272,7 +290,7 @@ class TestTheTables:
             "UPDATE shares SET limit_units = NULL WHERE label = '{permit}'",
             "UPDATE shares SET limit_units = 20000000000 WHERE label = '{permit}'",
             "UPDATE shares SET expires_at = '2199-01-01T00:00:00Z' WHERE label = '{permit}'",
-            "UPDATE grants SET permit_id = '{permit}' WHERE principal_id = (SELECT id FROM principals WHERE name = 'ben')",
+            "UPDATE grants SET permit_id = '{permit}' FROM principals WHERE id = principal_id AND name = 'ben'",
         ],
     )
     def test_they_are_held_against_the_chain(self, both: World, change: str) -> None:
