@@ -288,7 +288,7 @@ def forget_reservations(world: World) -> None:
 
 
 def lift_a_part(world: World) -> None:
-    tamper(world, "UPDATE shares SET posted_units = 0 WHERE scope = 'analyst'")
+    tamper(world, "UPDATE shares SET posted_units = 0 WHERE scope = 'permit'")
 
 
 def widen_a_bound(world: World) -> None:
@@ -722,7 +722,7 @@ def rows_of(world: World) -> dict[str, list[tuple[Any, ...]]]:
     """Return everything that a backup keeps, but for the seal."""
     tables = (
         "populations", "ledger_entries", "shares", "reservations", "releases", "idempotency_keys", "datasets",
-        "snapshots", "principals", "tokens", "grants", "proposals", "signing_keys",
+        "snapshots", "principals", "tokens", "grants", "permits", "spending", "proposals", "signing_keys",
     )  # fmt: skip
     return {table: sorted(world.sql(f"SELECT * FROM {table}"), key=repr) for table in tables}
 
@@ -730,6 +730,7 @@ def rows_of(world: World) -> dict[str, list[tuple[Any, ...]]]:
 def live(world: World) -> None:
     """Let something of everything happen."""
     world.add_token("rita", *ADMIN)
+    world.permit()
     api, admin = world.api(), world.api("root")
     buy(api, "kept", price={"mu": 0.03})
     assert api.post(RELEASES, json=body(price={"mu": 0.03}), key="pass").status_code == 201
@@ -738,10 +739,10 @@ def live(world: World) -> None:
         RESERVATIONS, json={"price": {"mu": 0.1}, "expires_in_s": 600, "project": "kidney"}, key="s"
     ).json()
     assert api.post(RELEASES, json=body(reservation=reservation["id"], fresh=True), key="drawn").status_code == 201
-    limits = "/v1/admin/populations/town/limits"
-    part = {"scope": "analyst", "label": "ada", "reason": "a part"}
-    assert admin.post(limits, json={"limit": {"mu": 0.2}} | part).status_code == 200
-    assert admin.post(limits, json={"limit": {"mu": 0.22}} | part).status_code == 202
+    (permit,) = (p["id"] for p in api.get("/v1/permits").json()["permits"] if not p["project"])
+    part = {"people": ["ada"], "datasets": ["cohort"], "reason": "a part"}
+    assert admin.post(f"/v1/permits/{permit}", json={"limit": {"mu": 0.2}} | part).status_code == 200
+    assert admin.post(f"/v1/permits/{permit}", json={"limit": {"mu": 0.22}} | part).status_code == 202
 
 
 def test_a_backup_of_one_database_is_a_curator_on_the_other(
