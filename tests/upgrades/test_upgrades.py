@@ -112,7 +112,8 @@ def test_grants_are_permits_now(place: World) -> None:
         assert {name for entry in adopted for name in entry["people"].values()} == {"ada", "ben"}
         account = place.account(population)
         spent = place.curator.ledger.verify(population).state
-        assert sum(share.posted for share in spent.shares.values()) == account.posted
+        own = [spent.shares["permit", entry["permit"]] for entry in adopted if entry["adopts"][0] == "analyst"]
+        assert sum(share.posted for share in own) == account.posted
         assert sum(units for _, units in spent.spending.values()) == account.posted
         sequence = place.account(population).sequence
         place.add_token("olga", Role.PRIVACY_OFFICER)
