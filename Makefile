@@ -75,7 +75,7 @@ notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store wh
 
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
 	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --extra server --extra plots --extra formula --extra docs --extra dev pyproject.toml --output-file locks/dev.lock
+	  --extra server --extra traces --extra plots --extra formula --extra docs --extra dev pyproject.toml --output-file locks/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
 	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
