@@ -28,9 +28,9 @@ def serve(
     shared = TemporaryDirectory(prefix="curator-metrics-")  # of counters that workers add up
     if count > 1:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared.name  # before the library is imported
-    import uvicorn  # noqa: PLC0415 -- the other commands start faster without the server
-
+    # The other commands start faster without the server.
     from curator_service.api.connections import server_options  # noqa: PLC0415
+    from curator_service.api.serving import run_server  # noqa: PLC0415
     from curator_service.releases.pace import measure_pace  # noqa: PLC0415
 
     with open_curator() as curator:
@@ -47,8 +47,8 @@ def serve(
         os.environ["CURATOR_PACE"] = repr(measure_pace())
         err.print(f"public times: {os.environ['CURATOR_PACE']} times the reference machine's", highlight=False)
     with shared:
-        uvicorn.run(
-            "curator_service.app:create_app",
+        run_server(
+            app="curator_service.app:create_app",
             factory=True,
             host=chosen_host,
             port=settings.port if port is None else port,
