@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 
 from curator_service.settings import Settings
 
@@ -41,7 +42,10 @@ def _known_secrets(settings: Settings) -> Iterator[str]:
         f"the source {name!r}": url.get_secret_value() for name, url in settings.sources.items()
     }
     for what, url in urls.items():
-        address = make_url(url)
+        try:
+            address = make_url(url)
+        except ArgumentError:
+            continue  # whoever opens it says so
         if address.password is None:
             continue  # by a file of libpq, or by the user of the process
         password = str(address.password).strip()

@@ -60,30 +60,26 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
+        found = _find_fields(record)
+        told = {name: _bound(found[name]) for name in FIELDS if name in found}
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        found = _fields_of(record)
-        line = {
-            "time": moment,
-            "level": record.levelname.lower(),
-            **{name: found[name] for name in FIELDS if name in found},
-        }
         if self.form == "json":
-            return json.dumps(line, ensure_ascii=False)
-        words = [moment, record.levelname, *(f"{name}={value}" for name, value in line.items() if name not in _PLAIN)]
-        return " ".join([*words, str(found.get("message", ""))]).rstrip()
+            return json.dumps({"time": moment, "level": record.levelname.lower(), **told}, ensure_ascii=False)
+        message = told.pop("message", "")
+        return " ".join(
+            [moment, record.levelname, *(f"{name}={value}" for name, value in told.items()), str(message)]
+        ).rstrip()
 
 
-_PLAIN = {"time", "level", "message"}
-
-
-def _fields_of(record: logging.LogRecord) -> dict[str, Any]:
+def _find_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """Return what may be told of a record, among other things: the list decides."""
     found: dict[str, Any] = {}
     if record.name.partition(".")[0] == OURS:
-        found = {name: _bounded(value) for name, value in vars(record).items() if name in FIELDS and name != "message"}
+        found = {name: value for name, value in vars(record).items() if name != "message"}
         if record.msg:
-            found["message"] = _bounded(record.getMessage())
+            found["message"] = record.getMessage()
     elif record.name == "uvicorn.error" and logging.INFO <= record.levelno < logging.ERROR:
-        found["message"] = _bounded(record.getMessage())  # of starts and stops; what is an error quotes exceptions
+        found["message"] = record.getMessage()  # of starts and stops; what is an error quotes exceptions
     else:
         found["at"] = f"{record.pathname}:{record.lineno}"
     if record.name != REQUESTS:
@@ -94,7 +90,7 @@ def _fields_of(record: logging.LogRecord) -> dict[str, Any]:
     return found
 
 
-def _bounded(value: object) -> object:
+def _bound(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     return make_visible(str(value)).replace("\n", " ")[:_LONGEST]

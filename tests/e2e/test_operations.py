@@ -154,6 +154,8 @@ def test_its_log_is_lines_of_listed_fields_and_its_metrics_count_for_all_workers
         with socket.create_connection(("127.0.0.1", int(service.url.rpartition(":")[2]))) as connection:
             connection.sendall(f"GET /{CANARY} HTTP/9\r\n{CANARY}\r\n\r\n".encode())
             assert connection.recv(100)
+        refusal = ("curator_refusals_total", "body-malformed")  # of a connection, before there is a request
+        wait_for(lambda: counted(service).get(refusal) == 1.0, "it is counted")
     requests = [line for line in service.lines if line["event"] == "request" and line["status"] == 201]
     assert len(requests) == asked
     for line in service.lines:

@@ -20,6 +20,7 @@ def test_nothing_is_wrong_with_the_defaults() -> None:
     assert found() == []
     assert found(database_url="postgresql://postgres@127.0.0.1/postgres") == []  # by its user, or libpq's own file
     assert found(database_url="postgresql://curator_app:1b7e4d90a2c35f68@database/curator") == []
+    assert found(database_url="nonsense") == []  # refused by whoever opens it
 
 
 @pytest.mark.parametrize("password", ["", "password", "CHANGEME", "curator_app", "postgres", "%E2%80%A6", "<password>"])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from patience import scaled, wait_for
 
 from curator_service.api.connections import STOP_S
 from curator_service.api.metrics import Metrics, State
@@ -137,6 +138,22 @@ class TestTasks:
         assert self.run(tmp_path, "verify").returncode == 0
         assert self.run(tmp_path, "verify", code=1).returncode == 1
         assert (tmp_path / "asked").read_text(encoding="utf-8") == "ledger verify\n" * 2
+
+    def test_a_container_does_both_at_once_and_ends_when_it_is_asked_to(self, tmp_path: Path) -> None:
+        """Also where the ledger does not hold: a backup is wanted then more than ever."""
+        assert self.run(tmp_path, "verify", code=1).returncode == 1  # writes the program
+        environment = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "CURATOR_BACKUP_FOLDER": str(tmp_path)}
+        process = subprocess.Popen(
+            ["sh", str(DEPLOY / "curator-task"), "nightly"], env=environment, stderr=subprocess.PIPE
+        )
+        try:
+            wait_for(lambda: "backup" in (tmp_path / "asked").read_text(encoding="utf-8"), "it backs up")
+            process.terminate()
+            _, said = process.communicate(timeout=scaled(5))
+        finally:
+            process.kill()
+        assert process.returncode == 0
+        assert b"does not hold" in said
 
     def test_it_does_nothing_that_it_does_not_know(self, tmp_path: Path) -> None:
         for arguments in ([], ["reboot"], ["--help"]):
