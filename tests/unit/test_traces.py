@@ -1,6 +1,9 @@
 """Spans, where somebody wants them: of an allow-list, and nothing that another one puts into a process."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -152,3 +155,31 @@ def test_traces_without_their_library_are_refused_by_the_setting(monkeypatch: py
     monkeypatch.setattr("curator_service.settings.find_spec", lambda _name: None)
     with pytest.raises(ValidationError, match="traces_url"):
         Settings(traces_url="http://127.0.0.1:4318/v1/traces")
+
+
+OWN_TELEMETRY = """
+import sys
+from pathlib import Path
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from support import BrokenNoise, body, open_world
+
+kept = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(kept))
+trace.set_tracer_provider(provider)
+with open_world(Path(sys.argv[1]), noise=BrokenNoise("a row")) as world:
+    answer = world.api().post("/v1/datasets/cohort/releases", json=body(), key="k")
+assert answer.status_code == 500, answer.text
+print(len(kept.get_finished_spans()))
+"""
+
+
+def test_the_framework_s_own_telemetry_stays_off_whatever_is_configured(tmp_path: Path) -> None:
+    """A process has one global provider, so this is one of its own."""
+    command = [sys.executable, "-W", "ignore", "-c", OWN_TELEMETRY, str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "0\n"), ended.stderr
