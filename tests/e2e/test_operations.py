@@ -158,6 +158,7 @@ def test_its_log_is_lines_of_listed_fields_and_its_metrics_count_for_all_workers
         wait_for(lambda: counted(service).get(refusal) == 1.0, "it is counted")
     requests = [line for line in service.lines if line["event"] == "request" and line["status"] == 201]
     assert len(requests) == asked
+    assert not [line for line in service.lines if line.get("logger") == "uvicorn.access"], "a second line for each"
     for line in service.lines:
         assert set(line) <= {*FIELDS, "time", "level"}, line
     assert all(line.startswith(("{", "public times:", "sealed:")) for line in service.text.splitlines()), service.text
