@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -148,6 +149,7 @@ class TestTasks:
         )
         try:
             wait_for(lambda: "backup" in (tmp_path / "asked").read_text(encoding="utf-8"), "it backs up")
+            time.sleep(scaled(0.2))  # it sleeps by now, and leaves nobody behind who does
             process.terminate()
             _, said = process.communicate(timeout=scaled(5))
         finally:
