@@ -1,5 +1,7 @@
 # The curator as a container. Build: docker build -t dp-curator .   Run: see docker-compose.yml and README.md.
-# No secret belongs in here: the database's address and password come from the environment.
+# No secret belongs in here: the database's address comes from the environment, its password from a file. It runs as a
+# user of its own, on a root that may be read-only: it writes to its three volumes and to /tmp. It listens beyond its own
+# loopback once CURATOR_PROXY declares the TLS proxy in front of it.
 
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -22,6 +24,7 @@ RUN /opt/curator/bin/python -m hatchling build --target wheel --directory /tmp/w
 FROM python:3.11-slim-bookworm
 RUN groupadd --system --gid 10001 curator \
  && useradd --system --uid 10001 --gid curator --home-dir /data --no-create-home --shell /usr/sbin/nologin curator \
+ && install --directory --mode 0700 --owner 10001 --group 10001 /backups \
  && install --directory --mode 0700 --owner curator --group curator /data /keys /anchor
 COPY --from=build /opt/curator /opt/curator
 ENV PATH=/opt/curator/bin:$PATH \

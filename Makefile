@@ -14,7 +14,7 @@ WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races soak audit docs notebooks lock bench experiments clean
+.PHONY: help demo check test test-spark lint types coverage races soak audit docs notebooks lock wheelhouse bench experiments clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -75,11 +75,19 @@ notebooks: $(VENV)/.installed ## run the documentation's notebooks, and store wh
 
 lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, no addresses
 	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --extra server --extra plots --extra formula --extra docs --extra dev pyproject.toml --output-file locks/dev.lock
+	  --extra server --extra traces --extra plots --extra formula --extra docs --extra dev pyproject.toml --output-file locks/dev.lock
 	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
 	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --all-extras --constraint locks/dev.lock pyproject.toml --output-file locks/spark.lock
+
+wheelhouse: $(VENV)/.installed ## build/wheelhouse: every wheel of the server, and a script that installs them offline
+	rm -rf build/wheelhouse
+	$(BIN)/python -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
+	  --requirement locks/server.lock --dest build/wheelhouse
+	$(BIN)/python -m hatchling build --target wheel --directory build/wheelhouse
+	cp locks/server.lock deploy/install-offline build/wheelhouse
+	@du -sh build/wheelhouse
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
 	$(BIN)/python -m bench.run $(if $(DATA),--data $(DATA))

@@ -16,7 +16,10 @@ from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
 from curator_service.api.http import RequestGuard, handle_http_exception, handle_problem, json_response
+from curator_service.api.metrics import MEDIA_TYPE, Metrics
+from curator_service.api.observer import Observer
 from curator_service.api.response_models import HealthAnswer, ReadyAnswer, UnreadyAnswer
+from curator_service.api.traces import make_tracer
 from curator_service.approvals import routes as approval_routes
 from curator_service.approvals.schemas import DecisionRequest, LimitRequest, PopulationRequest
 from curator_service.container import THREADS, make_curator
@@ -24,9 +27,10 @@ from curator_service.datasets import routes as dataset_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
+from curator_service.kit.logs import log_without_data, without_tracebacks
 from curator_service.kit.periodic import Periodic
 from curator_service.kit.problem_models import PlainProblem, RequestInvalidProblem
-from curator_service.kit.problems import Problem
+from curator_service.kit.problems import Problem, Unavailable
 from curator_service.ledger import routes as ledger_routes
 from curator_service.ledger.response_models import BudgetExceededProblem
 from curator_service.permits import routes as permit_routes
@@ -34,7 +38,7 @@ from curator_service.permits.response_models import PermitNeededProblem
 from curator_service.permits.schemas import PermitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
-from curator_service.readiness import Readiness
+from curator_service.readiness import Readiness, SharedLook
 from curator_service.releases import routes as release_routes
 from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
@@ -91,27 +95,39 @@ def create_app(
     if settings.pace is None:
         settings = settings.model_copy(update={"pace": measure_pace(kinds)})
     curator = make_curator(settings, kinds=kinds, noise=noise, now=now)
-    readiness = Readiness(curator)
+    readiness = Readiness(curator, settings.data_dir)
+    metrics = make_metrics(settings, kinds)
+    pages = SharedLook(lambda: metrics.render(readiness.state()))
+    observer = Observer(metrics, make_tracer(settings.traces_url))
+    cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
+
+    def start() -> None:
+        run_self_test(kinds.self_tests)
+        curator.check_engine()
+        curator.start()
+        curator.job_runner.start()
+        cuts.start()
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         # One BLAS thread: exact in any number, but calm beside the worker threads.
-        with threadpool_limits(1, user_api="blas"):
-            run_self_test(kinds.self_tests)
-            curator.check_engine()
+        with threadpool_limits(1, user_api="blas"), without_tracebacks():
             to_thread.current_default_thread_limiter().total_tokens = THREADS
-            curator.start()
-            curator.job_runner.start()
-            cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
-            cuts.start()
+            try:
+                start()
+            except Exception as error:
+                log_without_data("the start", error)  # the framework would log it with its message
+                raise
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()
-            yield
+            yield {"observer": observer}  # for connections, which refuse before there is a request
             gc.unfreeze()
             cuts.stop()
-        readiness.close()
-        curator.close()
+            readiness.close()
+            pages.close()
+            curator.close()
+            observer.close()
 
     app = FastAPIOffline(
         title="Curator for private regression",
@@ -119,22 +135,40 @@ def create_app(
         version=__version__,
         redoc_url=None,
         redirect_slashes=False,
-        # Off for good: telemetry would carry exceptions, and with them rows, to wherever it is configured to.
+        # Off for good: telemetry would carry exceptions, and with them rows, to wherever it is configured to. What may
+        # be traced is in api/traces.py.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=lifespan,
     )
     app.state.curator = curator
-    app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max)
+    app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
     for routes in (release_routes, dataset_routes, ledger_routes, approval_routes, permit_routes):
         app.include_router(routes.router)
-    _add_health(app, readiness)
+    _add_health(app, readiness, pages)
     _add_document(app, kinds)
     return app
 
 
-def _add_health(app: FastAPI, readiness: Readiness) -> None:
+def make_metrics(settings: Settings, kinds: KindRegistry) -> Metrics:
+    """Return the counters of a process, which begin at zero.
+
+    Parameters
+    ----------
+    settings : Settings
+    kinds : KindRegistry
+
+    Returns
+    -------
+    Metrics
+        With the folders of the settings.
+    """
+    folders = {"data": settings.data_dir, "keys": settings.keys_folder, "anchor": settings.anchor_folder}
+    return Metrics(kinds.names, settings.data_dir, folders)
+
+
+def _add_health(app: FastAPI, readiness: Readiness, pages: SharedLook[bytes]) -> None:
     anybody: dict[str, Any] = {"security": []}
 
     @app.get(
@@ -160,6 +194,13 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
     async def readyz() -> Response:
         status = await readiness.status()
         return json_response({"status": status}, 200 if status == "ready" else 503)
+
+    @app.get("/metrics", include_in_schema=False)  # for the operator: proxies of deploy/ do not pass it on
+    async def metrics() -> Response:
+        try:
+            return Response(await pages.see(), media_type=MEDIA_TYPE)
+        except TimeoutError:
+            raise Unavailable("The database does not answer.") from None
 
 
 def _add_document(app: FastAPI, kinds: KindRegistry) -> None:

@@ -14,11 +14,11 @@ from curator_service.datasets.erasures import ErasureLog
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import INCOMING, Storage
 from curator_service.datasets.versions import VersionService
-from curator_service.identity.service import IdentityService
+from curator_service.identity.service import AuthenticationRequired, IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
 from curator_service.kit.db import Database
-from curator_service.kit.limiter import ConcurrencyLimiter
+from curator_service.kit.limiter import ConcurrencyLimiter, FailureLimiter, RateLimiter
 from curator_service.ledger.accounts.unit_of_work import Trust, announce_key
 from curator_service.ledger.chain.attestation import holds_receipt
 from curator_service.ledger.chain.signing import KeyRing
@@ -57,6 +57,8 @@ class Curator:
     releases: ReleaseService
     reservations: ReservationService
     requests: ConcurrencyLimiter
+    rate: RateLimiter
+    failures: FailureLimiter
 
     def get(self, service: type[S], /) -> S:
         """Return the service of a class."""
@@ -174,6 +176,11 @@ def make_curator(
         ),
         reservations=ReservationService(database, ledger, permits, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
+        rate=RateLimiter(settings.requests_per_minute, "requests of one principal"),
+        failures=FailureLimiter(
+            RateLimiter(settings.failures_per_minute, "invalid tokens of one address"),
+            AuthenticationRequired,
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 from importlib.util import find_spec
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from sqlalchemy import make_url
 
 from curator_service.kit.cuts import Schedule
+from curator_service.kit.logs import LogFormat
 
 CONFIG_VARIABLE = "CURATOR_CONFIG"
 
@@ -48,6 +50,23 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     workers: int = Field(1, ge=1, le=64)
+    proxy: str | None = Field(
+        None,
+        description="Addresses or networks of the TLS proxy in front, separated by commas: whose word on who asks is "
+        "believed. `*` where nothing else reaches the server. Without one it listens on loopback alone.",
+    )
+    requests_per_minute: int = Field(600, ge=1, le=1_000_000, description="Requests of one principal, in one worker.")
+    failures_per_minute: int = Field(
+        60, ge=1, le=1_000_000, description="Tokens that are not valid, from one address, in one worker."
+    )
+    log_format: LogFormat | None = Field(
+        None, description="`json` or `text`; text on a terminal and JSON elsewhere if not set."
+    )
+    traces_url: str | None = Field(
+        None,
+        description="Where spans of requests are sent, by OTLP over HTTP, such as `http://collector:4318/v1/traces`; "
+        "nowhere if not set.",
+    )
     connections_max: int = Field(400, ge=8, le=100_000, description="Open connections of one worker.")
     body_bytes_max: int = Field(64 * 1024, ge=1024, description="Largest request body.")
     synchronous_s: float = Field(
@@ -116,6 +135,22 @@ class Settings(BaseSettings):
         if engine == "spark" and find_spec("pyspark") is None:
             raise ValueError("spark needs pyspark: pip install 'dp-curator[server,spark]'")
         return engine
+
+    @field_validator("proxy")
+    @classmethod
+    def _is_of_addresses(cls, proxy: str | None) -> str | None:
+        """Refuse what is no list of addresses: nobody would be believed."""
+        for part in () if proxy in {None, "*"} else str(proxy).split(","):
+            ip_network(part.strip(), strict=False)  # raises ValueError
+        return proxy
+
+    @field_validator("traces_url")
+    @classmethod
+    def _can_be_sent(cls, url: str | None) -> str | None:
+        """Refuse an address where the library that sends is not installed here."""
+        if url is not None and find_spec("opentelemetry.sdk") is None:
+            raise ValueError("traces need their extra: pip install 'dp-curator[server,traces]'")
+        return url
 
     @property
     def keys_folder(self) -> Path:

@@ -41,8 +41,8 @@ EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 ADMIN = (Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR, Role.OPERATOR)
 """Every role but the analyst's: what small hospitals give to one person."""
 BUDGET = Price(epsilon=1.0, delta=1e-6)
-PUBLIC_PACE: dict[str, Any] = {"pace": 1.0}
-"""The reference machine's, whatever machine tests run on: quotes state times."""
+PUBLIC_PACE: dict[str, Any] = {"pace": 1.0, "requests_per_minute": 1_000_000, "failures_per_minute": 1_000_000}
+"""The reference machine's, whatever machine tests run on: quotes state times. And nobody waits for a rate."""
 
 # name, type, missing rule, bounds or levels, unit
 COLUMNS: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [

@@ -52,6 +52,8 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "limit_concurrency": settings.connections_max,
         "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": STOP_S,
+        # Whose word on who asks is believed: the declared proxy's, or that of somebody on this machine.
+        "forwarded_allow_ips": settings.proxy or "127.0.0.1",
     }
 
 
@@ -280,6 +282,8 @@ class GuardedProtocol(HttpToolsProtocol):
             return
         self._crowd.note(why)
         self._crowd.waiting.pop(self, None)
+        if "observer" in self.app_state:
+            self.app_state["observer"].metrics.count_refusal(problem.slug)
         if not self._is_heard:
             self.transport.abort()
             return

@@ -13,7 +13,7 @@ from curator_service.identity.policy import Action, Objects
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityService
 from curator_service.kit.db import Database
-from curator_service.kit.limiter import ConcurrencyLimiter
+from curator_service.kit.limiter import ConcurrencyLimiter, FailureLimiter, RateLimiter
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1000
 S = TypeVar("S")
@@ -33,6 +33,14 @@ class Services(Protocol):
     @property
     def requests(self) -> ConcurrencyLimiter:
         """How many requests are worked on at once."""
+
+    @property
+    def rate(self) -> RateLimiter:
+        """How often a principal may ask."""
+
+    @property
+    def failures(self) -> FailureLimiter:
+        """How often tokens of an address may fail."""
 
     def get(self, service: type[S], /) -> S:
         """Return the service of a class."""
@@ -95,13 +103,16 @@ def endpoint(action: Action) -> Callable[[Callable[..., Response]], Callable[...
 
         def answer(call: Call, services: Services, parameters: dict[str, object]) -> Response:
             with services.database.shared_read():
-                principal = services.identity.authenticate(call.authorization)
+                with services.failures.watch(call.peer, call.authorization):
+                    principal = services.identity.authenticate(call.authorization)
+                call.notes["principal"] = principal.id
+                services.rate.take(principal.id)
                 context = RequestContext(services, call, principal, services.identity.authorize(principal, action))
                 with services.requests.place(principal.id):
                     return function(context, **parameters)
 
         async def endpoint(request: Request, **parameters: object) -> Response:
-            call = Call(request.headers, request.query_params, await request.body())
+            call = Call(request.scope, await request.body())
             return await run_in_threadpool(answer, call, request.app.state.curator, parameters)
 
         # What FastAPI reads: the request in place of the context, then the route's own parameters.

@@ -3,6 +3,7 @@
 import json
 import re
 import secrets
+import time
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
@@ -13,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from curator_service.api.observer import Observer, peer_of
 from curator_service.kit.db import DATABASE_ERRORS
 from curator_service.kit.logs import log_without_data
 from curator_service.kit.problems import (
@@ -60,11 +62,14 @@ class RequestGuard:
     app : ASGI application
     body_bytes_max : int
         Largest body, in bytes; refused before it is read where its length is declared.
+    observer : Observer, optional
+        Is told of every request that is over.
     """
 
-    def __init__(self, app: ASGIApp, body_bytes_max: int) -> None:
+    def __init__(self, app: ASGIApp, body_bytes_max: int, observer: Observer | None = None) -> None:
         self.app = app
         self.body_bytes_max = body_bytes_max
+        self.observer = observer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -73,6 +78,20 @@ class RequestGuard:
             return
         instance = f"req_{secrets.token_hex(8)}"
         scope.setdefault("state", {})["instance"] = instance
+        began, status = time.monotonic(), 0
+
+        async def noted_send(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, noted_send, instance)
+        finally:
+            if self.observer is not None:
+                self.observer.end(scope, status, time.monotonic() - began)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, instance: str) -> None:
         extra = (*SECURITY_HEADERS, (b"x-request-id", instance.encode()))
         started, received = False, 0
 
@@ -94,7 +113,7 @@ class RequestGuard:
 
         if not _has_host(scope):
             wanting = BodyMalformed("A request has one `Host` header, which names a host: `Host: curator.example`.")
-            await render_problem(wanting, instance)(scope, receive, guarded_send)
+            await render_problem(wanting, scope)(scope, receive, guarded_send)
             return
         try:
             _check_length(_declared_length(scope), self.body_bytes_max)
@@ -112,7 +131,7 @@ class RequestGuard:
                     "The request failed; the log has its id. Nothing was charged unless a "
                     "repeat with the same Idempotency-Key returns an answer."
                 )
-            await render_problem(problem, instance)(scope, receive, guarded_send)
+            await render_problem(problem, scope)(scope, receive, guarded_send)
 
 
 def _of_database(error: Exception) -> Problem | None:
@@ -144,17 +163,17 @@ def _declared_length(scope: Scope) -> int:
     return 0
 
 
-def render_problem(problem: Problem, instance: str) -> Response:
-    """Return a problem as a response."""
-    return Response(
-        problem.render(instance), status_code=int(problem.status), media_type=MEDIA_TYPE, headers=problem.headers
-    )
+def render_problem(problem: Problem, scope: Scope) -> Response:
+    """Return a problem as the response to a request, and note which one it is."""
+    scope["state"]["problem"] = problem.slug
+    body = problem.render(scope["state"]["instance"])
+    return Response(body, status_code=int(problem.status), media_type=MEDIA_TYPE, headers=problem.headers)
 
 
 async def handle_problem(request: Request, error: Exception) -> Response:
     """Render a `Problem` that a route raised."""
     assert isinstance(error, Problem)
-    return render_problem(error, request.state.instance)
+    return render_problem(error, request.scope)
 
 
 async def handle_http_exception(request: Request, error: Exception) -> Response:
@@ -167,7 +186,7 @@ async def handle_http_exception(request: Request, error: Exception) -> Response:
         problem = NotFound("There is nothing at this address; /docs lists what there is.")
     else:
         problem = BodyMalformed("The request could not be read.")
-    return render_problem(problem, request.state.instance)
+    return render_problem(problem, request.scope)
 
 
 def _allowed_methods(request: Request, error: HTTPException) -> str:
@@ -182,11 +201,20 @@ def _allowed_methods(request: Request, error: HTTPException) -> str:
 
 
 class Call:
-    """A request as it reaches the worker thread: its headers and its whole body."""
+    """A request as it reaches the worker thread: its headers and its whole body.
 
-    def __init__(self, headers: Headers, query: QueryParams, body: bytes) -> None:
+    Attributes
+    ----------
+    notes : dict
+        For the log and the counters (`observer.NOTES`).
+    """
+
+    def __init__(self, scope: Scope, body: bytes) -> None:
+        headers = Headers(scope=scope)
         self.body = body
-        self.query = query
+        self.query = QueryParams(scope["query_string"])
+        self.notes: dict[str, Any] = scope["state"]
+        self.peer = peer_of(scope)
         self.authorization = headers.get("authorization")
         self.idempotency_key = headers.get("idempotency-key")
         self.checkpoint = headers.get("curator-checkpoint")

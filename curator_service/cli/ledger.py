@@ -5,8 +5,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from curator_service.cli.common import AsJson, actor, emit, err, escape, fail, open_curator, out
+from curator_service.cli.common import AsJson, actor, emit, err, escape, fail, open_curator, out, read_settings
 from curator_service.container import Curator
+from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_budget
 from curator_service.privacy.accountant import ACCOUNTANTS, PURE, Price
@@ -114,6 +115,9 @@ def verify(
         known = [p.name for p in curator.ledger.list_populations()]
         results = [_verify_one(curator, name) for name in (known if population is None else [population])]
         behind = curator.ledger.guard.inspection.find_contradiction()
+    holds = not behind and all(result["ok"] for result in results)
+    if population is None or not holds:
+        note(read_settings().data_dir, Milestone.LEDGER_VERIFIED, is_well=holds)
     table = Table("population", "entries", "verdict", title="Ledger verification")
     for result in results:
         verdict = "[green]holds[/green]" if result["ok"] else f"[red]broken[/red] at {result['reason']}"
@@ -121,7 +125,7 @@ def verify(
     emit(results, as_json=as_json, table=table)
     if behind:
         err.print(f"[red]error:[/red] {escape(behind)}, which the anchor holds", soft_wrap=True)
-    if behind or not all(result["ok"] for result in results):
+    if not holds:
         raise typer.Exit(1)
 
 

@@ -8,8 +8,9 @@ import typer
 from rich.table import Table
 
 from curator_service.backup import read_backup, write_backup
-from curator_service.cli.common import AsJson, actor, emit, fail, open_curator
+from curator_service.cli.common import AsJson, actor, emit, fail, open_curator, read_settings
 from curator_service.kit.clock import timestamp, utc_now
+from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
 from curator_service.ledger.schemas import render_key
 from curator_service.ledger.trust.anchor import Anchor
@@ -45,6 +46,7 @@ def backup(
     """Write everything of one instant into a file, while the curator runs; not the keys, and not the anchor."""
     with open_curator() as curator:
         about = write_backup(curator, file)
+        note(read_settings().data_dir, Milestone.BACKUP_WRITTEN)
     shown = f"{file}: revision {about['revision']}, {about['rows']['ledger_entries']} ledger entries"
     del about["sha256"]  # of rows: whoever sees it could test a guess of one
     emit({"file": str(file), **about}, as_json=as_json, table=shown)

@@ -1,12 +1,15 @@
 """Commands of the server and its database."""
 
 import os
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
 from curator_service.cli.common import AsJson, check_machine, emit, err, escape, fail, open_curator, read_settings
+from curator_service.exposure import find_exposures
 from curator_service.kit.db import SERVICE_GROUP
+from curator_service.kit.logs import choose_format, logging_config
 
 database = typer.Typer(no_args_is_help=True)
 
@@ -18,12 +21,18 @@ def serve(
     access_log: Annotated[bool, typer.Option(help="Log each request's line.")] = True,
 ) -> None:
     """Serve the HTTP interface. Put a TLS proxy in front: tokens travel in the header."""
-    import uvicorn  # noqa: PLC0415 -- the other commands start faster without the server
-
+    settings = read_settings()
+    chosen_host, count = host or settings.host, settings.workers if workers is None else workers
+    if exposures := find_exposures(settings, chosen_host):
+        fail("\n".join(exposures))
+    shared = TemporaryDirectory(prefix="curator-metrics-")  # of counters that workers add up
+    if count > 1:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = shared.name  # before the library is imported
+    # The other commands start faster without the server.
     from curator_service.api.connections import server_options  # noqa: PLC0415
+    from curator_service.api.serving import run_server  # noqa: PLC0415
     from curator_service.releases.pace import measure_pace  # noqa: PLC0415
 
-    settings = read_settings()
     with open_curator() as curator:
         reason = curator.ledger.guard.start()  # the database answers, and its ledger holds
         if not reason:
@@ -37,16 +46,18 @@ def serve(
     if settings.pace is None:  # once for all of them, so that their public times agree
         os.environ["CURATOR_PACE"] = repr(measure_pace())
         err.print(f"public times: {os.environ['CURATOR_PACE']} times the reference machine's", highlight=False)
-    uvicorn.run(
-        "curator_service.app:create_app",
-        factory=True,
-        host=host or settings.host,
-        port=settings.port if port is None else port,
-        workers=settings.workers if workers is None else workers,
-        access_log=access_log,
-        log_level="info",
-        **server_options(settings),
-    )
+    with shared:
+        run_server(
+            app="curator_service.app:create_app",
+            factory=True,
+            host=chosen_host,
+            port=settings.port if port is None else port,
+            workers=count,
+            access_log=False,  # its line has the query; ours is of the fields that kit/logs.py lists
+            log_config=logging_config(choose_format(settings.log_format), requests=access_log),
+            log_level="info",
+            **server_options(settings),
+        )
 
 
 @database.command("upgrade")

@@ -136,7 +136,7 @@ def escape_pointer(part: int | str) -> str:
 
 
 class TooManyRequests(Problem):
-    """As much is worked on as may be: refused before anything is charged, reserved, or tied to a key.
+    """As much is worked on, or was asked, as may be: refused before anything is charged, reserved, or tied to a key.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class TooManyRequests(Problem):
 
     slug = "too-many-requests"
     status = HTTPStatus.TOO_MANY_REQUESTS
-    title = "Too many requests are being worked on"
+    title = "Too many requests"
 
     def __init__(self, detail: str, *, retry_after_s: int) -> None:
         super().__init__(detail, headers={"Retry-After": str(retry_after_s)})

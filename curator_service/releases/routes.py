@@ -135,11 +135,14 @@ def create_release(
     dataset = find_dataset(context, name)
     key = check_key(context.call.idempotency_key)
     releases, prepared = context.get(ReleaseService), _prepare(context, dataset)
+    context.call.notes["kind"] = prepared.kind.name
     as_job = context.call.prefers_async or prepared.expected_s > releases.synchronous_s
     answer = (releases.submit if as_job else releases.release)(prepared, context.principal, key)
     if isinstance(answer, Reservation):
+        context.call.notes["outcome"] = "job"
         return _show_job(context, answer, dataset, 202)
     release, kind = answer
+    context.call.notes["outcome"] = kind.value
     return Response(
         release.body,
         status_code=200 if kind in {AnswerKind.STORED, AnswerKind.DERIVED} else 201,

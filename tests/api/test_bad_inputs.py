@@ -301,7 +301,7 @@ def test_the_largest_query_parameters_are_answered(attacked: tuple[World, Api]) 
         ("/static-offline-docs/../../etc/passwd", None),
         ("/static-offline-docs/%2e%2e/%2e%2e/__init__.py", None),
         ("/static-offline-docs/..%2f..%2f__init__.py", None),
-        ("/metrics", None),
+        ("/metric", None),
     ],
 )
 def test_what_is_not_there_is_not_found(attacked: tuple[World, Api], url: str, who: str | None) -> None:

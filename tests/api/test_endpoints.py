@@ -123,7 +123,7 @@ class TestEveryRoute:
             path = getattr(route, "path", "")
             if path and not path.startswith("/v1") and api.get(path.replace("{path:path}", "")).status_code == 200:
                 opened.add(path)
-        assert opened <= {"/healthz", "/readyz", "/docs", "/openapi.json", "/docs/oauth2-redirect"}
+        assert opened <= {"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/docs/oauth2-redirect"}
 
     def test_bad_query_parameters_do_not_come_before_authentication(self, world: World) -> None:
         """The order of precedence: 401 and 403 before 422."""
@@ -697,7 +697,7 @@ class TestHealth:
             app.state.curator.database.dispose()
 
     def test_those_who_ask_at_once_share_a_look_that_began_after_they_asked(self, world: World) -> None:
-        readiness, looks = Readiness(world.curator), []
+        readiness, looks = Readiness(world.curator, world.settings.data_dir), []
         look, began, goes_on = readiness._look, threading.Event(), threading.Event()
 
         def slow_look() -> str:
@@ -715,7 +715,7 @@ class TestHealth:
             goes_on.set()
             return [await first, *[await other for other in others]]
 
-        readiness._look = slow_look  # type: ignore[method-assign]
+        readiness._looks._look = slow_look
         statuses = asyncio.run(ask())
         readiness.close()
         assert set(statuses[1:]) == {"sealed"}
@@ -723,8 +723,8 @@ class TestHealth:
 
     def test_a_look_that_does_not_end_is_an_answer_too(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("curator_service.readiness.ANSWER_S", 0.01)
-        readiness, goes_on = Readiness(world.curator), threading.Event()
-        readiness._look = lambda: str(goes_on.wait(20))  # type: ignore[method-assign]
+        readiness, goes_on = Readiness(world.curator, world.settings.data_dir), threading.Event()
+        readiness._looks._look = lambda: str(goes_on.wait(20))
 
         async def ask() -> str:
             status = await readiness.status()

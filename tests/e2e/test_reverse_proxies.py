@@ -176,6 +176,8 @@ def test_it_passes_on_what_is_right_and_bounds_the_rest(proxied: tuple[Deploymen
         assert bought.headers["strict-transport-security"].startswith("max-age=")
         assert direct.post(f"{path}/releases", box(), "the-key").content == bought.content
         assert caller.get("/readyz").json() == {"status": "ready"}
+        assert direct.get("/metrics").status_code == 200
+        assert [caller.get(path).status_code for path in ("/metrics", "/metrics?x", "/%6detrics")] == [404, 404, 404]
         assert caller.get("/v1/nothing").headers["content-type"] == "application/problem+json"
         with ThreadPoolExecutor(8) as pool:  # no connection that the curator has closed is used again
             keys = [f"key-{i}" for i in range(40)]

@@ -69,6 +69,8 @@ def test_passwords_are_files_and_the_server_never_has_the_owner_s() -> None:
         "upgrade": {"owner"},
         "roles": {"owner", "service"},
         "curator": {"service"},
+        "backup": {"service"},
+        "prometheus": set(),
         "proxy": set(),
     }
     for name in SERVICES:
@@ -108,13 +110,15 @@ def test_what_is_written_on_is_a_volume_or_of_memory() -> None:
 def test_only_the_proxy_reaches_out_and_is_reached() -> None:
     declared = COMPOSE.rpartition("\nnetworks:\n")[2]
     internal = set(re.findall(r"^  (\w+):\n    internal: true", declared, re.MULTILINE))
-    assert internal == {"inside", "front"}
+    assert internal == {"inside", "front", "watch"}
     joined = {name: listed(name, "networks") for name in SERVICES}
     assert joined == {
         "database": {"inside"},
         "upgrade": {"inside"},
         "roles": {"inside"},
-        "curator": {"inside", "front"},
+        "curator": {"inside", "front", "watch"},
+        "backup": {"inside"},
+        "prometheus": {"watch"},
         "proxy": {"front", "outside"},
     }
     assert [name for name in SERVICES if "    ports:\n" in service(name)] == ["proxy"]

@@ -1,0 +1,128 @@
+"""A line of the log: what is listed and nothing else, whoever logs."""
+
+import json
+import logging
+import logging.config
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from curator_service.kit import logs
+
+CANARY = "patient-4711-weighs-93.5"
+
+
+@pytest.fixture(params=["json", "text"])
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def line_of(name: str, level: int, message: str, *words: object, form: str = "json", **extra: Any) -> str:
+    """Return the line that a record becomes."""
+    record = logging.getLogger(name).makeRecord(
+        name, level, __file__, 1, message, words, extra.pop("exc_info", None), extra=extra
+    )
+    return logs.LineFormatter(form).format(record)  # type: ignore[arg-type]
+
+
+def failure() -> Any:
+    try:
+        float(CANARY)
+    except ValueError as error:
+        return type(error), error, error.__traceback__
+
+
+@pytest.mark.parametrize("name", ["asyncio", "sqlalchemy.pool", "py.warnings", "opentelemetry.sdk", "uvicorn.error"])
+def test_of_another_library_only_its_name_and_place_are_logged(name: str, form: str) -> None:
+    line = line_of(name, logging.ERROR, f"{CANARY} %s", CANARY, form=form, exc_info=failure(), message_of=CANARY)
+    assert CANARY not in line
+    assert name in line
+    assert "ValueError" in line
+    assert "test_logs.py" in line
+
+
+def test_of_the_server_below_an_error_its_starts_and_stops_are_told() -> None:
+    line = json.loads(line_of("uvicorn.error", logging.INFO, "Started server process [%d]", 7))
+    assert line["message"] == "Started server process [7]"
+    assert "message" not in json.loads(line_of("uvicorn.error", 5, CANARY))  # its trace has addresses with queries
+
+
+def test_a_field_that_is_not_listed_is_dropped(form: str) -> None:
+    told = line_of(logs.OURS, logging.INFO, "the cohort", form=form, row=CANARY, authorization=CANARY, query=CANARY)
+    assert CANARY not in told
+    assert "the cohort" in told
+    allowed = json.loads(line_of(logs.REQUESTS, logging.INFO, "", event="request", status=200, problem=None))
+    assert set(allowed) == {"time", "level", "event", "status", "problem"}
+    assert set(allowed) - {"time", "level"} <= set(logs.FIELDS)
+
+
+def test_an_event_is_one_line_that_a_terminal_shows_as_it_is(form: str) -> None:
+    line = line_of(logs.OURS, logging.WARNING, "one\ntwo\x1b[2J %s", "x" * 10_000, form=form, at="a\nb")
+    assert "\n" not in line
+    assert "\x1b" not in line
+    assert len(line) < 5000
+
+
+def test_an_exception_of_ours_shows_its_class_and_place(form: str) -> None:
+    line = line_of(logs.OURS, logging.ERROR, "it failed", form=form, exc_info=failure())
+    assert CANARY not in line
+    assert "ValueError" in line
+    assert "test_logs.py" in line
+
+
+@pytest.fixture
+def configured() -> Iterator[None]:
+    """Configure a process as the server does, and put everything back."""
+    root, names = logging.getLogger(), (logs.OURS, logs.REQUESTS, "uvicorn")
+    before = root.handlers[:], root.level, {name: logging.getLogger(name).level for name in names}
+    yield
+    root.handlers[:], root.level = before[0], before[1]
+    for name, level in before[2].items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.mark.usefixtures("configured")
+def test_every_logger_has_the_one_handler(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.config.dictConfig(logs.logging_config("json"))
+    for name in (logs.OURS, "uvicorn.error", "asyncio", "some.library"):
+        logging.getLogger(name).warning("%s", CANARY if "." in name and name != "uvicorn.error" else "hello")
+    logging.getLogger(logs.REQUESTS).info("", extra={"event": "request"})
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line.get("logger") for line in lines] == [logs.OURS, "uvicorn.error", "asyncio", "some.library", None]
+    assert CANARY not in str(lines)
+
+
+@pytest.mark.usefixtures("configured")
+def test_lines_of_requests_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.config.dictConfig(logs.logging_config("json", requests=False))
+    logging.getLogger(logs.REQUESTS).info("", extra={"event": "request"})
+    logging.getLogger(logs.OURS).info("hello")
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["hello"]
+
+
+def test_a_thread_that_ends_unforeseen_shows_no_message(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise ValueError(CANARY)
+
+    earlier = threading.excepthook
+    with logs.without_tracebacks():
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+    assert threading.excepthook is earlier
+    assert "ValueError" in caplog.text
+    assert CANARY not in caplog.text + capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_terminal", "form"), [(None, True, "text"), (None, False, "json"), ("json", True, "json")]
+)
+def test_a_person_at_a_terminal_reads_text(
+    monkeypatch: pytest.MonkeyPatch, chosen: Any, is_terminal: bool, form: str
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
+    assert logs.choose_format(chosen) == form
