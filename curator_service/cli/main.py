@@ -25,6 +25,7 @@ class Commands(LazyGroup):
             ("limits", "limits", "limits", "Limits of populations."),
             ("spending", "spending", "spending", "Who spent what: by analyst, project, dataset, kind and month."),
             ("keys", "recovery", "keys", "The keys that sign receipts."),
+            ("doctor", "doctor", "doctor", "Say what is wrong, and how to mend it."),
             ("db", "server", "database", "The database's schema."),
             (
                 "backup",

@@ -34,9 +34,7 @@ def serve(
     from curator_service.releases.pace import measure_pace  # noqa: PLC0415
 
     with open_curator() as curator:
-        reason = curator.ledger.guard.start()  # the database answers, and its ledger holds
-        if not reason:
-            curator.datasets.start()
+        reason = curator.start()  # the database answers, and its ledger holds
         check_machine(curator)  # here once, before a worker that cannot start is started again and again
     if reason:
         err.print(f"[red]sealed:[/red] {escape(reason)}", highlight=False, soft_wrap=True)

@@ -1,0 +1,191 @@
+"""What is wrong with a curator, and how to mend it."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import typer
+from pydantic import ValidationError
+from rich.table import Table
+from sqlalchemy.exc import SQLAlchemyError
+from threadpoolctl import threadpool_limits
+
+from curator_service.approvals.repository import OPEN
+from curator_service.cli.common import AsJson, emit, escape
+from curator_service.container import Curator, make_curator
+from curator_service.exposure import find_exposures
+from curator_service.kinds.registry import KINDS
+from curator_service.kit.clock import timestamp, utc_now
+from curator_service.kit.db import DATABASE_ERRORS, SchemaError
+from curator_service.kit.milestones import Milestone, find
+from curator_service.ledger.chain.signing import SigningError
+from curator_service.ledger.trust.anchor import AnchorError
+from curator_service.privacy.selftest import SelfTestError, run_self_test
+from curator_service.settings import Settings
+
+FREE_BYTES = 2**30
+SOON = timedelta(days=14)
+VERIFIED_WITHIN_S, BACKED_UP_WITHIN_S = 8 * 86_400, 2 * 86_400
+WELL, CARE, ILL = "well", "care", "ill"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, whether it is well, and what to do where it is not."""
+
+    what: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Say what is wrong, and how to mend it; end with 1 where something is. Nothing is changed."""
+    findings = list(examine())
+    table = Table("", "what", "found", "what to do", title="Doctor")
+    shown = {WELL: "[green]well[/green]", CARE: "[yellow]care[/yellow]", ILL: "[red]ill[/red]"}
+    for finding in findings:
+        table.add_row(shown[finding.state], finding.what, escape(finding.found), escape(finding.remedy))
+    emit([asdict(finding) for finding in findings], as_json=as_json, table=table)
+    if any(finding.state == ILL for finding in findings):
+        raise typer.Exit(1)
+
+
+def examine() -> Iterator[Finding]:
+    """Look at everything that can be looked at; what a look depends on comes before it."""
+    try:
+        settings = Settings()
+    except (ValidationError, ValueError, FileNotFoundError) as error:
+        places = [".".join(map(str, fault["loc"])) for fault in getattr(error, "errors", list)()]
+        yield Finding(
+            "settings", ILL, f"cannot be read: {', '.join(places) or type(error).__name__}", "see docs/cli.md"
+        )
+        return
+    yield Finding("settings", WELL, "read")
+    exposures = find_exposures(settings, settings.host)
+    for exposure in exposures:
+        yield Finding("exposure", ILL, exposure.partition(": ")[0], exposure.partition(": ")[2])
+    yield from _machine()
+    yield from _folders(settings)
+    try:
+        curator = make_curator(settings)
+    except (SQLAlchemyError, ModuleNotFoundError, OSError):
+        yield Finding("database", ILL, "cannot be opened", "check CURATOR_DATABASE_URL and CURATOR_DATA_DIR")
+        return
+    try:
+        yield from _curator(curator, settings)
+    finally:
+        curator.datasets.storage.engine.close()
+        curator.database.dispose()
+
+
+def _machine() -> Iterator[Finding]:
+    try:
+        with threadpool_limits(1, user_api="blas"):
+            run_self_test(KINDS.self_tests)
+    except SelfTestError as error:
+        yield Finding("arithmetic", ILL, str(error), "use another machine or other builds of numpy and Python")
+    else:
+        yield Finding("arithmetic", WELL, "is what the proofs assume")
+
+
+def _folders(settings: Settings) -> Iterator[Finding]:
+    named = {"data": settings.data_dir, "keys": settings.keys_folder, "anchor": settings.anchor_folder}
+    for name, folder in named.items():
+        yield _folder(name, folder)
+    apart = settings.anchor_folder.exists() and settings.data_dir.exists()
+    if apart and settings.anchor_folder.stat().st_dev == settings.data_dir.stat().st_dev:
+        found = "lies on the same disk as the data"
+        yield Finding("anchor", CARE, found, "put CURATOR_ANCHOR_DIR on a disk that no backup restores with the data")
+
+
+def _folder(name: str, folder: Path) -> Finding:
+    if not folder.exists():
+        return Finding(name, CARE, f"{folder} is not there yet", "the first command that writes makes it")
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return Finding(name, ILL, f"{folder} cannot be used by this user", "run as the curator's own user")
+    if folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return Finding(name, ILL, f"{folder} is open to other users", f"chmod 700 {folder}")
+    free = shutil.disk_usage(folder).free
+    if free < FREE_BYTES:
+        return Finding(name, ILL, f"{free // 2**20} MiB are free in {folder}", "make room: nothing is released without")
+    return Finding(name, WELL, f"{folder}, {free // 2**30} GiB free")
+
+
+def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
+    try:
+        curator.database.check_schema()
+    except SchemaError as error:
+        if curator.database.is_sqlite and curator.database.revisions()[0] is None:
+            yield Finding("schema", CARE, "the database is empty", "the first command makes it")
+        else:
+            yield Finding("schema", ILL, str(error), "curator backup FILE, then curator db upgrade")
+        return
+    except DATABASE_ERRORS:
+        yield Finding("database", ILL, "does not answer", "start it, and check CURATOR_DATABASE_URL")
+        return
+    yield Finding("schema", WELL, f"is at revision {curator.database.revisions()[0]}")
+    if not curator.database.has_group():
+        yield Finding("database", CARE, "the service's role has no rights of its own", "docs/ledger.md has the grants")
+    looks: list[Callable[[Curator, Settings], Iterator[Finding]]] = [_ledger, _rows, _tasks, _people]
+    for look in looks:
+        yield from look(curator, settings)
+
+
+def _ledger(curator: Curator, _: Settings) -> Iterator[Finding]:
+    reason = curator.ledger.guard.reason()
+    if reason:
+        yield Finding("ledger", ILL, f"sealed: {reason}", "curator ledger status, then curator restore --reconcile")
+        return
+    try:
+        reason = curator.ledger.guard.inspection.find_contradiction() if curator.ledger.list_populations() else ""
+    except (SigningError, AnchorError) as error:
+        yield Finding("ledger", ILL, str(error), "bring the keys and the anchor back: docs/ledger.md#recovery")
+        return
+    remedy = "stop the server, and read docs/ledger.md#recovery" if reason else ""
+    yield Finding("ledger", ILL if reason else WELL, reason or "and the anchor agree", remedy)
+
+
+def _rows(curator: Curator, _: Settings) -> Iterator[Finding]:
+    there = curator.datasets.has_all_rows()
+    remedy = "" if there else "curator ledger verify says of which; restore them from a backup"
+    yield Finding("rows", WELL if there else ILL, "are there" if there else "of a dataset are gone", remedy)
+
+
+def _tasks(_: Curator, settings: Settings) -> Iterator[Finding]:
+    limits = {
+        Milestone.LEDGER_VERIFIED: (VERIFIED_WITHIN_S, "curator ledger verify"),
+        Milestone.BACKUP_WRITTEN: (BACKED_UP_WITHIN_S, "curator backup FILE"),
+    }
+    for milestone, (within_s, command) in limits.items():
+        noted, what = find(settings.data_dir, milestone), milestone.value.replace("_", " ")
+        if noted is None:
+            yield Finding(what, CARE, "never", f"run `{command}` from a timer: docs/operations.md")
+        elif not noted.is_well:
+            yield Finding(what, ILL, "it failed when it ran last", f"run `{command}`, and read what it says")
+        else:
+            days = (time.time() - noted.at) / 86_400
+            late = days * 86_400 > within_s
+            yield Finding(what, CARE if late else WELL, f"{days:.1f} days ago", f"run `{command}`" if late else "")
+
+
+def _people(curator: Curator, _: Settings) -> Iterator[Finding]:
+    now = utc_now()
+    today, soon = timestamp(now), timestamp(now + SOON)
+    ending = sum(
+        token.revoked_at is None and today < token.expires_at <= soon for token in curator.identity.list_tokens()
+    )
+    if ending:
+        yield Finding("tokens", CARE, f"{ending} expire within {SOON.days} days", "curator tokens list")
+    lasting = [p for p in curator.permits.list_permits() if not p.ended_at and p.terms.expires_at]
+    ending = sum(today < str(permit.terms.expires_at) <= soon for permit in lasting)
+    if ending:
+        yield Finding("permits", CARE, f"{ending} end within {SOON.days} days", "curator permits list")
+    waiting = sum(proposal.state == OPEN for proposal in curator.approvals.list_proposals())
+    if waiting:
+        yield Finding("proposals", CARE, f"{waiting} wait for a second person", "curator proposals list")

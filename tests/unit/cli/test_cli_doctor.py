@@ -1,0 +1,96 @@
+"""What the doctor says: of a new curator, of a sound one, and of one with a fault at each place."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import World
+from typer.testing import CliRunner
+
+from curator_service.cli.main import app
+from curator_service.kit.milestones import Milestone, note
+
+
+def examine(folder: Path, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Return the exit status, and what was found by what was looked at: the worst, where there are several."""
+    found = CliRunner().invoke(app, ["doctor", "--json"], env={"CURATOR_DATA_DIR": str(folder / "data"), **environment})
+    order = ["well", "care", "ill"]
+    listed = sorted(json.loads(found.stdout), key=lambda finding: order.index(finding["state"]))
+    return found.exit_code, {finding["what"]: finding for finding in listed}
+
+
+def test_of_a_new_one_nothing_is_wrong_yet(tmp_path: Path) -> None:
+    status, found = examine(tmp_path)
+    assert status == 0
+    assert found["arithmetic"]["state"] == "well"
+    assert found["schema"]["found"] == "the database is empty"
+
+
+def test_a_sound_one_is_told_what_to_take_care_of(world: World) -> None:
+    status, found = examine(world.folder)
+    assert (status, found["ledger"]["state"], found["rows"]["state"]) == (0, "well", "well")
+    assert found["anchor"]["remedy"].startswith("put CURATOR_ANCHOR_DIR on a disk")
+    assert found["backup written"]["found"] == "never"
+    note(world.settings.data_dir, Milestone.BACKUP_WRITTEN)
+    assert examine(world.folder)[1]["backup written"]["state"] == "well"
+    old = time.time() - 3 * 86_400
+    os.utime(world.settings.data_dir / Milestone.BACKUP_WRITTEN, (old, old))
+    assert examine(world.folder)[1]["backup written"]["state"] == "care"
+
+
+def break_seal(world: World) -> None:
+    world.curator.ledger.guard.seal("somebody changed it")
+
+
+def lose_rows(world: World) -> None:
+    for folder in (world.settings.data_dir / "datasets").glob("ds_*"):
+        shutil.rmtree(folder)
+
+
+def open_the_keys(world: World) -> None:
+    world.settings.keys_folder.chmod(0o755)
+
+
+def age_the_schema(world: World) -> None:
+    world.sql("UPDATE alembic_version SET version_num = '0008'")
+
+
+def fail_to_verify(world: World) -> None:
+    note(world.settings.data_dir, Milestone.LEDGER_VERIFIED, is_well=False)
+
+
+def wind_back(world: World) -> None:
+    world.sql(
+        "DROP TRIGGER ledger_entries_no_delete",
+        "DELETE FROM ledger_entries WHERE population = 'town' AND sequence = 4",
+        "UPDATE populations SET head_sequence = 3 WHERE name = 'town'",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "what", "remedy"),
+    [
+        (break_seal, "ledger", "reconcile"),
+        (lose_rows, "rows", "backup"),
+        (open_the_keys, "keys", "chmod 700"),
+        (age_the_schema, "schema", "db upgrade"),
+        (fail_to_verify, "ledger verified", "curator ledger verify"),
+        (wind_back, "ledger", "docs/ledger.md#recovery"),
+    ],
+)
+def test_a_fault_is_named_with_what_to_do(world: World, fault: Any, what: str, remedy: str) -> None:
+    fault(world)
+    status, found = examine(world.folder)
+    assert (status, found[what]["state"]) == (1, "ill"), found
+    assert remedy in found[what]["remedy"]
+
+
+def test_a_setting_that_cannot_be_read_is_named_and_its_value_is_not(tmp_path: Path) -> None:
+    status, found = examine(tmp_path, CURATOR_PORT="a secret")
+    assert status == 1
+    assert "port" in found["settings"]["found"]
+    assert "a secret" not in json.dumps(found)
