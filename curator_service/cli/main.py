@@ -1,9 +1,10 @@
 """``curator``: one command per act of the operator; every command has ``--json``."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import typer
 
+from curator_service import __version__
 from curator_service.cli.lazy import LazyGroup, Place
 
 
@@ -54,14 +55,23 @@ app = typer.Typer(
     name="curator",
     cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,  # locals may hold rows
     pretty_exceptions_enable=False,
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"curator {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def curator() -> None:
+def curator(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
     """Run the trusted curator for private regression: populations, datasets, tokens, the ledger and the server."""
 
 
