@@ -27,6 +27,7 @@ from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.guard import Guard
 from curator_service.permits.service import PermitService
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
+from curator_service.register.service import Register
 from curator_service.releases.jobs import JobRunner
 from curator_service.releases.presence import Presence
 from curator_service.releases.publisher import ReleasePublisher
@@ -62,6 +63,8 @@ class Curator:
         """Return the service of a class."""
         return next(held for held in (getattr(self, field.name) for field in fields(self)) if isinstance(held, service))
 
+    register: Register
+
     def start(self) -> str:
         """Inspect what is stored, seal the curator if it does not hold, and take over what an earlier version left.
 
@@ -74,6 +77,7 @@ class Curator:
         if not reason:
             self.datasets.start()
             self.permits.adopt()
+            self.identity.start()
         return reason
 
     def check_engine(self) -> None:
@@ -124,6 +128,7 @@ def make_curator(
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     approvals = ApprovalService(database, ledger, now)
     permits = PermitService(database, ledger, approvals, now)
+    register = Register(ledger)
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
     job_runner = JobRunner(
@@ -154,7 +159,7 @@ def make_curator(
         ledger=ledger,
         approvals=approvals,
         permits=permits,
-        identity=IdentityService(database, now),
+        identity=IdentityService(database, register, now),
         datasets=datasets,
         versions=VersionService(
             datasets,
@@ -174,6 +179,7 @@ def make_curator(
         ),
         reservations=ReservationService(database, ledger, permits, now),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
+        register=register,
     )
 
 
