@@ -29,6 +29,7 @@ EXPRESSION_ATTACKS = "tests/unit/privacy/test_expressions_attacks.py"
 EXACT_NUMBERS = "tests/integration/test_exact_numbers.py"
 FAILURES = "tests/integration/test_release_failures.py"
 LEDGER = "tests/integration/test_release_ledger.py"
+PERMITS = "tests/integration/test_permits.py"
 SHARING = "sharing"
 """The name of the check of fresh noise and of a spent budget, which is no cell of the game."""
 
@@ -116,11 +117,11 @@ _READ_CHECK_WRITE = (
     ),
 )
 _VOID = """self.connection, reservation.id, outcome):
-            head = self._take(reservation.population, (), posted=-reservation.units, pending=0)
-            for share in reservation.shares:
-                repository.settle_share(
-                    self.connection, reservation.population, *share, posted=-reservation.units, pending=0
-                )
+            head = self._take(reservation.population, posted=-reservation.units, pending=0)
+            repository.move_share(
+                self.connection, reservation.population, reservation.permit_id,
+                posted=-reservation.units, pending=0, moment=moment,
+            )
             payload = {"reservation": reservation.id, "actor": actor, "holder": reservation.principal_id}
             return self.record(head, "void", reservation.units, payload | {"time": moment, "outcome": outcome})
 """
@@ -690,7 +691,7 @@ MUTANTS = (
     _mutant(
         "half of the cost booked",
         "ledger/accounts/unit_of_work.py",
-        ("payer.shares, posted=cost, pending=0)", "payer.shares, posted=cost // 2, pending=0)"),
+        ("moment, posted=cost, pending=0)", "moment, posted=cost // 2, pending=0)"),
         cells=(_GAUSSIAN_BOX,),
         tests=(LEDGER,),
     ),
@@ -708,7 +709,7 @@ MUTANTS = (
         "booked after the answer is durable",
         "releases/publisher.py",
         (
-            "            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer)\n",
+            "            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer, moment)\n",
             "            head = ledger.next(prepared.dataset.population)\n",
         ),
         (
@@ -718,6 +719,31 @@ MUTANTS = (
             "        release = self._decide(work, submission)\n" + _LATER + "        return release\n",
         ),
         tests=(FAILURES, LEDGER),
+    ),
+    # --- Ledger: permits
+    _mutant(
+        "a permit charged after its end",
+        "ledger/repository.py",
+        ("        _THIS_SHARE,\n        IS_PERMITTED,\n", "        _THIS_SHARE,\n"),
+        tests=(f"{PERMITS}::TestTheEnd::test_the_clock_passes_it_between_the_look_and_the_charge",),
+    ),
+    _mutant(
+        "a permit's end asked of the service's clock alone",
+        "ledger/repository.py",
+        (", ShareRow.expires_at > _ThisMoment()", ""),
+        tests=(f"{PERMITS}::TestTheEnd::test_by_the_clock_of_the_database",),
+    ),
+    _mutant(
+        "a permit's limit not asked",
+        "ledger/repository.py",
+        ("_POSTED + _PENDING <= ShareRow.limit_units,", "_POSTED + _PENDING <= ShareRow.limit_units + 10**15,"),
+        tests=(f"{PERMITS}::test_its_limit_binds_all_of_its_people_together",),
+    ),
+    _mutant(
+        "a permit not held against the chain",
+        "ledger/accounts/unit_of_work.py",
+        ("        self.trust.check_permit(self.connection, dataset, payer)\n", ""),
+        tests=(f"{PERMITS}::TestTheTables::test_an_invented_permit_is_none",),
     ),
     # --- Ledger: accounts, keys, reservations, anchor
     _mutant(
@@ -756,7 +782,8 @@ MUTANTS = (
         (
             "reservations.DONE, drawn=units):\n            raise Refused\n",
             "reservations.DONE, drawn=units):\n"
-            "            return self._take(reservation.population, reservation.shares, posted=units, pending=0)\n",
+            "            permit = reservation.permit_id\n"
+            "            return self._spend(reservation.population, permit, moment, posted=units, pending=0)\n",
         ),
         tests=(
             "tests/e2e/test_stopped_servers.py::"

@@ -33,7 +33,7 @@ from curator_service.kinds.registry import KINDS
 from curator_service.kit.db import Database
 from curator_service.ledger import repository
 from curator_service.ledger.chain.entries import GENESIS, StoredEntry, canonical, entry_hash
-from curator_service.ledger.chain.verification import AccountState, Share, verify_chain
+from curator_service.ledger.chain.verification import AccountState, Charged, Share, verify_chain
 from curator_service.privacy.accountant import Price
 from curator_service.releases.preparation import prepare
 
@@ -229,6 +229,7 @@ def _chain(count: int) -> tuple[list[StoredEntry], AccountState]:
     state = AccountState(limit=limit, highest_limit=limit, posted=posted, sequence=count, head=previous)
     state.terms = ("add_remove", "gdp", "1e-06", "then")
     state.shares[("analyst", actor)] = Share(None, posted, 0)
+    state.spending[Charged("then", actor, "", "", "flchain", "")] = count - 1, posted
     return entries, state
 
 

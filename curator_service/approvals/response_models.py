@@ -17,8 +17,8 @@ class ProposalAnswer(BaseModel):
     scope: Annotated[
         Literal["", "analyst", "project", "permit", "rows"],
         Field(
-            description="Empty for the account's limit; `rows` where rows that are like others were confirmed; limits of "
-            "an analyst or a project were set by earlier versions"
+            description="Empty for the account's limit; `rows` where rows that are like others were confirmed; earlier "
+            "versions set limits of analysts and projects"
         ),
     ]
     label: str

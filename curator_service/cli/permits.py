@@ -26,6 +26,15 @@ def grant(analyst: str, dataset: str, as_json: AsJson = False) -> None:
     emit(content, as_json=as_json, table=f"{analyst} may use {dataset}: {permit}")
 
 
+@app.command("revoke")
+def revoke(analyst: str, dataset: str, as_json: AsJson = False) -> None:
+    """Take back what was granted at the machine."""
+    with open_curator(to_write=True) as curator:
+        permit = curator.permits.revoke(analyst, dataset, actor=actor())
+    content = {"permit": permit, "analyst": analyst, "dataset": dataset}
+    emit(content, as_json=as_json, table=f"{analyst} may no longer use {dataset}: {permit}")
+
+
 @app.command("end")
 def end(
     permit: PermitId,

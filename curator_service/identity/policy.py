@@ -31,6 +31,7 @@ class Action(StrEnum):
     ASK_PERMIT = "ask for a permit"
     READ_PERMIT = "read permit"
     END_PERMIT = "end permit"
+    READ_SPENDING = "read spending"
     READ_SELF = "read what the curator knows of oneself"
     ROTATE = "rotate one's own token"
     READ_PRINCIPALS = "read principals and tokens"
@@ -77,6 +78,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.ASK_PERMIT: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
     Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_SPENDING: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.READ_SELF: dict.fromkeys(Role, Objects.ALL) | {Role.ANALYST: Objects.GRANTED},
     Action.ROTATE: dict.fromkeys(Role, Objects.ALL) | {Role.ANALYST: Objects.GRANTED},
     Action.READ_PRINCIPALS: {
@@ -101,6 +103,7 @@ READING = frozenset(
         Action.READ_KEYS,
         Action.READ_LEDGER,
         Action.READ_PERMIT,
+        Action.READ_SPENDING,
         Action.READ_SELF,
         Action.ROTATE,  # of itself: what comes of it may only look, too
         Action.READ_PRINCIPALS,

@@ -54,6 +54,25 @@ class ShareRow(Base):
     pending_units: Mapped[int] = mapped_column(BigInteger, default=0)
 
 
+class SpendingRow(Base):
+    """What was charged in a month, by whom, under which permit and project, of what: the sum of the chain's charges.
+
+    `kind` is that of the releases; empty for the kind that there was first.
+    """
+
+    __tablename__ = "spending"
+
+    population: Mapped[str] = mapped_column(ForeignKey("populations.name"), primary_key=True)
+    month: Mapped[str] = mapped_column(String(7), primary_key=True)
+    principal_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    permit_id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    project: Mapped[str] = mapped_column(String(63), primary_key=True)
+    dataset: Mapped[str] = mapped_column(String(63), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)
+    charges: Mapped[int] = mapped_column(BigInteger)
+    units: Mapped[int] = mapped_column(BigInteger)
+
+
 class LedgerEntryRow(Base):
     """One entry of a population's chain: everything it says is in `payload`, which `entry_hash` covers."""
 

@@ -19,13 +19,14 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Share
-from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Charged, Share
+from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow, SpendingRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
 
@@ -229,6 +230,37 @@ _TAKE_OVER_SHARE = Statement(
         _THIS_POPULATION, ShareRow.scope == bindparam("from_scope"), ShareRow.label == bindparam("from_label")
     )
 )
+
+
+class _AddSpending(Statement):
+    """Add a charge to the sum of those like it."""
+
+    def __init__(self) -> None:
+        super().__init__(insert(SpendingRow))
+
+    def _build(self, dialect: Any) -> Any:
+        insertion = (sqlite if dialect.name == "sqlite" else postgresql).insert(SpendingRow)
+        added = {
+            "charges": SpendingRow.charges + insertion.excluded.charges,
+            "units": SpendingRow.units + insertion.excluded.units,
+        }
+        return insertion.on_conflict_do_update(index_elements=list(SpendingRow.__table__.primary_key), set_=added)
+
+
+_ADD_SPENDING = _AddSpending()
+_CHARGED = (
+    SpendingRow.month,
+    SpendingRow.principal_id,
+    SpendingRow.permit_id,
+    SpendingRow.project,
+    SpendingRow.dataset,
+    SpendingRow.kind,
+)
+_SPENDING = Statement(
+    select(*_CHARGED, SpendingRow.charges, SpendingRow.units)
+    .where(SpendingRow.population == bindparam("population"))
+    .order_by(*_CHARGED)
+)
 _INSERT_ENTRY = Statement(insert(LedgerEntryRow))
 _ENTRY = (LedgerEntryRow.sequence, LedgerEntryRow.payload, LedgerEntryRow.entry_hash, LedgerEntryRow.signature)
 _OF_CHAIN = LedgerEntryRow.population == bindparam("population")
@@ -412,6 +444,29 @@ def list_shares(connection: Connection, population: str) -> dict[tuple[str, str]
     return {
         (scope, label): Share(*amounts) for scope, label, *amounts in _SHARES.all(connection, population=population)
     }
+
+
+def add_spending(connection: Connection, population: str, charged: Charged, units: int) -> None:
+    """Add a charge to the sum of those like it. The account must be locked."""
+    month, actor, permit, project, dataset, kind = charged
+    _ADD_SPENDING.execute(
+        connection,
+        population=population,
+        month=month,
+        principal_id=actor,
+        permit_id=permit,
+        project=project,
+        dataset=dataset,
+        kind=kind,
+        charges=1,
+        units=units,
+    )
+
+
+def list_spending(connection: Connection, population: str) -> dict[Charged, tuple[int, int]]:
+    """Return how many charges there were of an account, and their units, by what they are summed."""
+    found = _SPENDING.all(connection, population=population)
+    return {Charged(*row[:6]): (row[6], row[7]) for row in found}
 
 
 def append_entry(connection: Connection, population: str, entry: StoredEntry) -> None:

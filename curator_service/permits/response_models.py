@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from curator_service.kit.problem_models import ProblemModel
-from curator_service.kit.wire import STRICT, Digits, Moment
+from curator_service.kit.wire import STRICT, Digits, Moment, left_out
+from curator_service.ledger.response_models import AmountModel
 
 
 class PermitAnswer(BaseModel):
@@ -36,6 +37,29 @@ class PermitsAnswer(BaseModel):
     model_config = STRICT
 
     permits: list[PermitAnswer]
+
+
+class SpentAnswer(BaseModel):
+    """What a group of charges of one population adds up to."""
+
+    model_config = STRICT
+
+    population: str
+    analyst: str = left_out()
+    project: str = left_out()
+    dataset: str = left_out()
+    kind: str = left_out()
+    month: str = left_out()
+    charges: int
+    spent: AmountModel
+
+
+class SpendingAnswer(BaseModel):
+    """What was charged, by population and group."""
+
+    model_config = STRICT
+
+    spending: list[SpentAnswer]
 
 
 class PermitNeededProblem(ProblemModel):

@@ -61,8 +61,8 @@ class PermitTerms(BaseModel):
     def _check_project(self) -> Self:
         if self.project and not (self.purpose and self.legal_basis and self.expires_at):
             raise ValueError("a project states its purpose, its legal_basis and expires_at")
-        if not self.project and (len(self.people) != 1 or len(self.datasets) != 1):
-            raise ValueError("without a project a permit is for one analyst and one dataset")
+        if not self.project and len(self.people) != 1:
+            raise ValueError("without a project a permit is for one analyst")
         return self
 
 

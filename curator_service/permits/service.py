@@ -206,28 +206,58 @@ class PermitService:
     def grant(self, name: str, dataset: str, *, actor: str) -> str:
         """Let one analyst use one dataset, without a project or an end; return the permit's id.
 
+        An analyst has one such permit for each population, to which datasets are added.
+
         Raises
         ------
         PermitError
-            If there is no such analyst, or he may already.
+            If there is no such analyst or dataset, or the analyst may use it already.
         LedgerUnverified
         """
+        return self._regrant(name, dataset, actor, wanted=True)
+
+    def revoke(self, name: str, dataset: str, *, actor: str) -> str:
+        """Take back what was granted at the machine; return the permit's id, which ends with its last dataset.
+
+        Raises
+        ------
+        PermitError
+            If it was not.
+        LedgerUnverified
+        """
+        return self._regrant(name, dataset, actor, wanted=False)
+
+    def _regrant(self, name: str, dataset: str, actor: str, *, wanted: bool) -> str:
         moment = timestamp(self.now())
-        try:
-            with self.database.read() as connection:
-                known = {(who, what) for who, what, _ in repository.list_grants(connection)}
-                permit = _resolve(
-                    connection, PermitTerms(people=[name], datasets=[dataset]), _blank(new_id("prm_"), moment)
-                )
-        except RequestInvalid as error:
-            raise PermitError(error.detail) from None
-        if (name, dataset) in known:
-            raise PermitError(f"{name!r} may use {dataset!r} already")
-        payload = {"actor": actor, "approved_by": actor, "reason": "granted at the machine", "time": moment}
+        with self.database.read() as connection:
+            try:
+                asked = _resolve(connection, _plain(name, [dataset]), _blank(new_id("prm_"), moment))
+            except RequestInvalid as error:
+                raise PermitError(error.detail) from None
+            own = [_read(record) for record in repository.list_permits(connection, of=next(iter(asked.people)))]
+            before = next(
+                (one for one in own if not one.terms.project and one.limits.keys() == asked.limits.keys()), None
+            )
+            if (before is not None and dataset in before.datasets.values()) is wanted:
+                raise PermitError(f"{name!r} may {'use it already' if wanted else 'not use it'}: {dataset!r}")
+            before = asked if before is None else before
+            named = {*before.datasets.values(), dataset} if wanted else {*before.datasets.values()} - {dataset}
+            after = _resolve(connection, before.terms.model_copy(update={"datasets": sorted(named)}), before)
+        if before is asked:
+            before = _blank(asked.id, moment)
+        after = replace(
+            after,
+            version=before.version + 1,
+            limits={**before.limits, **after.limits},
+            people=after.people if named else {},
+            ended_at="" if named else moment,
+        )
+        done = "granted" if wanted else "taken back"
+        payload = {"actor": actor, "approved_by": actor, "reason": f"{done} at the machine", "time": moment}
         with self.ledger.unit() as ledger:
-            receipts = _record(ledger, _blank(permit.id, moment), replace(permit, version=1), payload)
+            receipts = _record(ledger, before, after, payload)
         self._anchor(receipts)
-        return permit.id
+        return after.id
 
     # --- Looking
 
@@ -300,6 +330,11 @@ def permit_expired(expires_at: str) -> PermitExpired:
         f"Your permit ended at {expires_at}: nothing is charged under it any more. What was released before can be "
         "read. Ask for the permit to be renewed."
     )
+
+
+def _plain(name: str, datasets: list[str]) -> PermitTerms:
+    """Return the terms of a grant at the machine."""
+    return PermitTerms.model_construct(people=[name], datasets=datasets)
 
 
 def _blank(permit_id: str, moment: str) -> Permit:
@@ -443,31 +478,23 @@ def _held(connection: Connection, population: Population) -> list[reservations.R
 def _adopt(ledger: Ledger, population: Population, left: list[tuple[str, str, str, str]], moment: str) -> list[Receipt]:
     """Turn grants and shares of a population into permits, each with what was counted for it before."""
     connection, name, receipts = ledger.connection, population.name, []
-    shares = accounts.list_shares(connection, name)
-    held = _held(connection, population)
-    people = {principal: called for principal, called, _, _ in left}
-    people |= {one.principal_id: people.get(one.principal_id, one.principal_id) for one in held}
-    datasets_of = {
-        person: {dataset: called for principal, _, dataset, called in left if principal == person} for person in people
-    }
-    unlimited = {person for person in people if shares.get(("analyst", person), Share()).limit is None}
-    plans: list[tuple[tuple[str, str], str, dict[str, str], dict[str, str]]] = [
-        (("analyst", person), "", {person: people[person]}, datasets_of[person]) for person in sorted(people)
-    ]
-    for (scope, label), share in shares.items():
-        if scope == "project" and share.limit is not None:
-            members = {person: people[person] for person in sorted(unlimited)}
-            plans.append(
-                ((scope, label), label, members, {d: c for person in members for d, c in datasets_of[person].items()})
-            )
-    for taken_from, project, members, datasets in plans:
+    shares, held = accounts.list_shares(connection, name), _held(connection, population)
+    people = {one.principal_id: one.principal_id for one in held} | {principal: who for principal, who, _, _ in left}
+    used = {who: {dataset: what for other, _, dataset, what in left if other == who} for who in people}
+    # Whoever had a limit of his own keeps it: of projects, which would be beside it, he is no member.
+    members = {who: called for who, called in people.items() if shares.get(("analyst", who), Share()).limit is None}
+    projects = {label for scope, label in shares if scope == "project"}
+    plans = [(("analyst", who), {who: called}) for who, called in sorted(people.items())]
+    plans += [(("project", label), members) for label in sorted(projects)]
+    for taken_from, permitted in plans:
         share, permit_id = shares.get(taken_from, Share()), new_id("prm_")
-        projects = {label for (scope, label), found in shares.items() if scope == "project" and found.limit is not None}
+        project = taken_from[1] if taken_from[0] == "project" else ""
+        datasets = {dataset: what for who in permitted for dataset, what in used[who].items()}
         own = [
             one
             for one in held
-            if one.principal_id in members
-            and (one.project if one.project in projects and one.principal_id in unlimited else "") == project
+            if one.principal_id in permitted
+            and project == (one.project if one.project in projects and one.principal_id in members else "")
         ]
         pending = sum(one.left for one in own)
         taken = Share(share.limit, share.posted, pending)
@@ -481,7 +508,7 @@ def _adopt(ledger: Ledger, population: Population, left: list[tuple[str, str, st
             "permit": permit_id,
             "version": 1,
             "project": project,
-            "people": members,
+            "people": permitted,
             "datasets": datasets,
             "purpose": "",
             "legal_basis": "",
@@ -495,14 +522,14 @@ def _adopt(ledger: Ledger, population: Population, left: list[tuple[str, str, st
             reservations.assign_permit(connection, one.id, permit_id)
         limit = None if share.limit is None else str(share.limit)
         terms = PermitTerms.model_construct(
-            project=project, people=list(members.values()), datasets=list(datasets.values())
+            project=project, people=list(permitted.values()), datasets=list(datasets.values())
         )
         stored = {
             "terms": _write_terms(terms),
-            "people": members,
+            "people": permitted,
             "datasets": datasets,
             "limits": {name: limit},
         }
         record = PermitRecord(permit_id, 1, project, json.dumps(stored), moment, "")
-        repository.write_permit(connection, record, [(p, d) for p in members for d in datasets], moment)
+        repository.write_permit(connection, record, [(who, what) for who in permitted for what in datasets], moment)
     return receipts

@@ -4,6 +4,8 @@ Revision ID: 0010
 Revises: 0009
 """
 
+import json
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -27,6 +29,18 @@ def upgrade() -> None:
         sa.Column("ended_at", sa.String(length=32), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_permits")),
     )
+    charged = ("month", "principal_id", "permit_id", "project", "dataset", "kind")
+    sizes = dict(zip(charged, (7, 32, 32, 63, 63, 16), strict=True))
+    op.create_table(
+        "spending",
+        sa.Column("population", sa.String(length=63), nullable=False),
+        *(sa.Column(name, sa.String(length=size), nullable=False) for name, size in sizes.items()),
+        sa.Column("charges", sa.BigInteger(), nullable=False),
+        sa.Column("units", sa.BigInteger(), nullable=False),
+        sa.ForeignKeyConstraint(["population"], ["populations.name"], name=op.f("fk_spending_population_populations")),
+        sa.PrimaryKeyConstraint("population", *charged, name=op.f("pk_spending")),
+    )
+    _count_spending()
     with op.batch_alter_table("grants") as table:
         table.add_column(sa.Column("permit_id", sa.String(length=32), nullable=False, server_default=""))
         table.drop_constraint(op.f("pk_grants"), type_="primary")
@@ -41,9 +55,9 @@ def upgrade() -> None:
     )
     if op.get_bind().dialect.name != "sqlite":
         op.execute(
-            f"DO $$ BEGIN GRANT SELECT, INSERT, UPDATE ON permits TO {ROLE}; "
+            f"DO $$ BEGIN GRANT SELECT, INSERT, UPDATE ON permits, spending TO {ROLE}; "
             "EXCEPTION WHEN insufficient_privilege OR undefined_object THEN "
-            f"RAISE NOTICE 'the role {ROLE} has no rights on the new table'; END $$"
+            f"RAISE NOTICE 'the role {ROLE} has no rights on the new tables'; END $$"
         )
 
 
@@ -60,3 +74,25 @@ def downgrade() -> None:
         table.drop_column("permit_id")
         table.create_primary_key(op.f("pk_grants"), ["principal_id", "dataset_id"])
     op.drop_table("permits")
+    op.drop_table("spending")
+
+
+def _count_spending() -> None:
+    """Sum the charges of every chain, as each is summed from now on in the unit of work that writes it."""
+    sums: dict[tuple[str, ...], list[int]] = {}
+    pattern = '%"kind":"charge"%'
+    entries = sa.text("SELECT population, payload FROM ledger_entries WHERE payload LIKE :pattern")
+    for population, text in op.get_bind().execute(entries, {"pattern": pattern}):
+        payload = json.loads(text)
+        if payload["kind"] != "charge":
+            continue
+        named = (payload.get(name, "") for name in ("project", "dataset", "release_kind"))
+        key = (population, payload["time"][:7], payload["actor"], "", *named)
+        found = sums.setdefault(key, [0, 0])
+        found[0], found[1] = found[0] + 1, found[1] + int(payload["units"])
+    into = sa.text(
+        "INSERT INTO spending VALUES (:p, :month, :actor, :permit, :project, :dataset, :kind, :count, :units)"
+    )
+    names = ("p", "month", "actor", "permit", "project", "dataset", "kind")
+    for key, (count, units) in sums.items():
+        op.get_bind().execute(into, dict(zip(names, key, strict=True)) | {"count": count, "units": units})

@@ -78,6 +78,12 @@ class TestEveryRoute:
             ("/v1/admin/seal", "get"),
             ("/v1/admin/proposals/{proposal_id}/approve", "post"),
             ("/v1/admin/proposals/{proposal_id}/reject", "post"),
+            ("/v1/admin/spending", "get"),
+            ("/v1/permits", "get"),
+            ("/v1/permits", "post"),
+            ("/v1/permits/{permit_id}", "get"),
+            ("/v1/permits/{permit_id}", "post"),
+            ("/v1/permits/{permit_id}/end", "post"),
             ("/healthz", "get"),
             ("/readyz", "get"),
         }
@@ -93,7 +99,7 @@ class TestEveryRoute:
                     answer = api.request(method.upper(), re.sub(r"\{.*?\}", "cohort", path), json=body())
                     problem(answer, "authentication-required", 401)
                     assert answer.headers["www-authenticate"] == "Bearer"
-        assert walked == 20
+        assert walked == 26
 
     def test_the_document_asks_for_a_token_wherever_one_is_needed_and_nowhere_else(self, world: World) -> None:
         api = world.api(None)
@@ -105,7 +111,7 @@ class TestEveryRoute:
 
     def test_each_came_through_a_door(self, world: World) -> None:
         routes = v1_routes(world.api().app)
-        assert len(routes) == 20
+        assert len(routes) == 26
         for route in routes:
             assert isinstance(getattr(route.endpoint, "action", None), Action), route.path
 
@@ -402,7 +408,13 @@ class TestLedger:
     def test_success(self, world: World, who: str) -> None:
         world.api().post(RELEASES, json=body(), key="k")
         answer = world.api(who).get("/v1/ledger/town").json()
-        assert [entry["kind"] for entry in answer["entries"]] == ["open", "dataset", "reserve", "charge"]
+        assert [entry["kind"] for entry in answer["entries"]] == [
+            "open",
+            "dataset",
+            *["permit"] * 2,
+            "reserve",
+            "charge",
+        ]
         assert answer["posted"]["units"] == answer["entries"][-1]["units"]
         assert all(is_signed(world, entry) for entry in answer["entries"])
         page = world.api(who).get("/v1/ledger/town?after=1&limit=1").json()
@@ -471,7 +483,7 @@ class TestJobs:
                 assert {**hidden, "instance": ""} == {**nothing, "instance": ""}
 
 
-RESERVATION = {"price": {"mu": 0.1}, "expires_in_s": 3600, "project": "kidney"}
+RESERVATION = {"price": {"mu": 0.1}, "expires_in_s": 3600}
 RESERVATIONS = "/v1/datasets/cohort/reservations"
 
 
@@ -485,7 +497,7 @@ class TestReservations:
             "id", "dataset", "population", "state", "reserved", "drawn", "remaining", "created_at", "expires_at",
             "project", "receipt",
         ]  # fmt: skip
-        assert (content["state"], content["project"], content["drawn"]["units"]) == ("open", "kidney", "0")
+        assert (content["state"], content["project"], content["drawn"]["units"]) == ("open", None, "0")
         assert (content["created_at"], content["expires_at"]) == ("2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
         assert (content["receipt"]["kind"], content["receipt"]["reservation"]) == ("reserve", content["id"])
         assert is_signed(world, content["receipt"])

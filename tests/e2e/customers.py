@@ -69,3 +69,16 @@ def _write(file: Any, path: str, content: dict[str, Any], key: str, answer: http
 
 def read_record(file: Path) -> list[Submission]:
     return [Submission(*json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def buy_across(
+    url: str, token: str, path: str, content: dict[str, Any], keys: Sequence[str], start_at: float, record: str
+) -> None:
+    """Buy with each key in turn, from an instant on; record when each was sent, and how it ended."""
+    with Caller(url, token, timeout_s=scaled(60)) as caller, Path(record).open("w", encoding="utf-8") as file:
+        caller.get("/healthz")
+        time.sleep(max(0.0, start_at - time.time()))
+        for key in keys:
+            sent = time.time()
+            answer = caller.insist(path, content, key, within_s=120)
+            file.write(json.dumps([sent, answer.status_code, slug(answer)]) + "\n")

@@ -136,7 +136,7 @@ def open_reservations(world: World) -> dict[str, int]:
 
 def kinds(world: World) -> list[str]:
     """Return the kinds of a chain's entries, without those of the setting."""
-    return [entry["kind"] for entry in world.entries() if entry["kind"] not in {"open", "dataset"}]
+    return [entry["kind"] for entry in world.entries() if entry["kind"] not in {"open", "dataset", "permit"}]
 
 
 def assert_sound(world: World, population: str = "town") -> None:

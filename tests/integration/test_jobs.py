@@ -612,7 +612,7 @@ def test_an_answer_and_a_failure_show_at_times_that_do_not_depend_on_the_work(
     late, _ = shown(1.01 * duration_s, False)
     assert late == (EPOCH + timedelta(seconds=100 + 2 * duration_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert {shown(share * duration_s, fails)[0] for share in (1.2, 1.9) for fails in (False, True)} == {late}
-    assert {entry["kind"] for entry in world.entries()} == {"open", "dataset", "reserve", "charge", "void"}
+    assert {entry["kind"] for entry in world.entries()} == {"open", "dataset", "permit", "reserve", "charge", "void"}
 
 
 def test_what_needs_no_pass_takes_no_public_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

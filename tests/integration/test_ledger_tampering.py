@@ -57,7 +57,7 @@ def add_charges(world: World) -> None:
     for i, rows in enumerate(["box", "box", "box", "ball"]):
         assert api.post(RELEASES, json=body(rows={"map": rows}, fresh=True), key=f"k{i}").status_code == 201
     assert [entry["kind"] for entry in world.entries()] == [
-        "open", "dataset", "charge", "charge", "charge", "reserve", "charge",
+        "open", "dataset", "permit", "permit", "charge", "charge", "charge", "reserve", "charge",
     ]  # fmt: skip
     assert world.curator.ledger.verify("town").ok
     assert world.discrepancies() == []

@@ -71,6 +71,7 @@ def address(reservation: dict[str, Any]) -> str:
 
 def test_a_reservation_is_held_drawn_from_and_closed(reservation_world: World) -> None:
     world = reservation_world
+    world.permit()
     api = world.api()
     reservation = reserve(api, 20, project="kidney")
     assert {name: reservation[name] for name in ("dataset", "population", "state", "project")} == {
@@ -219,6 +220,7 @@ def test_a_reservation_pays_for_every_dataset_of_its_people_and_for_no_others(em
 
 
 def test_a_reservation_is_of_one_project(embedded: World) -> None:
+    embedded.permit()
     api = embedded.api()
     reservation = reserve(api, 20, project="kidney")
     wrong = api.post(RELEASES, json=box(reservation=reservation["id"], project="liver"), key="k")
@@ -325,20 +327,29 @@ def test_a_job_that_is_given_up_gives_back_to_its_reservation(reservation_world:
     assert_sound(world)
 
 
-# --- Limits of analysts and projects
+# --- Limits of permits
 
 
-def limit(world: World, steps: int, scope: str = "", label: str = "", *, who: str = "root") -> Any:
-    asked_for = {"limit": {"rho": steps / 4096}, "scope": scope, "label": label, "reason": "parts"}
-    return world.api(who).post("/v1/admin/populations/town/limits", json=asked_for)
+def limit(world: World, steps: int, project: str | None = None, *, who: str = "root") -> Any:
+    """Set the limit of the account, or of ada's permit: of a project, or the one that she has without."""
+    asked_for: dict[str, Any] = {"limit": {"rho": steps / 4096}, "reason": "parts"}
+    if project is None:
+        return world.api(who).post("/v1/admin/populations/town/limits", json=asked_for)
+    permits = world.api("ada").get("/v1/permits").json()["permits"]
+    (permit,) = (permit for permit in permits if permit["project"] == project)
+    named = ("project", "people", "datasets", "purpose", "legal_basis")
+    asked_for |= {name: permit[name] for name in named}
+    asked_for |= {"expires_at": permit["expires_at"]} if permit["expires_at"] else {}
+    return world.api(who).post(f"/v1/permits/{permit['id']}", json=asked_for)
 
 
-@pytest.mark.parametrize(("scope", "label"), [("analyst", "ada"), ("project", "kidney")])
-def test_a_part_binds_reservations_jobs_and_releases_alike(reservation_world: World, scope: str, label: str) -> None:
+@pytest.mark.parametrize("label", ["", "kidney"])
+def test_a_part_binds_reservations_jobs_and_releases_alike(reservation_world: World, label: str) -> None:
     world = reservation_world
+    world.permit()
     api = world.api()
-    assert limit(world, 10, scope, label).status_code == 200
-    project = {"project": "kidney"}
+    assert limit(world, 10, label).status_code == 200
+    project = {"project": label} if label else {}
     reservation = reserve(api, 6, **project)
     refused = problem(api.post(RESERVATIONS, json=asked(5, **project), key="s2"), "budget-exceeded", 409)
     assert int(refused["remaining"]["units"]) == 4 * STEP
@@ -358,11 +369,12 @@ def test_a_part_binds_reservations_jobs_and_releases_alike(reservation_world: Wo
 def test_a_part_never_falls_below_what_is_spent_and_held_and_rises_with_two_admins(reservation_world: World) -> None:
     world = reservation_world
     world.add_token("rita", *ADMIN)
+    world.permit()
     reservation = reserve(world.api(), 20, project="kidney")
-    for scope, label in (("", ""), ("analyst", "ada"), ("project", "kidney")):
-        problem(limit(world, 19, scope, label), "limit-conflict", 409)
-        assert limit(world, 20, scope, label).status_code == 200
-        raised = limit(world, 30, scope, label)
+    for project in (None, "kidney"):
+        problem(limit(world, 19, project), "limit-conflict", 409)
+        assert limit(world, 20, project).status_code == 200
+        raised = limit(world, 30, project)
         assert (raised.status_code, raised.json()["state"]) == (202, "open")
         decide = f"/v1/admin/proposals/{raised.json()['id']}/approve"
         problem(world.api().post(RESERVATIONS, json=asked(1, project="kidney"), key="s2"), "budget-exceeded", 409)
@@ -398,7 +410,7 @@ def test_every_view_states_the_highest_limit_that_there_was(both: World) -> None
             assert world.api("rita").post(f"/v1/admin/proposals/{raised.json()['id']}/approve").status_code == 200
         assert stated() == {(steps * STEP, highest)}
     # A part that an analyst has is no promise to anybody.
-    assert limit(world, 290, "analyst", "ada").status_code == 200
+    assert limit(world, 290, "").status_code == 200
     assert stated() == {(300 * STEP, 400 * STEP)}
 
 
@@ -407,9 +419,8 @@ def test_an_approval_is_of_the_limit_that_was_seen(embedded: World) -> None:
     world = embedded
     world.add_token("rita", *ADMIN)
     first, second = (limit(world, steps).json()["id"] for steps in (80, 90))
-    of_ada = limit(world, 70, "analyst", "ada")
-    assert (of_ada.status_code, of_ada.json()["from_units"]) == (200, None)
-    other = limit(world, 75, "analyst", "ada").json()["id"]
+    assert limit(world, 70, "").status_code == 200
+    other = limit(world, 75, "").json()["id"]
     assert world.api("rita").post(f"/v1/admin/proposals/{first}/approve").status_code == 200
     problem(world.api("rita").post(f"/v1/admin/proposals/{second}/approve"), "limit-conflict", 409)
     third, fourth = (limit(world, steps).json()["id"] for steps in (100, 110))

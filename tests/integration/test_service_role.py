@@ -21,7 +21,7 @@ LOG = {"ledger_entries", "releases", "release_listings", "signing_keys"}
 FORGETTING = {"snapshots", "sketches"}
 KEPT = {
     "populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal", "column_holders",
-    "answer_space", "changes",
+    "answer_space", "changes", "permits", "spending",
 }  # fmt: skip
 PASSING = {"datasets", "tokens", "grants", "workers"}
 EMPTIED = {"unkeyed"}
@@ -108,7 +108,7 @@ def test_the_service_can_do_all_of_its_work(town: World) -> None:
     served = town.apps[-1].state.curator
     admin = served.identity.authenticate(f"Bearer {town.tokens['root']}")
     for epsilon in (2.0, 0.9):  # a proposal, and a lowering
-        served.limits.propose("town", "", "", Price(epsilon=epsilon, delta=1e-6), "a second year", admin)
+        served.approvals.propose_limit("town", Price(epsilon=epsilon, delta=1e-6), "a second year", admin)
     assert root.get("/v1/ledger/town").status_code == 200
     served.ledger.guard.seal("a test")
     assert ada.post(RELEASES, json=box(fresh=True), key="sealed").status_code == 503

@@ -22,7 +22,7 @@ from curator_service.ledger.chain.entries import (
     entry_hash,
 )
 from curator_service.ledger.chain.signing import Signer
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Charged
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.privacy.accountant import GDP
@@ -255,6 +255,8 @@ class Ledger:
         signed = SignedCheckpoint(checkpoint, self.signer.sign(checkpoint))
         entry = StoredEntry(head.sequence, payload_text, digest, signed.signature)
         repository.append_entry(self.connection, head.population, entry)
+        if kind == "charge":
+            repository.add_spending(self.connection, head.population, Charged.read(payload), units)
         receipt = Receipt.of(payload_text, signed)
         self.trust.heads[head.population] = receipt
         return receipt

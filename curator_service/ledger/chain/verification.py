@@ -1,8 +1,8 @@
 """The verification of a chain: pure functions of its stored text."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -52,6 +52,23 @@ class Share:
     datasets: frozenset[str] = field(default=frozenset(), compare=False)
 
 
+class Charged(NamedTuple):
+    """Of what charges are summed: month, analyst's id, permit, project, dataset's name, and kind of release."""
+
+    month: str
+    actor: str
+    permit: str
+    project: str
+    dataset: str
+    kind: str
+
+    @classmethod
+    def read(cls, payload: Mapping[str, Any]) -> "Charged":
+        """Read it from the entry of a charge; an entry of the first kind names none."""
+        named = (payload.get(name, "") for name in (PERMIT, "project"))
+        return cls(payload["time"][:7], payload["actor"], *named, payload["dataset"], payload.get("release_kind", ""))
+
+
 @dataclass(slots=True)
 class AccountState:
     """An account as its rows state it, or as its chain implies it.
@@ -71,6 +88,8 @@ class AccountState:
         By scope and label.
     reservations : dict of str to int
         What is left of each open reservation.
+    spending : dict of Charged to (int, int)
+        How many charges there were, and their units.
     """
 
     limit: int = 0
@@ -83,6 +102,7 @@ class AccountState:
     terms: tuple[str, ...] = ()
     shares: dict[tuple[str, str], Share] = field(default_factory=dict)
     reservations: dict[str, int] = field(default_factory=dict)
+    spending: dict[Charged, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +322,9 @@ def _count_charge(payload: dict[str, Any], units: int, state: AccountState) -> N
         _take(state, reservation, units, whole=reservation.startswith("job_"))
         state.pending -= units
     state.posted += units
+    charged = Charged.read(payload)
+    count, sum_of_units = state.spending.get(charged, (0, 0))
+    state.spending[charged] = count + 1, sum_of_units + units
     for share in _shares(payload, state):
         share.posted += units
         share.pending -= 0 if reservation is None else units
@@ -426,6 +449,17 @@ def _disagreement(chain: AccountState, account: AccountState) -> str:
     if account.sequence != chain.sequence:
         verdict = "entries are missing" if account.sequence > chain.sequence else "entries were added"
         return f"the log ends at {chain.sequence}, the account's row says {account.sequence}: {verdict}"
-    names = ("limit", "highest_limit", "posted", "pending", "epoch", "head", "terms", "shares", "reservations")
+    names = (
+        "limit",
+        "highest_limit",
+        "posted",
+        "pending",
+        "epoch",
+        "head",
+        "terms",
+        "shares",
+        "reservations",
+        "spending",
+    )
     fields = [name for name in names if getattr(chain, name) != getattr(account, name)]
     return f"the account's row and the log disagree on {', '.join(fields)}"

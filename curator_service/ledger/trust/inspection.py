@@ -142,6 +142,7 @@ def verify_population(connection: Connection, population: Population, signer: Ve
         head=population.head,
         terms=terms,
         shares=repository.list_shares(connection, population.name),
+        spending=repository.list_spending(connection, population.name),
         reservations={r.id: r.left for r in reservations.list_open(connection, population.name)},
     )
     entries = repository.iterate_entries(connection, population.name)

@@ -93,15 +93,20 @@ def test_the_whole_way_in_json(cli: Cli) -> None:
     token = cli.json("tokens", "create", "ada", "--role", "analyst")
     assert token["token"].startswith(f"cur_{token['id']}_")
     assert [t["name"] for t in cli.json("tokens", "list")] == ["ada"]
-    assert cli.json("grants", "add", "ada", "cohort") == {"analyst": "ada", "dataset": "cohort"}
-    assert cli.json("grants", "list") == [{"analyst": "ada", "dataset": "cohort"}]
-    assert cli.json("grants", "remove", "ada", "cohort")
-    assert cli.json("grants", "list") == []
+    granted = cli.json("permits", "grant", "ada", "cohort")
+    assert granted == {"permit": granted["permit"], "analyst": "ada", "dataset": "cohort"}
+    shown = cli.json("permits", "show", granted["permit"])
+    assert cli.json("permits", "list") == [shown]
+    assert (shown["people"], shown["datasets"], shown["ended_at"]) == (["ada"], ["cohort"], None)
+    assert cli.json("permits", "revoke", "ada", "cohort")["permit"] == granted["permit"]
+    assert cli.json("permits", "show", granted["permit"])["ended_at"]
     assert cli.json("tokens", "revoke", token["id"])["revoked"] is True
     assert cli.json("tokens", "list")[0]["revoked_at"]
-    assert [entry["kind"] for entry in cli.json("ledger", "show", "village")["entries"]] == ["open", "dataset"]
+    assert [entry["kind"] for entry in cli.json("ledger", "show", "village")["entries"]] == [
+        "open", "dataset", "permit", "permit",
+    ]  # fmt: skip
     verified = cli.json("ledger", "verify")
-    assert [(v["population"], v["ok"], v["entries"]) for v in verified] == [("village", True, 2)]
+    assert [(v["population"], v["ok"], v["entries"]) for v in verified] == [("village", True, 4)]
 
 
 def test_a_limit_that_was_lowered_is_shown_with_the_highest_there_ever_was(full: tuple[Cli, World]) -> None:
@@ -121,7 +126,8 @@ def test_tables_for_people(full: tuple[Cli, World]) -> None:
         ["datasets", "list"],
         ["datasets", "show", "cohort"],
         ["tokens", "list"],
-        ["grants", "list"],
+        ["permits", "list"],
+        ["proposals", "list"],
         ["ledger", "show", "town"],
         ["ledger", "verify"],
         ["db", "upgrade"],
@@ -174,10 +180,10 @@ def test_rows_like_another_population_s_take_two_admins(full: tuple[Cli, World])
     assert "an admin's token" in one.error("datasets", "add", *files, "--other-people", "")
     assert "role" in analyst.error("datasets", "add", *files, "--other-people", "twins")
     (proposal,) = re.findall(r"prp_[0-9a-f]{24}", one.error("datasets", "add", *files, "--other-people", "twins"))
-    assert "another admin" in one.error("limits", "approve", proposal)
-    assert "rows of other people" in cli.run("limits", "list").stdout
-    assert [p["state"] for p in cli.json("limits", "list")] == ["open"]
-    assert other.json("limits", "approve", proposal)[0]["state"] == "approved"
+    assert "another privacy officer" in one.error("proposals", "approve", proposal)
+    assert "rows of other people" in cli.run("proposals", "list").stdout
+    assert [p["state"] for p in cli.json("proposals", "list")] == ["open"]
+    assert other.json("proposals", "approve", proposal)[0]["state"] == "approved"
     assert cli.json("datasets", "add", *files)["name"] == "twins"
     assert [e["kind"] for e in cli.json("ledger", "show", "valley")["entries"]] == [
         "open", "dataset", "refusal", "refusal", "confirmation", "dataset",
@@ -247,13 +253,13 @@ ERRORS: dict[str, tuple[list[str], str, int]] = {
     "token without a name": (["tokens", "create", "", "--role", "analyst"], "name", 1),
     "token of a name of 64 letters": (["tokens", "create", "a" * 64, "--role", "analyst"], "name", 1),
     "unknown token": (["tokens", "revoke", "0000"], "no token '0000'", 1),
-    "grant to nobody": (["grants", "add", "nobody", "cohort"], "no analyst 'nobody'", 1),
-    "grant to an admin": (["grants", "add", "root", "cohort"], "no analyst 'root'", 1),
-    "grant of nothing": (["grants", "add", "ada", "nothing"], "no dataset 'nothing'", 1),
-    "grant twice": (["grants", "add", "ada", "cohort"], "already", 1),
-    "no such grant": (["grants", "remove", "ada", "hidden"], "no such grant", 1),
+    "grant to nobody": (["permits", "grant", "nobody", "cohort"], "no analyst 'nobody'", 1),
+    "grant to an admin": (["permits", "grant", "root", "cohort"], "no analyst 'root'", 1),
+    "grant of nothing": (["permits", "grant", "ada", "nothing"], "no dataset 'nothing'", 1),
+    "grant twice": (["permits", "grant", "ada", "cohort"], "already", 1),
+    "no such grant": (["permits", "revoke", "ada", "hidden"], "may not use it", 1),
     "markup in a name": (["datasets", "show", "[/red]"], "[/red]", 1),
-    "markup in an analyst": (["grants", "add", "[bold]x[/bold]", "cohort"], "[bold]x[/bold]", 1),
+    "markup in an analyst": (["permits", "grant", "[bold]x[/bold]", "cohort"], "[bold]x[/bold]", 1),
     "ledger of nobody": (["ledger", "show", "nowhere"], "no population", 1),
     "verify nobody": (["ledger", "verify", "nowhere"], "no population", 1),
     "unknown command": (["ledger", "rewrite"], "No such command", 2),
@@ -325,7 +331,7 @@ def test_another_database_is_not_upgraded_unasked(cli: Cli, postgres_url: str) -
 
 
 def test_help_of_every_command(cli: Cli) -> None:
-    for arguments in ([], ["populations"], ["datasets"], ["tokens"], ["grants"], ["ledger"], ["db"], ["serve"]):
+    for arguments in ([], ["populations"], ["datasets"], ["tokens"], ["permits"], ["ledger"], ["db"], ["serve"]):
         assert "Usage" in cli.run(*arguments, "--help").stdout
 
 

@@ -209,7 +209,7 @@ def propose(world: World, rows: Rows, admin: Principal) -> str:
     """Propose that rows are of other people; return the proposal's id."""
     with pytest.raises(RegistrationError, match="may approve prp_"):
         register(world, rows, other_people=OtherPeople(admin, "the twins of the first study"))
-    proposal = world.curator.limits.list_proposals()[0]
+    proposal = world.curator.approvals.list_proposals()[0]
     assert (proposal.state, proposal.scope, proposal.population) == ("open", "rows", "valley")
     return proposal.id
 
@@ -219,11 +219,11 @@ def test_a_second_admin_may_confirm_that_rows_are_of_other_people(world: World) 
     copy = ROWS[1:]
     proposal = propose(world, copy, one)
     with pytest.raises(SecondAdminNeeded):
-        world.curator.limits.decide(proposal, one, approve=True)
+        world.curator.approvals.decide(proposal, one, approve=True)
     with pytest.raises(RegistrationError, match="the same rows"):
         register(world, copy)  # nobody has approved it yet
     limit = world.account("valley").limit
-    world.curator.limits.decide(proposal, other, approve=True)
+    world.curator.approvals.decide(proposal, other, approve=True)
     assert world.account("valley").limit == limit
     register(world, copy)
     (entry,) = [e for e in world.entries("valley") if e["kind"] == "confirmation"]
@@ -244,7 +244,7 @@ def test_whoever_may_write_the_table_of_proposals_confirms_nothing(world: World)
 def test_a_confirmation_is_of_these_very_rows_and_this_very_manifest(world: World, change: str) -> None:
     one, other = admins(world)
     proposal = propose(world, ROWS[1:], one)
-    world.curator.limits.decide(proposal, other, approve=change != "rejected")
+    world.curator.approvals.decide(proposal, other, approve=change != "rejected")
     rows, columns = (ROWS[2:] if change == "rows" else ROWS[1:]), (COLUMNS[1:] if change == "manifest" else None)
     assert_recognised(world, rows, columns)
 
@@ -257,7 +257,7 @@ def test_a_confirmation_is_about_the_population_that_was_shown(world: World) -> 
     one, other = admins(world)
     both = ROWS + NOISE
     for _ in range(2):
-        world.curator.limits.decide(propose(world, both, one), other, approve=True)
+        world.curator.approvals.decide(propose(world, both, one), other, approve=True)
         world.clock.moment += timedelta(seconds=1)  # proposals are listed by time
     assert {entry["like"] for entry in refusals(world)} == {"town", "ridge"}
     register(world, both)

@@ -23,6 +23,7 @@ from curator_service.ledger.chain.verification import AccountState, Share, Verif
 
 TERMS = {"adjacency": "add_remove", "accountant": "gdp", "delta": "1e-06", "time": "2026-03-01T12:00:00Z"}
 HOLDER = "prn_ada"
+MOMENT = "2026-03-02T12:00:00Z"
 
 
 def sign(checkpoint: Checkpoint) -> str:
@@ -39,11 +40,24 @@ def opening(limit: int) -> dict[str, Any]:
 
 
 def charge(units: int, **payload: str) -> dict[str, Any]:
-    return {"kind": "charge", "units": str(units), "actor": HOLDER, **payload}
+    of = {"dataset": "cohort", "time": MOMENT}
+    return {"kind": "charge", "units": str(units), "actor": HOLDER, **of, **payload}
 
 
 def reserve(units: int, reservation: str, **payload: str) -> dict[str, Any]:
     return {"kind": "reserve", "units": str(units), "actor": HOLDER, "reservation": reservation, **payload}
+
+
+def permit(**terms: Any) -> dict[str, Any]:
+    """Return a permit for the holder, as an operator at the machine grants it."""
+    granted = {"people": {HOLDER: "ada"}, "datasets": {"ds_1": "cohort"}, "permit": "prm_a", "time": MOMENT}
+    host = {"actor": "operator:root", "approved_by": "operator:root"}
+    return {"kind": "permit", "units": "0", **granted, **host, **terms}
+
+
+OFFICERS = {"actor": "prn_olga", "approved_by": "prn_otto"}
+ALONE = {"actor": "prn_olga", "approved_by": "prn_olga"}
+UNDER_A = {"permit": "prm_a"}
 
 
 def void(units: int, reservation: str, **payload: str) -> dict[str, Any]:
@@ -124,6 +138,7 @@ def test_a_sound_chain_verifies_and_implies_its_account(entries: list[dict[str, 
         str(state.pending),
     )
     assert state.pending == sum(state.reservations.values())
+    assert sum(units for _, units in state.spending.values()) == state.posted
     shares = state.shares.get(("analyst", HOLDER), Share())
     assert (shares.posted, shares.pending) == (state.posted, state.pending)
 
@@ -180,6 +195,34 @@ WRONG: dict[str, list[dict[str, Any]]] = {
     "something else costs": [{"kind": "derive", "units": "1", "actor": HOLDER}],
     "a kind that nobody knows": [{"kind": "refund", "units": "1", "actor": HOLDER}],
     "one admin raises the limit": [{"kind": "limit", "units": "200", "actor": "prn_root", "approved_by": "prn_root"}],
+    "a charge names no permit where there are some": [permit(), charge(5)],
+    "a charge names a permit that was not granted": [permit(), charge(5, permit="prm_b")],
+    "a charge of somebody else than the permit's people": [permit(), charge(5, permit="prm_a", actor="prn_ben")],
+    "a charge for another dataset than the permit's": [permit(), charge(5, permit="prm_a", dataset="twin")],
+    "a charge at the permit's end": [permit(expires_at=MOMENT), charge(5, **UNDER_A)],
+    "a charge after it was ended": [permit(), permit(people={}, datasets={}, expires_at=MOMENT), charge(5, **UNDER_A)],
+    "a charge beyond the permit's limit": [permit(permit_limit="4"), charge(5, **UNDER_A)],
+    "charges beyond it together": [permit(permit_limit="9"), charge(5, **UNDER_A), charge(5, **UNDER_A)],
+    "what is held counts": [
+        permit(permit_limit="9"),
+        reserve(5, "job_a", time=MOMENT, **UNDER_A),
+        charge(5, **UNDER_A),
+    ],
+    "a job is reserved after the end": [permit(expires_at=MOMENT), reserve(5, "job_a", time=MOMENT, **UNDER_A)],
+    "a job is charged after the end": [
+        permit(expires_at="2026-03-03T00:00:00Z"),
+        reserve(5, "job_a", time=MOMENT, **UNDER_A),
+        charge(5, reservation="job_a", **UNDER_A | {"time": "2026-03-03T00:00:00Z"}),
+    ],
+    "a permit's limit falls below what was spent": [permit(), charge(5, **UNDER_A), permit(permit_limit="4")],
+    "one officer grants alone": [permit(**ALONE)],
+    "one officer raises a limit alone": [permit(permit_limit="4"), permit(permit_limit="5", **ALONE)],
+    "one officer lifts a limit alone": [permit(permit_limit="4"), permit(**ALONE)],
+    "one officer lengthens alone": [permit(expires_at="2027"), permit(expires_at="2028", **ALONE)],
+    "one officer adds a person alone": [permit(), permit(people={HOLDER: "ada", "prn_ben": "ben"}, **ALONE)],
+    "one officer adds a dataset alone": [permit(), permit(datasets={"ds_1": "cohort", "ds_2": "twin"}, **ALONE)],
+    "a permit costs something": [permit(units="1")],
+    "a permit takes over more than was held": [permit(adopts=["analyst", HOLDER], adopted_pending="1")],
     "an analyst is charged beyond a limit of its own": [
         {"kind": "limit", "units": "4", "scope": "analyst", "label": HOLDER, "actor": "prn_r", "approved_by": "prn_r"},
         charge(5),
@@ -191,6 +234,33 @@ WRONG: dict[str, list[dict[str, Any]]] = {
 def test_an_entry_that_breaks_a_rule_is_found_though_it_is_signed(entries: list[dict[str, Any]]) -> None:
     chain = make_chain([opening(100), *entries])
     assert verify(chain).bad_sequence == len(chain)
+
+
+RIGHT: dict[str, list[dict[str, Any]]] = {
+    "a charge under a permit": [permit(permit_limit="5", expires_at="2027"), charge(5, **UNDER_A)],
+    "two officers widen": [permit(permit_limit="4"), permit(permit_limit="5", **OFFICERS), charge(5, **UNDER_A)],
+    "one officer restricts": [permit(), permit(permit_limit="5", expires_at="2027", **ALONE), charge(5, **UNDER_A)],
+    "what was held is given back after the end": [
+        permit(),
+        reserve(5, "job_a", time=MOMENT, **UNDER_A),
+        permit(people={}, datasets={}, expires_at=MOMENT, **ALONE),
+        void(5, "job_a", **UNDER_A),
+    ],
+    "a share is taken over with what it holds": [
+        charge(5),
+        reserve(4, "job_a"),
+        permit(adopts=["analyst", HOLDER], adopted_pending="4", permit_limit="9"),
+        charge(4, reservation="job_a", **UNDER_A),
+    ],
+}
+
+
+@pytest.mark.parametrize("entries", RIGHT.values(), ids=list(RIGHT))
+def test_what_permits_allow_holds(entries: list[dict[str, Any]]) -> None:
+    found = verify(make_chain([opening(100), *entries]))
+    assert found.ok, found.reason
+    (share,) = (share for scope, share in found.state.shares.items() if scope == ("permit", "prm_a"))
+    assert (share.posted, share.pending) == (found.state.posted, found.state.pending)
 
 
 @pytest.mark.parametrize("member", ["limit", "posted", "pending"])

@@ -1,0 +1,41 @@
+"""Who spent what."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from curator_service.cli.common import emit, open_curator
+from curator_service.permits.spending import By, list_spent, render_spent, write_csv, write_jsonl
+
+
+class Format(StrEnum):
+    """How spending is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+def spending(
+    by: Annotated[list[By] | None, typer.Option(help="What is summed by; again for each. All of them if none.")] = None,
+    population: Annotated[str | None, typer.Option(help="Of one population.")] = None,
+    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+) -> None:
+    """Show who spent what: by analyst, project, dataset, kind and month."""
+    groups = list(By) if not by else list(dict.fromkeys(by))
+    with open_curator() as curator:
+        found = list_spent(curator.database, groups, curator.kinds.first.name, population)
+    if form in {Format.CSV, Format.JSONL}:
+        typer.echo(write_csv(found, groups) if form is Format.CSV else write_jsonl(found), nl=False)
+        return
+    table = Table("population", *groups, "charges", "µ", "ε", "δ", title="Spending")
+    for spent in found:
+        amount = spent.population.view(spent.units)
+        numbers = (amount.mu, amount.epsilon, amount.delta)
+        shown = ("–" if number is None else f"{number:.6g}" for number in numbers)
+        table.add_row(spent.population.name, *(spent.group[one] for one in groups), f"{spent.charges:,}", *shown)
+    emit([render_spent(spent) for spent in found], as_json=as_json or form is Format.JSON, table=table)
