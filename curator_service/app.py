@@ -35,6 +35,8 @@ from curator_service.permits.schemas import PermitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
 from curator_service.readiness import Readiness
+from curator_service.register import routes as register_routes
+from curator_service.register.schemas import RotationRequest, TokenRequest
 from curator_service.releases import routes as release_routes
 from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
@@ -43,6 +45,7 @@ from curator_service.releases.schemas import ReservationRequest
 from curator_service.settings import Settings
 
 _CUTS_EVERY_S = 20.0
+_USES_EVERY_S = 60.0
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
 Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
 
@@ -102,13 +105,16 @@ def create_app(
             curator.start()
             curator.job_runner.start()
             cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
+            uses = Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S)
             cuts.start()
+            uses.start()
             # What start-up made lives as long as the process: the collector need not walk it again and again.
             gc.collect()
             gc.freeze()
             yield
             gc.unfreeze()
             cuts.stop()
+            uses.stop()
         readiness.close()
         curator.close()
 
@@ -132,6 +138,7 @@ def create_app(
         ledger_routes.router,
         approval_routes.router,
         permit_routes.router,
+        register_routes.router,
     ):
         app.include_router(router)
     _add_health(app, readiness)
@@ -182,6 +189,8 @@ def _add_document(app: FastAPI, kinds: KindRegistry) -> None:
             LimitRequest,
             DecisionRequest,
             PermitRequest,
+            RotationRequest,
+            TokenRequest,
             _Problem,
         ]
         for model in models:

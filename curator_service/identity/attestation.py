@@ -82,6 +82,11 @@ class Attestation:
         """Whether there is a register, as far as this process has read."""
         return self._after > 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is registered: there is no register, or one that a restore has just begun anew."""
+        return not self._roles
+
     def refresh(self) -> None:
         """Read what was written since the last time."""
         with self._lock:

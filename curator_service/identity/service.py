@@ -93,6 +93,9 @@ class SignedIn(Protocol):
 class Providers(Protocol):
     """The identity providers that the curator trusts."""
 
+    def describe(self) -> list[dict[str, Any]]:
+        """Return what somebody needs to know to sign in."""
+
     def recognises(self, text: str, /) -> bool:
         """Tell whether a bearer text looks like one of theirs."""
 
@@ -380,6 +383,10 @@ class IdentityService:
 
     # --- Principals
 
+    def sign_in_at(self) -> list[dict[str, Any]]:
+        """Return where somebody may sign in; nothing where tokens are the curator's own alone."""
+        return [] if self.providers is None else self.providers.describe()
+
     def list_principals(self) -> list[Principal]:
         """Return every principal, by name."""
         with self.database.read() as connection:
@@ -451,7 +458,7 @@ class IdentityService:
     def start(self) -> None:
         """Write into the register what an earlier version left in tables, and what was revoked under a seal."""
         self.attestation.refresh()
-        if not self.attestation.has_begun:
+        if self.attestation.is_empty:
             self._adopt(self.list_principals(), self.list_tokens())
         self.settle()
 
