@@ -14,6 +14,7 @@ from curator_service.datasets.erasures import ErasureLog
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import INCOMING, Storage
 from curator_service.datasets.versions import VersionService
+from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.service import IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
@@ -127,7 +128,7 @@ def make_curator(
     keys = KeyRing(database, settings.keys_folder, announce_key(trust), settings.subject_key_file)
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     approvals = ApprovalService(database, ledger, now)
-    permits = PermitService(database, ledger, approvals, now)
+    permits = PermitService(database, ledger, approvals, now, settings.visas)
     register = Register(ledger)
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
@@ -159,7 +160,9 @@ def make_curator(
         ledger=ledger,
         approvals=approvals,
         permits=permits,
-        identity=IdentityService(database, register, now),
+        identity=IdentityService(
+            database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
+        ),
         datasets=datasets,
         versions=VersionService(
             datasets,

@@ -27,6 +27,7 @@ from analyst_client.schema.wire import Fields, parse_json
 CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "authentication-required": AuthenticationError,
     "permission-denied": PermissionDeniedError,
+    "visa-needed": PermissionDeniedError,
     "dataset-not-found": DatasetNotFoundError,
     "not-found": RequestInvalidError,
     "idempotency-key-missing": RequestInvalidError,

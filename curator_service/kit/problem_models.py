@@ -49,6 +49,7 @@ class PlainProblem(ProblemModel):
         "/problems/reservation-not-found",
         "/problems/second-admin-needed",
         "/problems/too-many-requests",
+        "/problems/visa-needed",
     ]
 
 

@@ -200,7 +200,9 @@ class ReleaseService:
         uses = list_uses(connection, analyst.id, prepared.dataset.id, timestamp(self.now()))
         use = next((use for use in uses if use.permit == paying.permit_id), None)
         payer = Payer(analyst.id, paying.permit_id, paying.project, paying.id)
-        refusal = None if use is not None and use.lasts else permit_expired(use.expires_at if use else "")
+        refusal: Problem | None = self.permits.find_missing_visa(analyst, prepared.dataset.name)
+        if use is None or not use.lasts:
+            refusal = permit_expired(use.expires_at if use else "")
         return Submission(prepared, analyst, key, payer, refusal)
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:
