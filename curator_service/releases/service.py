@@ -198,11 +198,11 @@ class ReleaseService:
         if request.project is not None and request.project != paying.project:
             raise ReservationNotFound(f"The reservation {paying.id!r} is not of the project {request.project!r}.")
         uses = list_uses(connection, analyst.id, prepared.dataset.id, timestamp(self.now()))
-        use = next((use for use in uses if use.permit == paying.permit_id), None)
+        paid = next((use for use in uses if use.permit == paying.permit_id), None)
         payer = Payer(analyst.id, paying.permit_id, paying.project, paying.id)
         refusal: Problem | None = self.permits.find_missing_visa(analyst, prepared.dataset.name)
-        if use is None or not use.lasts:
-            refusal = permit_expired(use.expires_at if use else "")
+        if paid is None or not paid.lasts:
+            refusal = permit_expired(paid.expires_at if paid else "")
         return Submission(prepared, analyst, key, payer, refusal)
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:
