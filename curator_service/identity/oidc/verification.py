@@ -77,7 +77,7 @@ def verify(
         typ = str(header.get("typ", "jwt")).lower().removeprefix("application/")
         if not named or algorithm not in algorithms or typ not in types:
             return None
-        key = keys.find(key_id, algorithm)
+        key = keys.find(str(key_id), algorithm)
         if key is None:
             return None
         claims: dict[str, Any] = jwt.decode(
