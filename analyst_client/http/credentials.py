@@ -18,6 +18,9 @@ class Credentials(Protocol):
     def hide(self, text: str) -> str:
         """Return a text without any secret in it."""
 
+    def close(self) -> None:
+        """Close what renews it."""
+
 
 class StaticToken:
     """A token that stays as it is.
@@ -48,6 +51,9 @@ class StaticToken:
     def hide(self, text: str) -> str:
         """Return a text without the token."""
         return text.replace(self._text, "…")
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 class BearerAuth(httpx.Auth):

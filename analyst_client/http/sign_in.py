@@ -117,12 +117,9 @@ class SignedIn:
         with self._lock:
             return bool(self._kept()) and self._renew()
 
-    def forget(self) -> None:
-        """Forget everything, in the file too."""
-        with self._lock:
-            self._access, self._refresh, self._ends = "", "", float("-inf")
-            if self._place is not None:
-                self._place.unlink(missing_ok=True)
+    def close(self) -> None:
+        """Close the connections to the provider."""
+        self._http.close()
 
     def _renew(self) -> bool:
         # Where a refresh token is good once, another process may have kept the next one.
@@ -172,16 +169,16 @@ def sign_in(
     # A proxy of the environment serves other hosts; what is on this machine is reached directly.
     direct = {f"all://{host}": httpx.HTTPTransport() for host in _LOOPBACK} if transport is None else {}
     http = httpx.Client(timeout=timeout_s, transport=transport, mounts=direct, headers={"Accept": "application/json"})
-    told = find_provider(http, curator, provider)
-    signed_in = SignedIn(told, curator, http, clock, place)
-    if signed_in.resume():
-        return signed_in
-    asked = {**told.parameters, "client_id": told.client_id, "scope": told.scope}
-    status, device = post_form(http, told.device_endpoint, asked)
-    if status != httpx.codes.OK:
-        raise AuthenticationError(f"{told.issuer} lets nobody sign in so ({_error_of(device)})")
-    (show or _show)(_invitation(device))
-    signed_in.accept(_poll(http, told, device, sleep, clock))
+    try:
+        told = find_provider(http, curator, provider)
+        signed_in = SignedIn(told, curator, http, clock, place)
+        if not signed_in.resume():
+            device = _ask_for_code(http, told)
+            (show or _show)(_invitation(device))
+            signed_in.accept(_poll(http, told, device, sleep, clock))
+    except BaseException:
+        http.close()
+        raise
     return signed_in
 
 
@@ -249,6 +246,14 @@ def post_form(http: httpx.Client, url: str, content: Mapping[str, str]) -> tuple
     if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
         raise TransportError(f"{answer.url.host} answered HTTP {answer.status_code}")
     return answer.status_code, _read(answer)
+
+
+def _ask_for_code(http: httpx.Client, provider: Provider) -> Fields:
+    asked = {**provider.parameters, "client_id": provider.client_id, "scope": provider.scope}
+    status, device = post_form(http, provider.device_endpoint, asked)
+    if status != httpx.codes.OK:
+        raise AuthenticationError(f"{plain(provider.issuer)} lets nobody sign in so ({_error_of(device)})")
+    return device
 
 
 def _poll(

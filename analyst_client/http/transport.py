@@ -76,6 +76,7 @@ class Transport:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+        self._credentials.close()
 
     def request(
         self,
