@@ -183,7 +183,8 @@ def _permit(life: _Recorder) -> None:
     for proposal, verdict in zip(asked, ("approve", "reject"), strict=True):
         decide = f"/v1/admin/proposals/{proposal['id']}/{verdict}"
         life.send("root", "post", decide, {"reason": "as discussed"})
-    life.send("root", "post", f"/v1/permits/{asked[0]['label']}", _TERMS | {"limit": {"mu": 1.0}})
+    for limit in ({"mu": 1.0}, {"mu": 2.0}):
+        life.send("root", "post", f"/v1/permits/{asked[0]['label']}", _TERMS | {"limit": limit})
     for who, path in (("ada", "/v1/permits"), ("root", "/v1/permits"), ("ada", f"/v1/permits/{asked[0]['label']}")):
         life.send(who, "get", path)
     for project in ("typo", "kidney"):
@@ -192,7 +193,7 @@ def _permit(life: _Recorder) -> None:
 
 def _spend_no_more(life: _Recorder) -> None:
     """Look at who spent what, end the permit, and let people have a budget of their own."""
-    for query in ("", "?by=analyst,month", "?by=nothing", "?format=csv", "?format=xml"):
+    for query in ("", "?by=analyst,month", "?by=nothing"):
         life.send("root", "get", f"/v1/admin/spending{query}")
     permit = next(p for p in life.send("ada", "get", "/v1/permits").json()["permits"] if p["project"])
     terms = _TERMS | {"limit": {"mu": 1.0}, "expires_at": "2026-03-01T12:00:10Z"}
