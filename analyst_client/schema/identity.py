@@ -13,15 +13,15 @@ WARNED_DAYS = 14
 
 @dataclass(frozen=True, repr=False)
 class Identity(Displayable):
-    """The caller, as the curator knows him or her.
+    """The caller, as the curator knows whom it answers.
 
     Attributes
     ----------
     name : str
-        What permits and the ledger name.
+        Name in permits and in the ledger.
     shown_name : str
     roles : tuple of str
-        What this call may act with.
+        Roles of this call: those of its holder that the token has.
     read_only : bool
         Whether it may only look.
     authenticated_by : str
@@ -31,7 +31,7 @@ class Identity(Displayable):
     issuer : str or None
         The identity provider.
     expires_at : str
-        When that ends.
+        End of the token, or of the sign-in.
     visas : tuple of str
         Values of the visas that the provider passed on.
     """

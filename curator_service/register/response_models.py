@@ -1,11 +1,12 @@
 """What is answered of principals, tokens and the curator's own acts."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from curator_service.identity.policy import Role
-from curator_service.kit.wire import STRICT, Moment
+from curator_service.kit.wire import STRICT, Digest, Moment, left_out
+from curator_service.ledger.response_models import Entry, KeyEntry, OpenEntry, ReconcileEntry
 
 TokenId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 PrincipalId = Annotated[str, Field(pattern=r"^prn_[0-9a-f]{24}$")]
@@ -71,17 +72,46 @@ class NewTokenAnswer(TokenAnswer):
     token: Annotated[str, Field(pattern=r"^cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}$")]
 
 
-class ActModel(BaseModel):
-    """An entry of the register: what every entry says, and what this kind of act does."""
+class PrincipalEntry(Entry):
+    """Whom the curator knows from here on, with these roles."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    kind: Literal["principal"]
+    principal: PrincipalId
+    name: str
+    roles: list[Role]
+    reason: str = left_out()
+    issuer: Annotated[str, Field(description="Where somebody signed in")] = left_out()
+    told_at: Annotated[Moment, Field(description="When that provider said so")] = left_out()
 
-    kind: str
-    sequence: int
-    actor: str
-    time: Moment
-    entry_hash: str
-    signature: str
+
+class TokenEntry(Entry):
+    """A token was issued."""
+
+    kind: Literal["token"]
+    token: TokenId
+    principal: PrincipalId
+    holder: str
+    scopes: Annotated[list[str], Field(description="Roles that it may act with, and `read` if it may only look")]
+    expires_at: Moment
+    commitment: Annotated[Digest, Field(description="A hash of the hash that is stored of its secret")]
+    replaces: TokenId = left_out()
+    replaced_ends_at: Moment = left_out()
+    reason: str = left_out()
+    revoked: Moment = left_out()
+
+
+class TokenRevokedEntry(Entry):
+    """A token was revoked."""
+
+    kind: Literal["token-revoked"]
+    token: TokenId
+    holder: str
+
+
+ActModel = Annotated[
+    OpenEntry | PrincipalEntry | TokenEntry | TokenRevokedEntry | KeyEntry | ReconcileEntry,
+    Field(discriminator="kind"),
+]
 
 
 class RegisterAnswer(BaseModel):
@@ -101,7 +131,7 @@ class SignInIssuer(BaseModel):
     issuer: str
     client_id: str
     scope: str
-    parameters: Annotated[dict[str, Any], Field(description="What else it wants to be asked with, such as `resource`")]
+    parameters: Annotated[dict[str, str], Field(description="What else it wants to be asked with, such as `resource`")]
 
 
 class SignInAnswer(BaseModel):

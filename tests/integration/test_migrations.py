@@ -11,7 +11,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import CheckConstraint, inspect
-from support import ADMIN, World, body, open_world
+from support import ADMIN, World, body, forget_register, open_world
 
 from curator_service.kit.db import Base, Database, SchemaError, migrations_dir
 from curator_service.ledger.chain.verification import REGISTER
@@ -146,21 +146,6 @@ def test_tokens_stay_when_what_is_known_of_them_goes_down_and_comes_up_again(bot
     assert [act["kind"] for act in acts] == ["principal"] * 4 + ["token"] * 4
     assert {act["actor"] for act in acts} == {"curator"}
     assert both.curator.ledger.verify(REGISTER).ok
-
-
-def forget_register(world: World) -> None:
-    """Let the tables be as one who never had a register would have them."""
-    gone = [f"DELETE FROM {table} WHERE {column} = '{REGISTER}'" for table, column in
-            (("ledger_entries", "population"), ("populations", "name"))]
-    if world.curator.database.is_sqlite:
-        ((trigger,),) = world.sql("SELECT sql FROM sqlite_master WHERE name = 'ledger_entries_no_delete'")
-        world.sql("DROP TRIGGER ledger_entries_no_delete", *gone, trigger)
-    else:
-        switch = "ALTER TABLE ledger_entries {} TRIGGER USER"
-        world.sql(switch.format("DISABLE"), *gone, switch.format("ENABLE"))
-    anchor = world.curator.ledger.guard.anchor.path
-    lines = [line for line in anchor.read_bytes().splitlines(keepends=True) if REGISTER.encode() not in line]
-    anchor.write_bytes(b"".join(lines))
 
 
 def forget_permits(world: World) -> None:

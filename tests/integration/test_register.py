@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import ADMIN, Api, World, make_rows, problem, service_url
+from support import ADMIN, Api, World, forget_register, make_rows, problem, service_url
 
 from curator_service.backup import read_backup, write_backup
 from curator_service.container import Curator, make_curator
@@ -141,8 +141,6 @@ def test_a_register_of_which_a_backup_has_the_beginning_goes_on_after_a_reconcil
 
 def test_a_backup_that_is_older_than_the_register_can_be_reconciled(world: World, tmp_path: Path) -> None:
     """Whoever upgrades, makes a token, and loses the disk that night has a backup without a register."""
-    from test_migrations import forget_register
-
     anchor = world.curator.ledger.guard.anchor.path
     lines = anchor.read_bytes()
     forget_register(world)
@@ -313,8 +311,6 @@ def test_a_token_is_revoked_under_a_seal_and_the_entry_follows(both: World) -> N
 
 
 def test_a_database_of_an_earlier_version_gets_its_register_once_it_starts(both: World) -> None:
-    from test_migrations import forget_register
-
     forget_register(both)
     ben = both.tokens["ben"].split("_")[1]
     both.sql(f"UPDATE tokens SET revoked_at = '2026-03-01T00:00:00Z' WHERE id = '{ben}'")

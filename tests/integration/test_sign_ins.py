@@ -1,19 +1,16 @@
 """People of an identity provider: admitted by their groups, registered, charged with a permit and a visa."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from issuers import ISSUER, NOW, Documents, T, claims, providers, sign, visa
 from support import Api, World, body, open_world, problem
 
 from curator_service.container import make_curator
 from curator_service.identity.service import IdentityError
 from curator_service.ledger.chain.verification import REGISTER
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "identity"))
-from issuers import ISSUER, NOW, Documents, T, claims, providers, sign, visa
 
 RELEASES = "/v1/datasets/cohort/releases"
 VISA = "https://ega.example/D1"
