@@ -219,7 +219,7 @@ def _identify(life: _Recorder) -> None:
     new = life.send("cleo", "post", "/v1/me/token/rotate", {"grace_s": 60}).json()["id"]
     for _ in range(2):
         life.send("root", "post", f"/v1/admin/tokens/{new}/revoke")
-    trusted = providers(Documents(), now=life.world.clock, parameters={"resource": "urn:curator"})
+    trusted = providers(Documents(), now=life.world.clock)
     life.api.app.state.curator.identity.providers = trusted
     life.send(None, "get", "/v1/sign-in")
     life.world.tokens["mary"] = sign(claims(ga4gh_passport_v1=[visa()]))
