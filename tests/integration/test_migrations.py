@@ -10,6 +10,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from scenes import forget_permits
 from sqlalchemy import CheckConstraint, inspect
 from support import ADMIN, World, body, forget_register, open_world
 
@@ -146,12 +147,6 @@ def test_tokens_stay_when_what_is_known_of_them_goes_down_and_comes_up_again(bot
     assert [act["kind"] for act in acts] == ["principal"] * 4 + ["token"] * 4
     assert {act["actor"] for act in acts} == {"curator"}
     assert both.curator.ledger.verify(REGISTER).ok
-
-
-def forget_permits(world: World) -> None:
-    """Let the tables be as one who never granted any would have them, for what an older schema is tested with."""
-    forget_register(world)
-    world.sql("DELETE FROM permits", "DELETE FROM grants")
 
 
 def test_a_populated_database_goes_down_and_up(both: World) -> None:
