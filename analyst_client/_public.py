@@ -47,6 +47,7 @@ from analyst_client.errors import (
     ReservationNotFoundError,
     ServiceError,
     ServiceUnavailableError,
+    TokenExpiryWarning,
     TransportError,
 )
 from analyst_client.estimators import (
@@ -98,6 +99,7 @@ from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.amounts import Amount, Cost
 from analyst_client.schema.columns import Column, DerivedColumn, Term
 from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.quotes import Offer, ReleaseSummary
@@ -150,6 +152,7 @@ __all__ = [
     "FormulaError",
     "GeneralizedRules",
     "Histogram",
+    "Identity",
     "Job",
     "JobEndedError",
     "JobError",
@@ -209,6 +212,7 @@ __all__ = [
     "Table",
     "TableTest",
     "Term",
+    "TokenExpiryWarning",
     "TransportError",
     "Tree",
     "Verification",

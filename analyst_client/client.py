@@ -3,7 +3,8 @@
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -11,10 +12,18 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 import httpx
 
-from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, ServiceError
+from analyst_client.errors import (
+    CuratorError,
+    RequestInvalidError,
+    ReservationEndedError,
+    ServiceError,
+    TokenExpiryWarning,
+)
+from analyst_client.http.credentials import Credentials
 from analyst_client.http.purchasing import Purchasing
 from analyst_client.http.session import Session, dataset_path, path_segment
-from analyst_client.http.transport import Transport
+from analyst_client.http.sign_in import sign_in
+from analyst_client.http.transport import Transport, check_url
 from analyst_client.kinds.base import Answered_co, Quoted_co, Request
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
@@ -32,6 +41,7 @@ from analyst_client.planning.asking import check_price, price_for_half_widths
 from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
@@ -56,8 +66,8 @@ class CuratorClient:
     ----------
     url : str
         Address of the curator. ``http://`` is refused for other hosts, as the token would travel in clear.
-    token : str
-        The analyst's token; it is shown nowhere.
+    token : str or Credentials
+        The analyst's token; it is shown nowhere. `sign_in` makes a client without one.
     timeout_s : float
         Longest wait for an answer, in seconds.
     max_attempts : int
@@ -97,7 +107,7 @@ class CuratorClient:
     def __init__(
         self,
         url: str,
-        token: str,
+        token: str | Credentials,
         *,
         timeout_s: float = 30.0,
         max_attempts: int = 5,
@@ -111,6 +121,95 @@ class CuratorClient:
         )
         self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
         self._purchasing = Purchasing(self._session)
+
+    @classmethod
+    def sign_in(
+        cls,
+        url: str,
+        *,
+        provider: str | None = None,
+        keep: bool = False,
+        show: Callable[[str], None] | None = None,
+        timeout_s: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+        allow_http: bool = False,
+        memory: MemoryPlace = "default",
+        key: str | None = None,
+    ) -> "CuratorClient":
+        """Sign in at the identity provider of a curator, with a code that is typed in at any browser.
+
+        Parameters
+        ----------
+        url : str
+            Address of the curator, which says where one signs in.
+        provider : str, optional
+            Name or address of the provider, where there are several.
+        keep : bool
+            Keep what renews the sign-in in a file beside the memory, which its owner alone may read: the next
+            `sign_in` needs no code then. Default it lives as long as this client.
+        show : callable, optional
+            Takes the text with address and code. Default it is written to standard error.
+        timeout_s : float
+            As for `CuratorClient`.
+        transport : httpx.BaseTransport, optional
+            As for `CuratorClient`; it carries what is asked of the provider, too.
+        allow_http : bool
+            As for `CuratorClient`.
+        memory : pathlib.Path, "default" or None
+            As for `CuratorClient`.
+        key : str, optional
+            As for `CuratorClient`.
+
+        Returns
+        -------
+        CuratorClient
+            It renews what it sends by itself, for as long as the provider lets it.
+
+        Raises
+        ------
+        ValueError
+            When an argument is wrong, or there is no such provider.
+        AuthenticationError
+            When nobody typed the code in, the provider refused, or its token is for another curator.
+        CuratorError
+            See `analyst_client.errors`.
+        """
+        place = None
+        if keep:
+            held = Memory(memory, str(check_url(url, allow_http))).path
+            if held is None:
+                raise ValueError("keep=True needs a memory: a file beside it holds what renews the sign-in")
+            place = held.with_name(f"{held.name}.sign-in")
+        credentials = sign_in(
+            url,
+            provider=provider,
+            show=show,
+            place=place,
+            timeout_s=timeout_s,
+            transport=transport,
+            allow_http=allow_http,
+        )
+        return cls(
+            url,
+            credentials,
+            timeout_s=timeout_s,
+            transport=transport,
+            allow_http=allow_http,
+            memory=memory,
+            key=key,
+        )
+
+    def whoami(self) -> Identity:
+        """Return who this is for the curator, as what, and until when.
+
+        A token that has less than 14 days left is warned of: `TokenExpiryWarning`.
+        """
+        identity = Identity.read(self._session.ask("GET", "/v1/me").body)
+        if identity.ends_soon:
+            days = max(0.0, identity.days_left())
+            message = f"the token {identity.token} ends at {identity.expires_at}, in {days:.0f} days: rotate it"
+            warnings.warn(TokenExpiryWarning(message), stacklevel=2)
+        return identity
 
     def __repr__(self) -> str:
         """Show the address, never the token."""

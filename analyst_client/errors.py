@@ -33,6 +33,7 @@
     UserWarning
     ├── EstimationWarning          a fit was made of statistics that hardly determine it
     ├── BoundsWarning              values outside of a column's public bounds were clipped in a prediction
+    ├── TokenExpiryWarning         the token ends within 14 days: rotate it
     └── LedgerRestoredWarning      the curator was restored from a backup: `remembered`, `received`
 
 A wrong argument is a `ValueError`, raised before anything is sent.
@@ -78,6 +79,7 @@ __all__ = [
     "ReservationNotFoundError",
     "ServiceError",
     "ServiceUnavailableError",
+    "TokenExpiryWarning",
     "TransportError",
 ]
 
@@ -297,6 +299,10 @@ class EstimationWarning(UserWarning):
 
 class BoundsWarning(UserWarning):
     """Values outside of a column's public bounds were clipped in a prediction, as the curator clips."""
+
+
+class TokenExpiryWarning(UserWarning):
+    """The token ends within 14 days: ask for another one, or rotate it, while it holds."""
 
 
 class LedgerRestoredWarning(UserWarning):

@@ -39,6 +39,8 @@ from curator_service.permits.schemas import PermitRequest
 from curator_service.privacy.samplers import NoiseSource
 from curator_service.privacy.selftest import run_self_test
 from curator_service.readiness import Readiness, SharedLook
+from curator_service.register import routes as register_routes
+from curator_service.register.schemas import RotationRequest, TokenRequest
 from curator_service.releases import routes as release_routes
 from curator_service.releases.pace import measure_pace
 from curator_service.releases.requests import describe_requests
@@ -47,7 +49,9 @@ from curator_service.releases.schemas import ReservationRequest
 from curator_service.settings import Settings
 
 _CUTS_EVERY_S = 20.0
+_USES_EVERY_S = 60.0
 _DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
+_TOKENS = (RotationRequest, TokenRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
 Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
 
@@ -100,6 +104,7 @@ def create_app(
     pages = SharedLook(lambda: metrics.render(readiness.state()))
     observer = Observer(metrics, make_tracer(settings.traces_url))
     cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
+    uses = Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S)
 
     def start() -> None:
         run_self_test(kinds.self_tests)
@@ -107,6 +112,7 @@ def create_app(
         curator.start()
         curator.job_runner.start()
         cuts.start()
+        uses.start()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -124,6 +130,7 @@ def create_app(
             yield {"observer": observer}  # for connections, which refuse before there is a request
             gc.unfreeze()
             cuts.stop()
+            uses.stop()
             readiness.close()
             pages.close()
             curator.close()
@@ -144,7 +151,7 @@ def create_app(
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
-    for routes in (release_routes, dataset_routes, ledger_routes, approval_routes, permit_routes):
+    for routes in (release_routes, dataset_routes, ledger_routes, approval_routes, permit_routes, register_routes):
         app.include_router(routes.router)
     _add_health(app, readiness, pages)
     _add_document(app, kinds)
@@ -212,7 +219,7 @@ def _add_document(app: FastAPI, kinds: KindRegistry) -> None:
         document = generate()
         parts: dict[str, Any] = {}
         requests = [kind.request_model for kind in kinds]
-        models: list[type[BaseModel]] = [*requests, ReservationRequest, *_DECISIONS, _Problem]
+        models: list[type[BaseModel]] = [*requests, ReservationRequest, *_DECISIONS, *_TOKENS, _Problem]
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             parts |= schema.pop("$defs", {}) | {schema["title"]: schema}

@@ -14,6 +14,7 @@ from curator_service.datasets.erasures import ErasureLog
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import INCOMING, Storage
 from curator_service.datasets.versions import VersionService
+from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.service import AuthenticationRequired, IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
@@ -27,6 +28,7 @@ from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.guard import Guard
 from curator_service.permits.service import PermitService
 from curator_service.privacy.samplers import NoiseSource, SystemNoise
+from curator_service.register.service import Register
 from curator_service.releases.jobs import JobRunner
 from curator_service.releases.presence import Presence
 from curator_service.releases.publisher import ReleasePublisher
@@ -64,6 +66,8 @@ class Curator:
         """Return the service of a class."""
         return next(held for held in (getattr(self, field.name) for field in fields(self)) if isinstance(held, service))
 
+    register: Register
+
     def start(self) -> str:
         """Inspect what is stored, seal the curator if it does not hold, and take over what an earlier version left.
 
@@ -76,6 +80,7 @@ class Curator:
         if not reason:
             self.datasets.start()
             self.permits.adopt()
+            self.identity.start()
         return reason
 
     def check_engine(self) -> None:
@@ -125,7 +130,8 @@ def make_curator(
     keys = KeyRing(database, settings.keys_folder, announce_key(trust), settings.subject_key_file)
     ledger = LedgerService(database, Guard(database, keys, trust, now), now)
     approvals = ApprovalService(database, ledger, now)
-    permits = PermitService(database, ledger, approvals, now)
+    permits = PermitService(database, ledger, approvals, now, settings.visas)
+    register = Register(ledger)
     datasets = DatasetService(database, ledger, storage, now, schedule=settings.cuts, kinds=kinds.names)
     ledger.guard.inspection.checks.append(datasets.find_fault)
     job_runner = JobRunner(
@@ -156,7 +162,9 @@ def make_curator(
         ledger=ledger,
         approvals=approvals,
         permits=permits,
-        identity=IdentityService(database, now),
+        identity=IdentityService(
+            database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
+        ),
         datasets=datasets,
         versions=VersionService(
             datasets,
@@ -181,6 +189,7 @@ def make_curator(
             RateLimiter(settings.failures_per_minute, "invalid tokens of one address"),
             AuthenticationRequired,
         ),
+        register=register,
     )
 
 

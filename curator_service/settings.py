@@ -1,12 +1,13 @@
 """Frozen settings, read once from the environment (``CURATOR_*``) and a TOML file (``CURATOR_CONFIG``)."""
 
 import os
+import re
 from importlib.util import find_spec
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 from sqlalchemy import make_url
 
@@ -14,6 +15,54 @@ from curator_service.kit.cuts import Schedule
 from curator_service.kit.logs import LogFormat
 
 CONFIG_VARIABLE = "CURATOR_CONFIG"
+
+
+RoleName = Literal["analyst", "steward", "privacy_officer", "auditor", "operator"]
+Algorithm = Literal["RS256", "PS256", "ES256", "ES384", "EdDSA"]
+"""Kinds of signature of which nobody but the issuer has the key: no shared secret, and none at all, is among them."""
+ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA")
+
+
+_ADDRESS = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)(/[^?#\s]*)?")
+
+
+class _Issuer(BaseModel):
+    """Somebody whose signatures are believed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    issuer: str = Field(max_length=255, description="Its address, exactly as its tokens state it.")
+    algorithms: tuple[Algorithm, ...] = Field(ALGORITHMS, min_length=1)
+    clock_skew_s: int = Field(60, ge=0, le=300, description="How far its clock may differ, in seconds.")
+
+    @field_validator("issuer", "jwks_uri", check_fields=False)
+    @classmethod
+    def _is_secure(cls, url: str) -> str:
+        """Refuse an address at which somebody in between could say who signs in."""
+        if url and not _ADDRESS.fullmatch(url):
+            raise ValueError("an issuer has an address of https, without a query; http is for this machine alone")
+        return url
+
+
+class IdentityProvider(_Issuer):
+    """An OpenID provider at which people sign in, and what its groups may do here."""
+
+    name: str = Field(pattern="^[a-z][a-z0-9]{0,15}$", description="Begins the names of its people here.")
+    audience: str = Field(min_length=1, description="What its tokens for this curator state as `aud`.")
+    client_id: str = Field("", description="What notebooks sign in as; nobody is told to sign in there if empty.")
+    scope: str = "openid"
+    parameters: dict[str, str] = Field({}, description="What else it wants to be asked with, such as `resource`.")
+    groups_claim: str = "groups"
+    roles: dict[str, tuple[RoleName, ...]] = Field(description="Of each of its groups the roles here.")
+    shown_name_claim: str = "name"
+    lifetime_max_s: int = Field(24 * 3600, ge=60, description="For how long a token may be made, in seconds.")
+    passports: bool = Field(False, description="Ask it for visas (GA4GH) of whoever signs in.")
+
+
+class VisaIssuer(_Issuer):
+    """Whose visas count."""
+
+    jwks_uri: str = Field("", description="Where its keys are; by its own description if empty.")
 
 
 class Settings(BaseSettings):
@@ -93,6 +142,13 @@ class Settings(BaseSettings):
         description="When the rows of datasets are renewed, in UTC: every midnight, or those of Mondays, or of the "
         "first of each month.",
     )
+    providers: tuple[IdentityProvider, ...] = Field(
+        (), description="OpenID providers at which people sign in; tokens are the curator's own alone if empty."
+    )
+    visa_issuers: tuple[VisaIssuer, ...] = Field((), description="Whose visas (GA4GH Passports) count.")
+    visas: dict[str, str] = Field(
+        {}, description="Of a dataset the value of the visa that whoever is charged must have beside a permit."
+    )
     answer_bytes_max: int = Field(
         2**30,
         ge=2**20,
@@ -151,6 +207,16 @@ class Settings(BaseSettings):
         if url is not None and find_spec("opentelemetry.sdk") is None:
             raise ValueError("traces need their extra: pip install 'dp-curator[server,traces]'")
         return url
+
+    @model_validator(mode="after")
+    def _check_issuers(self) -> Self:
+        """Refuse two providers of one name or address, and visas that nobody could have."""
+        for names in ([one.name for one in self.providers], [one.issuer for one in self.providers]):
+            if len(set(names)) != len(names):
+                raise ValueError("two providers have one name, or one issuer")
+        if self.visas and not (self.visa_issuers and self.providers):
+            raise ValueError("visas need visa_issuers, and providers whose people have them")
+        return self
 
     @property
     def keys_folder(self) -> Path:

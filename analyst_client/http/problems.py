@@ -31,6 +31,7 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "permission-denied": PermissionDeniedError,
     "permit-needed": PermitNeededError,
     "permit-expired": PermitExpiredError,
+    "visa-needed": PermissionDeniedError,
     "dataset-not-found": DatasetNotFoundError,
     "not-found": RequestInvalidError,
     "idempotency-key-missing": RequestInvalidError,

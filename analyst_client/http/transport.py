@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 import httpx
 
 from analyst_client.errors import CuratorError, TransportError
+from analyst_client.http.credentials import BearerAuth, Credentials, StaticToken
 from analyst_client.http.problems import read_problem
 from analyst_client.http.retry import delay_before, is_retried, read_retry_after
 
@@ -23,8 +24,8 @@ class Transport:
     ----------
     url : str
         Address of the curator, without ``/v1``.
-    token : str
-        The analyst's token. It is shown nowhere: not in a repr, not in an error.
+    token : str or Credentials
+        The analyst's token, or what knows one. It is shown nowhere: not in a repr, not in an error.
     timeout_s : float
         Longest wait for a connection, for a write and for a read, each in seconds.
     max_attempts : int
@@ -42,7 +43,7 @@ class Transport:
     def __init__(
         self,
         url: str,
-        token: str,
+        token: str | Credentials,
         *,
         timeout_s: float,
         max_attempts: int,
@@ -52,17 +53,16 @@ class Transport:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = check_url(url, allow_http)
-        if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise ValueError("the token must be printable ASCII without spaces")  # and is not repeated here
+        self._credentials = StaticToken(token) if isinstance(token, str) else token
         if max_attempts < 1 or not timeout_s > 0:
             raise ValueError("max_attempts must be at least 1 and timeout_s positive")
-        self._token = token
         self._max_attempts = max_attempts
         self.sleep = sleep
         self.clock = clock
         self._http = httpx.Client(
             base_url=self.url,
-            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            headers={"Accept": "application/json"},
+            auth=BearerAuth(self._credentials),
             timeout=timeout_s,
             transport=transport,
             # A proxy of the environment serves other hosts; a curator on this machine is reached directly.
@@ -76,6 +76,7 @@ class Transport:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+        self._credentials.close()
 
     def request(
         self,
@@ -124,7 +125,7 @@ class Transport:
         return f"{host} answers, and not in TLS, so nothing was sent: this port is that of {way}"
 
     def _no_answer(self, error: httpx.RequestError, attempt: int, idempotency_key: str | None) -> TransportError:
-        cause = f"{type(error).__name__}: {error}".replace(self._token, "…")
+        cause = self._credentials.hide(f"{type(error).__name__}: {error}")
         message = f"no answer from {self.url.host} after {attempt} attempt(s) ({cause})"
         if idempotency_key is not None:
             message += f"; it may have been charged: ask again with idempotency_key={idempotency_key!r}"

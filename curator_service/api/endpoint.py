@@ -9,9 +9,9 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from curator_service.api.http import Call
-from curator_service.identity.policy import Action, Objects
+from curator_service.identity.policy import PUBLIC, Action, Objects
 from curator_service.identity.repository import Principal
-from curator_service.identity.service import IdentityService
+from curator_service.identity.service import ANONYMOUS, Caller, IdentityService
 from curator_service.kit.db import Database
 from curator_service.kit.limiter import ConcurrencyLimiter, FailureLimiter, RateLimiter
 
@@ -52,8 +52,13 @@ class RequestContext:
 
     services: Services
     call: Call
-    principal: Principal
+    caller: Caller
     objects: Objects
+
+    @property
+    def principal(self) -> Principal:
+        """Who calls."""
+        return self.caller.principal
 
     def get(self, service: type[S]) -> S:
         """Return the service of a class."""
@@ -103,12 +108,16 @@ def endpoint(action: Action) -> Callable[[Callable[..., Response]], Callable[...
 
         def answer(call: Call, services: Services, parameters: dict[str, object]) -> Response:
             with services.database.shared_read():
-                with services.failures.watch(call.peer, call.authorization):
-                    principal = services.identity.authenticate(call.authorization)
-                call.notes["principal"] = principal.id
-                services.rate.take(principal.id)
-                context = RequestContext(services, call, principal, services.identity.authorize(principal, action))
-                with services.requests.place(principal.id):
+                if action in PUBLIC:
+                    caller, objects = ANONYMOUS, Objects.ALL
+                else:
+                    with services.failures.watch(call.peer, call.authorization):
+                        caller = services.identity.identify(call.authorization)
+                    call.notes["principal"] = caller.principal.id
+                    services.rate.take(caller.principal.id)
+                    objects = services.identity.authorize(caller.principal, action)
+                context = RequestContext(services, call, caller, objects)
+                with services.requests.place(caller.principal.id):
                     return function(context, **parameters)
 
         async def endpoint(request: Request, **parameters: object) -> Response:

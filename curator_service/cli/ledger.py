@@ -84,6 +84,25 @@ def show(
     out.print(_entries_table(account, entries, names))
 
 
+@app.command("register")
+def register(
+    after: Annotated[int, typer.Option(help="Show entries after this sequence.", min=0, max=2**62)] = 0,
+    limit: Annotated[int, typer.Option(help="How many entries.", min=1, max=10_000)] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show the curator's own acts: whom it knows, which tokens it issued and revoked."""
+    with open_curator() as curator:
+        entries = curator.register.list_entries(after=after, count=limit)
+        names = {p.id: p.name for p in curator.identity.list_principals()}
+    table = Table("#", "UTC", "act", "by", "of whom", "what", title="The curator's own acts")
+    for entry in entries:
+        what = ", ".join(entry.get("roles") or entry.get("scopes") or [])
+        by, of = names.get(entry["actor"], entry["actor"]), entry.get("name") or entry.get("holder") or ""
+        moment = entry["time"][2:16].replace("T", " ")
+        table.add_row(str(entry["sequence"]), moment, entry["kind"], escape(by), escape(of), what)
+    emit(entries, as_json=as_json, table=table)
+
+
 @app.command("status")
 def status(as_json: AsJson = False) -> None:
     """Say whether the curator is sealed, and why."""
@@ -112,7 +131,7 @@ def verify(
 ) -> None:
     """Verify every hash and link, the account against its entries, and stored releases against both."""
     with open_curator() as curator:
-        known = [p.name for p in curator.ledger.list_populations()]
+        known = [chain.name for chain in curator.ledger.list_chains()]
         results = [_verify_one(curator, name) for name in (known if population is None else [population])]
         behind = curator.ledger.guard.inspection.find_contradiction()
     holds = not behind and all(result["ok"] for result in results)

@@ -12,6 +12,7 @@ from curator_service.cli.common import AsJson, actor, emit, fail, open_curator, 
 from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
+from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.schemas import render_key
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.recovery import reconcile
@@ -90,15 +91,19 @@ def restore(
             actor=actor(),
             anchor_lost=anchor_lost,
         )
-        names = {population.name: population for population in curator.ledger.list_populations()}
+        names = {chain.name: chain for chain in curator.ledger.list_chains()}
         curator.datasets.start()
+        curator.identity.start()
         curator.versions.cut_due()  # before anything is released again; else the service does it when it starts
     table = Table("population", "kept through", "lost through", "written off", "epoch", title="Reconciled")
     for one in done:
         symbol = names[one.population].accountant.symbol
         lost = "everything" if one.lost_through is None else str(one.lost_through)
-        written_off = f"{one.written_off / UNITS_PER_ONE:.6g} {symbol}"
-        table.add_row(one.population, str(one.kept_through), lost, written_off, str(one.epoch))
+        has_budget = one.population != REGISTER
+        written_off = f"{one.written_off / UNITS_PER_ONE:.6g} {symbol}" if has_budget else "no budget"
+        table.add_row(
+            one.population if has_budget else "the register", str(one.kept_through), lost, written_off, str(one.epoch)
+        )
     result["reconciled"] = [
         {
             "population": d.population,

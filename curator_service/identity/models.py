@@ -7,7 +7,10 @@ from curator_service.kit.db import Base
 
 
 class PrincipalRow(Base):
-    """Who acts: a named person or program, and the roles it holds, in their order, with commas between them."""
+    """Who acts: a named person or program, and the roles it holds, in their order, with commas between them.
+
+    `issuer` is the identity provider where it signs in, and `shown_name` what that calls it; empty for a local one.
+    """
 
     __tablename__ = "principals"
 
@@ -15,10 +18,16 @@ class PrincipalRow(Base):
     name: Mapped[str] = mapped_column(String(63), unique=True)
     roles: Mapped[str] = mapped_column(String(63))
     created_at: Mapped[str] = mapped_column(String(32))
+    shown_name: Mapped[str] = mapped_column(String(200), default="", server_default="")
+    issuer: Mapped[str] = mapped_column(String(255), default="", server_default="")
 
 
 class TokenRow(Base):
-    """A bearer token: its public id and the hash of its secret, never the secret."""
+    """A bearer token: its public id and the hash of its secret, never the secret.
+
+    `scopes` are the roles that it may act with, as in `PrincipalRow.roles`, and ``read`` if it may only look; empty for
+    all of its holder's, as earlier versions made them. `replaced_by` is the token that a rotation made of it.
+    """
 
     __tablename__ = "tokens"
 
@@ -28,6 +37,10 @@ class TokenRow(Base):
     created_at: Mapped[str] = mapped_column(String(32))
     expires_at: Mapped[str] = mapped_column(String(32))
     revoked_at: Mapped[str | None] = mapped_column(String(32))
+    scopes: Mapped[str] = mapped_column(String(80), default="", server_default="")
+    replaced_by: Mapped[str] = mapped_column(String(32), default="", server_default="")
+    revoked_by: Mapped[str] = mapped_column(String(63), default="", server_default="")
+    last_used_at: Mapped[str | None] = mapped_column(String(32))
 
 
 class PermitRow(Base):

@@ -33,6 +33,13 @@ class Action(StrEnum):
     READ_PERMIT = "read permit"
     END_PERMIT = "end permit"
     READ_SPENDING = "read spending"
+    READ_SELF = "read what the curator knows of oneself"
+    ROTATE = "rotate one's own token"
+    READ_PRINCIPALS = "read principals and tokens"
+    ISSUE = "create token"
+    REVOKE = "revoke token"
+    READ_REGISTER = "read the register"
+    SIGN_IN = "learn where to sign in"
 
 
 class Objects(StrEnum):
@@ -74,7 +81,42 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
     Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_SPENDING: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
+    Action.READ_SELF: dict.fromkeys(Role, Objects.ALL) | {Role.ANALYST: Objects.GRANTED},
+    Action.ROTATE: dict.fromkeys(Role, Objects.ALL) | {Role.ANALYST: Objects.GRANTED},
+    Action.READ_PRINCIPALS: {
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.AUDITOR: Objects.ALL,
+        Role.OPERATOR: Objects.ALL,
+    },
+    Action.ISSUE: {Role.OPERATOR: Objects.ALL},
+    Action.REVOKE: {Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
+    Action.READ_REGISTER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
+    Action.SIGN_IN: dict.fromkeys(Role, Objects.ALL),
 }
+PUBLIC = frozenset({Action.SIGN_IN})
+"""What anybody may do without authentication: whoever signs in has none yet."""
+READING = frozenset(
+    {
+        Action.READ_DATASET,
+        Action.READ_BUDGET,
+        Action.READ_POPULATIONS,
+        Action.READ_RELEASE,
+        Action.QUOTE,
+        Action.READ_JOB,
+        Action.READ_KEYS,
+        Action.READ_LEDGER,
+        Action.READ_PERMIT,
+        Action.READ_SPENDING,
+        Action.READ_SELF,
+        Action.ROTATE,  # of itself: what comes of it may only look, too
+        Action.READ_PRINCIPALS,
+        Action.READ_REGISTER,
+        Action.SIGN_IN,
+    }
+)
+"""What a token that may only look can do, where its roles allow it."""
+PRIVILEGED = frozenset({Role.STEWARD, Role.PRIVACY_OFFICER, Role.OPERATOR})
+"""Roles to which nobody is appointed over HTTP: at the machine, or by the groups of an identity provider."""
 
 
 def allowed_objects(roles: Iterable[Role], action: Action) -> Objects | None:

@@ -1,23 +1,50 @@
 """Queries of identity."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, or_, select, update
 
 from curator_service.identity.models import PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 
+READ = "read"
+"""Beside the roles of a token's scopes: it may only look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visa:
+    """What somebody is known to be allowed elsewhere, until a time in seconds since 1970."""
+
+    value: str
+    expires: float
+
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who acts."""
+    """Who acts.
+
+    Attributes
+    ----------
+    id, name : str
+    roles : frozenset of Role
+        What the principal may act with here: of a call, no more than its token has.
+    read_only : bool
+        Whether it may only look.
+    shown_name, issuer : str
+        What the identity provider calls it, and that provider; empty for a local one.
+    visas : tuple of Visa
+    """
 
     id: str
     name: str
     roles: frozenset[Role]
+    read_only: bool = field(default=False, compare=False)
+    shown_name: str = field(default="", compare=False)
+    issuer: str = field(default="", compare=False)
+    visas: tuple[Visa, ...] = field(default=(), compare=False)
 
 
 def sort_roles(roles: Iterable[Role]) -> list[Role]:
@@ -25,39 +52,111 @@ def sort_roles(roles: Iterable[Role]) -> list[Role]:
     return sorted(roles, key=list(Role).index)
 
 
+def write_roles(roles: Iterable[Role]) -> str:
+    """Return roles as they are stored."""
+    return ",".join(sort_roles(roles))
+
+
+def read_roles(text: str) -> frozenset[Role]:
+    """Read roles as they are stored."""
+    return frozenset(Role(name) for name in text.split(",") if name)
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """What a token may do of what its holder may.
+
+    Attributes
+    ----------
+    roles : frozenset of Role or None
+        None for all of its holder's, whatever they become: what earlier versions made.
+    read_only : bool
+    """
+
+    roles: frozenset[Role] | None
+    read_only: bool = False
+
+    @classmethod
+    def read(cls, text: str) -> "Scopes":
+        """Read them as they are stored."""
+        names = [name for name in text.split(",") if name]
+        return cls(frozenset(Role(name) for name in names if name != READ) or None, READ in names)
+
+    @property
+    def names(self) -> list[str]:
+        """As they are stored and written into the register."""
+        return [*sort_roles(self.roles or ()), *([READ] if self.read_only else [])]
+
+    def restrict(self, roles: frozenset[Role]) -> frozenset[Role]:
+        """Return those of a holder's roles that the token may act with."""
+        return roles if self.roles is None else roles & self.roles
+
+
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A stored token with its principal."""
+    """A stored token with its principal; `replaced_by` is empty where it was not rotated."""
 
     id: str
     principal: Principal
     secret_hash: str
     created_at: str
     expires_at: str
-    revoked_at: str | None
+    revoked_at: str | None = None
+    scopes: Scopes = Scopes(None)
+    replaced_by: str = ""
+    revoked_by: str = ""
+    last_used_at: str | None = None
 
 
+_PRINCIPAL = (
+    PrincipalRow.id,
+    PrincipalRow.name,
+    PrincipalRow.roles,
+    PrincipalRow.shown_name,
+    PrincipalRow.issuer,
+)
 _TOKENS = select(
     TokenRow.id,
     TokenRow.secret_hash,
     TokenRow.created_at,
     TokenRow.expires_at,
     TokenRow.revoked_at,
-    PrincipalRow.id,
-    PrincipalRow.name,
-    PrincipalRow.roles,
+    TokenRow.scopes,
+    TokenRow.replaced_by,
+    TokenRow.revoked_by,
+    TokenRow.last_used_at,
+    *_PRINCIPAL,
 ).join(PrincipalRow, PrincipalRow.id == TokenRow.principal_id)
-_PRINCIPALS = select(PrincipalRow.id, PrincipalRow.name, PrincipalRow.roles)
+_PRINCIPALS = select(*_PRINCIPAL)
 _FIND_TOKEN = Statement(_TOKENS.where(TokenRow.id == bindparam("token")))
 _LIST_TOKENS = Statement(_TOKENS.order_by(TokenRow.created_at, TokenRow.id))
 _FIND_PRINCIPAL = Statement(_PRINCIPALS.where(PrincipalRow.name == bindparam("name")))
+_FIND_PRINCIPAL_BY_ID = Statement(_PRINCIPALS.where(PrincipalRow.id == bindparam("principal")))
 _LIST_PRINCIPALS = Statement(_PRINCIPALS.order_by(PrincipalRow.name))
 _INSERT_PRINCIPAL = InsertIfAbsent(PrincipalRow)
+_UPDATE_PRINCIPAL = Statement(
+    update(PrincipalRow)
+    .where(PrincipalRow.id == bindparam("principal"))
+    .values(roles=bindparam("held"), shown_name=bindparam("shown"))
+)
 _INSERT_TOKEN = Statement(insert(TokenRow))
 _REVOKE_TOKEN = Statement(
     update(TokenRow)
     .where(TokenRow.id == bindparam("token"), TokenRow.revoked_at.is_(None))
-    .values(revoked_at=bindparam("moment"))
+    .values(revoked_at=bindparam("moment"), revoked_by=bindparam("actor"))
+)
+_REPLACE_TOKEN = Statement(
+    update(TokenRow)
+    .where(TokenRow.id == bindparam("token"), TokenRow.revoked_at.is_(None), TokenRow.replaced_by == "")
+    .values(replaced_by=bindparam("successor"), expires_at=bindparam("ends"))
+)
+_NOTE_USE = Statement(
+    update(TokenRow)
+    .where(
+        TokenRow.id == bindparam("token"),
+        or_(TokenRow.last_used_at.is_(None), TokenRow.last_used_at <= bindparam("before")),
+    )
+    .values(last_used_at=bindparam("moment"))
 )
 
 
@@ -78,6 +177,12 @@ def find_principal(connection: Connection, name: str) -> Principal | None:
     return None if row is None else _principal(row)
 
 
+def find_principal_by_id(connection: Connection, principal_id: str) -> Principal | None:
+    """Return a principal, or None."""
+    row = _FIND_PRINCIPAL_BY_ID.first(connection, principal=principal_id)
+    return None if row is None else _principal(row)
+
+
 def list_principals(connection: Connection) -> list[Principal]:
     """Return every principal, by name."""
     return [_principal(row) for row in _LIST_PRINCIPALS.all(connection)]
@@ -85,8 +190,22 @@ def list_principals(connection: Connection) -> list[Principal]:
 
 def insert_principal(connection: Connection, principal: Principal, created_at: str) -> bool:
     """Insert a principal; False if the name is taken."""
-    values = {"id": principal.id, "name": principal.name, "roles": ",".join(sort_roles(principal.roles))}
-    return _INSERT_PRINCIPAL.changed(connection, **values, created_at=created_at) == 1
+    inserted = _INSERT_PRINCIPAL.changed(
+        connection,
+        id=principal.id,
+        name=principal.name,
+        roles=write_roles(principal.roles),
+        shown_name=principal.shown_name,
+        issuer=principal.issuer,
+        created_at=created_at,
+    )
+    return inserted == 1
+
+
+def update_principal(connection: Connection, principal: Principal) -> None:
+    """Write a principal's roles, and what it is shown as."""
+    asked = {"principal": principal.id, "held": write_roles(principal.roles), "shown": principal.shown_name}
+    _UPDATE_PRINCIPAL.execute(connection, **asked)
 
 
 def insert_token(connection: Connection, record: TokenRecord) -> None:
@@ -99,19 +218,44 @@ def insert_token(connection: Connection, record: TokenRecord) -> None:
         created_at=record.created_at,
         expires_at=record.expires_at,
         revoked_at=record.revoked_at,
+        scopes=",".join(record.scopes.names),
+        replaced_by=record.replaced_by,
+        revoked_by=record.revoked_by,
+        last_used_at=record.last_used_at,
     )
 
 
-def revoke_token(connection: Connection, token_id: str, moment: str) -> bool:
+def revoke_token(connection: Connection, token_id: str, moment: str, actor: str) -> bool:
     """Mark a token as revoked; False if there is none."""
-    return _REVOKE_TOKEN.changed(connection, token=token_id, moment=moment) == 1
+    return _REVOKE_TOKEN.changed(connection, token=token_id, moment=moment, actor=actor) == 1
+
+
+def replace_token(connection: Connection, token_id: str, successor: str, ends_at: str) -> bool:
+    """Let a token end where its successor is known; False if it was revoked, or rotated before."""
+    return _REPLACE_TOKEN.changed(connection, token=token_id, successor=successor, ends=ends_at) == 1
+
+
+def note_use(connection: Connection, token_id: str, moment: str, before: str) -> None:
+    """Write when a token was used, unless it is known to have been used since a time."""
+    _NOTE_USE.execute(connection, token=token_id, moment=moment, before=before)
 
 
 def _principal(row: tuple[Any, ...]) -> Principal:
-    principal_id, name, roles = row
-    return Principal(principal_id, name, frozenset(map(Role, roles.split(","))))
+    principal_id, name, roles, shown_name, issuer = row
+    return Principal(principal_id, name, read_roles(roles), shown_name=shown_name, issuer=issuer)
 
 
 def _record(row: tuple[Any, ...]) -> TokenRecord:
-    token_id, secret_hash, created_at, expires_at, revoked_at, *principal = row
-    return TokenRecord(token_id, _principal(tuple(principal)), secret_hash, created_at, expires_at, revoked_at)
+    token_id, secret_hash, created_at, expires_at, revoked_at, scopes, replaced_by, revoked_by, used_at, *of = row
+    return TokenRecord(
+        token_id,
+        _principal(tuple(of)),
+        secret_hash,
+        created_at,
+        expires_at,
+        revoked_at,
+        Scopes.read(scopes),
+        replaced_by,
+        revoked_by,
+        used_at,
+    )

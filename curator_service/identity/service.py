@@ -1,18 +1,30 @@
 """Who is calling, and what that principal may do."""
 
+import logging
 import secrets
-from datetime import timedelta
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from http import HTTPStatus
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, Protocol
 
 from curator_service.identity import repository
-from curator_service.identity.policy import Action, Objects, Role, allowed_objects, roles_for
-from curator_service.identity.repository import Principal, TokenRecord, sort_roles
+from curator_service.identity.attestation import Acts, ActsUnit, Attestation, commitment
+from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
+from curator_service.identity.repository import Principal, Scopes, TokenRecord, sort_roles
 from curator_service.identity.tokens import Token, make_token, parse_token
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Database
+from curator_service.kit.logs import log_without_data
 from curator_service.kit.names import NAME, NAME_RULE
 from curator_service.kit.problems import Problem
+
+log = logging.getLogger("curator_service")
+
+DAYS_MAX = 3650
+GRACE_S_MAX = 7 * 24 * 3600
+USE_NOTED_EVERY = timedelta(hours=1)
 
 
 class AuthenticationRequired(Problem):
@@ -33,7 +45,62 @@ class PermissionDenied(Problem):
 
 
 class IdentityError(ValueError):
-    """A principal or a token cannot be changed as asked; the message says why, for the admin."""
+    """A principal or a token cannot be changed as asked; the message says why, for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is calling, and how that is known.
+
+    Attributes
+    ----------
+    principal : Principal
+        With the roles that this call has.
+    method : str
+        ``token``, or ``provider`` where somebody signed in at an identity provider.
+    expires_at : str
+        When that ends.
+    token_id : str
+        Of a token of the curator's own; else empty.
+    """
+
+    principal: Principal
+    method: Literal["token", "provider", ""]
+    expires_at: str = ""
+    token_id: str = ""
+
+
+ANONYMOUS = Caller(Principal("", "", frozenset()), "")
+"""Whoever calls a public address."""
+
+
+class SignedIn(Protocol):
+    """Somebody whom an identity provider vouches for."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who it is, with the roles that the provider's groups give."""
+
+    @property
+    def told_at(self) -> str:
+        """When the provider said so."""
+
+    @property
+    def expires_at(self) -> str:
+        """Until when it says so."""
+
+
+class Providers(Protocol):
+    """The identity providers that the curator trusts."""
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return what somebody needs to know to sign in."""
+
+    def recognises(self, text: str, /) -> bool:
+        """Tell whether a bearer text looks like one of theirs."""
+
+    def sign_in(self, text: str, /) -> SignedIn | None:
+        """Return whom a token is of, or None."""
 
 
 class IdentityService:
@@ -42,37 +109,84 @@ class IdentityService:
     Parameters
     ----------
     database : Database
+    acts : Acts
+        The register, where every change is written.
     now : callable
         The clock.
+    providers : Providers, optional
+        Identity providers; without them tokens are the curator's own.
     """
 
-    def __init__(self, database: Database, now: Clock = utc_now) -> None:
+    def __init__(
+        self, database: Database, acts: Acts, now: Clock = utc_now, providers: Providers | None = None
+    ) -> None:
         self.database = database
+        self.acts = acts
+        self.attestation = Attestation(acts)
         self.now = now
+        self.providers = providers
+        self._used: dict[str, str] = {}
+        self._noting = threading.Lock()
 
-    def authenticate(self, authorization: str | None) -> Principal:
-        """Return the principal of an ``Authorization`` header.
+    # --- Who calls
+
+    def identify(self, authorization: str | None) -> Caller:
+        """Return who sent an ``Authorization`` header.
 
         Raises
         ------
         AuthenticationRequired
-            If the header is absent, or its token unknown, expired or revoked.
+            If the header is absent, or its token unknown, expired, revoked, or not in the register.
         """
         scheme, _, text = (authorization or "").partition(" ")
-        token = parse_token(text) if scheme.lower() == "bearer" else None
-        if token is not None:
-            with self.database.read() as connection:
-                record = repository.find_token(connection, token.id)
-            if (
-                record is not None
-                and token.matches(record.secret_hash)
-                and record.revoked_at is None
-                and timestamp(self.now()) < record.expires_at
-            ):
-                return record.principal
+        if scheme.lower() == "bearer":
+            caller = self._identify_token(text) or self._identify_at_provider(text)
+            if caller is not None:
+                return caller
         raise AuthenticationRequired(
-            "Send a valid token as `Authorization: Bearer cur_…`; an admin makes one with `curator tokens create`."
+            "Send a valid token as `Authorization: Bearer …`. An operator makes one with `curator tokens create`; "
+            "`GET /v1/sign-in` says where else to sign in, if anywhere."
         )
+
+    def authenticate(self, authorization: str | None) -> Principal:
+        """Return the principal of an ``Authorization`` header; see `identify`."""
+        return self.identify(authorization).principal
+
+    def _identify_token(self, text: str) -> Caller | None:
+        token, moment = parse_token(text), timestamp(self.now())
+        if token is None:
+            return None
+        with self.database.read() as connection:
+            stored = repository.find_token(connection, token.id)
+        if (
+            stored is None
+            or not token.matches(stored.secret_hash)
+            or stored.revoked_at is not None
+            or moment >= stored.expires_at
+        ):
+            return None
+        record = self.attestation.restrict(stored, moment)
+        if record is None:
+            return None
+        self._used[record.id] = moment
+        principal = replace(
+            record.principal,
+            roles=record.scopes.restrict(record.principal.roles),
+            read_only=record.principal.read_only or record.scopes.read_only,
+        )
+        return Caller(principal, "token", record.expires_at, record.id)
+
+    def _identify_at_provider(self, text: str) -> Caller | None:
+        if self.providers is None or not self.providers.recognises(text):
+            return None
+        found = self.providers.sign_in(text)
+        if found is None:
+            return None
+        try:
+            return Caller(self.admit(found.principal, found.told_at), "provider", found.expires_at)
+        except IdentityError as error:
+            log.warning("somebody who signed in elsewhere is not let in: %s", error)
+            return None
 
     @staticmethod
     def authorize(principal: Principal, action: Action) -> Objects:
@@ -81,48 +195,144 @@ class IdentityService:
         Raises
         ------
         PermissionDenied
-            If its roles may not take it at all.
+            If its roles, or its token, may not take it at all.
         """
         objects = allowed_objects(principal.roles, action)
         if objects is None:
             needed = [role.value for role in roles_for(action)]
-            held = ", ".join(sort_roles(principal.roles))
+            held = ", ".join(sort_roles(principal.roles)) or "none"
             raise PermissionDenied(
                 f"Your roles, {held}, may not {action.value}; needed: {' or '.join(needed)}.",
                 needed_role=needed,
             )
+        if principal.read_only and action not in READING:
+            raise PermissionDenied(
+                f"This token may only look, and not {action.value}.",
+                needed_role=[role.value for role in roles_for(action)],
+            )
         return objects
 
-    def create_token(self, name: str, *roles: Role, days: int = 90) -> Token:
+    # --- Tokens
+
+    def create_token(
+        self, name: str, *roles: Role, days: int = 90, read_only: bool = False, actor: str = "operator"
+    ) -> Token:
         """Make a token for a principal, who is created when the name is new.
+
+        Parameters
+        ----------
+        name : str
+        *roles : Role
+            Those of a new principal; of one that there is, those with which the token may act.
+        days : int
+        read_only : bool
+            Whether the token may only look.
+        actor : str
+            Who does it, for the register.
 
         Raises
         ------
         IdentityError
-            If the name exists with other roles, or the lifetime is not from 1 to 3650 days.
+            If the principal holds other roles or signs in elsewhere, or the lifetime is not from 1 to 3650 days.
+        LedgerUnverified
+            Under a seal.
         """
         if not NAME.fullmatch(name):
             raise IdentityError(f"the name must be {NAME_RULE}")
-        if not 1 <= days <= 3650:
-            raise IdentityError("a token lives from 1 to 3650 days")
+        if not 1 <= days <= DAYS_MAX:
+            raise IdentityError(f"a token lives from 1 to {DAYS_MAX} days")
         if not roles:
             raise IdentityError("name at least one role")
-        token, moment = make_token(), self.now()
-        with self.database.begin() as connection:
-            new = Principal(f"prn_{secrets.token_hex(12)}", name, frozenset(roles))
-            repository.insert_principal(connection, new, timestamp(moment))
-            principal = repository.find_principal(connection, name)
+        token, moment, asked = make_token(), self.now(), frozenset(roles)
+        new = Principal(_new_principal_id(), name, asked)
+        with self.acts.unit() as unit:
+            if repository.insert_principal(unit.connection, new, timestamp(moment)):
+                _record_principal(unit, new, actor, timestamp(moment))
+            principal = repository.find_principal(unit.connection, name)
             assert principal is not None
-            if principal.roles != new.roles:
+            if principal.issuer:
+                raise IdentityError(f"{name!r} signs in at {principal.issuer}, which says what roles that is good for")
+            if not asked <= principal.roles:
                 held = ", ".join(sort_roles(principal.roles))
                 raise IdentityError(f"{name!r} holds the roles {held}, and a token changes none of them")
-            expires = timestamp(moment + timedelta(days=days))
-            record = TokenRecord(token.id, principal, token.secret_hash, timestamp(moment), expires, None)
-            repository.insert_token(connection, record)
+            ends = timestamp(moment + timedelta(days=days))
+            self._issue(
+                unit,
+                token,
+                TokenRecord(
+                    token.id, principal, token.secret_hash, timestamp(moment), ends, scopes=Scopes(asked, read_only)
+                ),
+                actor,
+            )
         return token
 
-    def revoke_token(self, token_id: str) -> None:
-        """Revoke a token by its public id, from the next request on.
+    def create_token_over_http(
+        self, name: str, *roles: Role, days: int, read_only: bool, by: Principal
+    ) -> tuple[Token, TokenRecord]:
+        """Make a token for an analyst or an auditor, as an operator does from elsewhere than the machine.
+
+        Raises
+        ------
+        IdentityError
+            If the principal holds, or would hold, a privileged role; else as `create_token`.
+        LedgerUnverified
+        """
+        with self.database.read() as connection:
+            holder = repository.find_principal(connection, name)
+        held = frozenset() if holder is None else holder.roles | self.attestation.roles_of(holder.id)
+        if PRIVILEGED & (held | frozenset(roles)):
+            raise IdentityError(
+                "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and operators "
+                "are appointed at the machine"
+            )
+        token = self.create_token(name, *roles, days=days, read_only=read_only, actor=by.id)
+        return token, self.get_token(token.id)
+
+    def rotate_token(
+        self, token_id: str, *, grace_s: int = 0, actor: str, of: Principal | None = None
+    ) -> tuple[Token, TokenRecord]:
+        """Make a new token of the same principal, scopes and lifetime; the old one ends, now or after a grace.
+
+        Parameters
+        ----------
+        token_id : str
+        grace_s : int
+            For how long the old one goes on, in seconds.
+        actor : str
+        of : Principal, optional
+            Whose token it must be.
+
+        Raises
+        ------
+        IdentityError
+            If it is not there, has ended, or was rotated before.
+        LedgerUnverified
+        """
+        if not 0 <= grace_s <= GRACE_S_MAX:
+            raise IdentityError(f"the grace is from 0 to {GRACE_S_MAX} seconds")
+        old, token, moment = self.get_token(token_id), make_token(), self.now()
+        if of is not None and old.principal.id != of.id:
+            raise IdentityError(f"there is no token {token_id!r} of yours")
+        ends = min(old.expires_at, timestamp(moment + timedelta(seconds=grace_s)))
+        record = replace(
+            old,
+            id=token.id,
+            secret_hash=token.secret_hash,
+            created_at=timestamp(moment),
+            expires_at=timestamp(moment + _lifetime(old)),
+            last_used_at=None,
+        )
+        with self.acts.unit() as unit:
+            has_ended = timestamp(moment) >= old.expires_at
+            if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
+                raise IdentityError(f"the token {token_id!r} has ended, or was rotated before")
+            self._issue(unit, token, record, actor, {"replaces": old.id, "replaced_ends_at": ends})
+        return token, record
+
+    def revoke_token(self, token_id: str, *, actor: str = "operator") -> None:
+        """Revoke a token by its public id, from the next request on; under a seal, too.
+
+        The table says so at once. The register follows, when it can be written.
 
         Raises
         ------
@@ -130,15 +340,186 @@ class IdentityService:
             If there is no such token, or it was revoked before.
         """
         with self.database.begin() as connection:
-            if not repository.revoke_token(connection, token_id, timestamp(self.now())):
+            if not repository.revoke_token(connection, token_id, timestamp(self.now()), actor):
                 raise IdentityError(f"there is no token {token_id!r} that could be revoked")
+        try:
+            self.settle()
+        except Problem as error:  # what matters is done
+            log_without_data("the register", error)
+
+    def get_token(self, token_id: str) -> TokenRecord:
+        """Return a token.
+
+        Raises
+        ------
+        IdentityError
+            If there is none.
+        """
+        with self.database.read() as connection:
+            found = repository.find_token(connection, token_id)
+        if found is None:
+            raise IdentityError(f"there is no token {token_id!r}")
+        return found
 
     def list_tokens(self) -> list[TokenRecord]:
         """Return every token, without secrets."""
         with self.database.read() as connection:
             return repository.list_tokens(connection)
 
+    def write_uses(self) -> None:
+        """Write when tokens were used last, at most once an hour of each: away from the requests that used them."""
+        with self._noting:
+            used, self._used = self._used, {}
+        if not used:
+            return
+        before = timestamp(self.now() - USE_NOTED_EVERY)
+        with self.database.read() as connection:
+            known = {token.id: token.last_used_at for token in repository.list_tokens(connection)}
+        due = {one: moment for one, moment in used.items() if one in known and (known[one] or "") <= before}
+        if due:
+            with self.database.begin() as connection:
+                for token_id, moment in due.items():
+                    repository.note_use(connection, token_id, moment, before)
+
+    # --- Principals
+
+    def sign_in_at(self) -> list[dict[str, Any]]:
+        """Return where somebody may sign in; nothing where tokens are the curator's own alone."""
+        return [] if self.providers is None else self.providers.describe()
+
     def list_principals(self) -> list[Principal]:
         """Return every principal, by name."""
         with self.database.read() as connection:
             return repository.list_principals(connection)
+
+    def set_roles(self, name: str, *roles: Role, actor: str) -> Principal:
+        """Give a principal other roles, at the machine; its tokens act with no more than they were made for.
+
+        Raises
+        ------
+        IdentityError
+            If there is no such principal, or it signs in at an identity provider, which says its roles.
+        LedgerUnverified
+        """
+        if not roles:
+            raise IdentityError("name at least one role; to end what somebody may do, revoke the tokens")
+        moment = timestamp(self.now())
+        with self.acts.unit() as unit:
+            principal = repository.find_principal(unit.connection, name)
+            if principal is None:
+                raise IdentityError(f"there is no principal {name!r}")
+            if principal.issuer:
+                raise IdentityError(f"{name!r} signs in at {principal.issuer}, whose groups say the roles")
+            changed = replace(principal, roles=frozenset(roles))
+            repository.update_principal(unit.connection, changed)
+            _record_principal(unit, changed, actor, moment)
+        return changed
+
+    def admit(self, principal: Principal, told_at: str) -> Principal:
+        """Write whom an identity provider vouches for, where that is new or has changed; return who may act.
+
+        What was said earlier than what is known may only restrict: of several tokens the newest decides, and each is
+        written once at most. Under a seal nothing is written, so nobody may do more than before.
+
+        Parameters
+        ----------
+        principal : Principal
+        told_at : str
+            When the provider said so.
+
+        Raises
+        ------
+        IdentityError
+            If the name is somebody else's.
+        LedgerUnverified
+            If somebody new comes under a seal.
+        """
+        with self.database.read() as connection:
+            stored = repository.find_principal_by_id(connection, principal.id)
+        if self.attestation.roles_of(principal.id) != principal.roles:
+            self.attestation.refresh()
+        known = self.attestation.roles_of(principal.id)
+        if stored is not None:
+            principal = replace(principal, name=stored.name)
+            if stored.roles == principal.roles == known:
+                return principal
+            if told_at <= self.attestation.told_at(principal.id) or not self.acts.is_open():
+                return replace(principal, roles=principal.roles & stored.roles & known)
+        with self.acts.unit() as unit:
+            if stored is None and not repository.insert_principal(unit.connection, principal, timestamp(self.now())):
+                raise IdentityError(f"the name {principal.name!r} is somebody else's, or was taken just now")
+            repository.update_principal(unit.connection, principal)
+            said = {"issuer": principal.issuer, "told_at": told_at}
+            _record_principal(unit, principal, "provider", timestamp(self.now()), said)
+        return principal
+
+    # --- The register
+
+    def start(self) -> None:
+        """Write into the register what an earlier version left in tables, and what was revoked under a seal."""
+        self.attestation.refresh()
+        if self.attestation.is_empty:
+            self._adopt(self.list_principals(), self.list_tokens())
+        self.settle()
+
+    def settle(self) -> None:
+        """Write the revocations that are in the table alone, if the register is open."""
+        if not self.acts.is_open():
+            return
+        self.attestation.refresh()
+        due = [token for token in self.list_tokens() if token.revoked_at and self.attestation.is_live(token.id)]
+        if due:
+            with self.acts.unit() as unit:
+                for token in due:
+                    said = {"actor": token.revoked_by, "time": timestamp(self.now()), "token": token.id}
+                    unit.act("token-revoked", said | {"holder": token.principal.name})
+            self.attestation.refresh()
+
+    def _adopt(self, principals: Sequence[Principal], tokens: Sequence[TokenRecord]) -> None:
+        if not principals:
+            return
+        moment = timestamp(self.now())
+        before = {"reason": "made before there was a register"}
+        with self.acts.unit() as unit:
+            for principal in principals:
+                _record_principal(unit, principal, "curator", moment, before)
+            for token in tokens:
+                revoked = {"revoked": token.revoked_at} if token.revoked_at else {}
+                unit.act("token", _token_payload(token, "curator", moment) | before | revoked)
+        self.attestation.refresh()
+
+    def _issue(
+        self, unit: ActsUnit, token: Token, record: TokenRecord, actor: str, said: Mapping[str, Any] | None = None
+    ) -> None:
+        assert token.id == record.id
+        repository.insert_token(unit.connection, record)
+        unit.act("token", {**_token_payload(record, actor, record.created_at), **(said or {})})
+
+
+def _new_principal_id() -> str:
+    return f"prn_{secrets.token_hex(12)}"
+
+
+def _record_principal(
+    unit: ActsUnit, principal: Principal, actor: str, moment: str, said: Mapping[str, str] | None = None
+) -> None:
+    payload = {"actor": actor, "time": moment, "principal": principal.id, "name": principal.name}
+    unit.act("principal", {**payload, "roles": [role.value for role in sort_roles(principal.roles)], **(said or {})})
+
+
+def _token_payload(record: TokenRecord, actor: str, moment: str) -> dict[str, Any]:
+    return {
+        "actor": actor,
+        "time": moment,
+        "token": record.id,
+        "principal": record.principal.id,
+        "holder": record.principal.name,
+        "scopes": [str(name) for name in record.scopes.names],
+        "expires_at": record.expires_at,
+        "commitment": commitment(record.id, record.secret_hash),
+    }
+
+
+def _lifetime(record: TokenRecord) -> timedelta:
+    """Return how long a token was made for, so that its successor is made for as long."""
+    return datetime.fromisoformat(record.expires_at) - datetime.fromisoformat(record.created_at)

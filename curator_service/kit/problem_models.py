@@ -50,6 +50,7 @@ class PlainProblem(ProblemModel):
         "/problems/reservation-not-found",
         "/problems/second-admin-needed",
         "/problems/too-many-requests",
+        "/problems/visa-needed",
     ]
 
 

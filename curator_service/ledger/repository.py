@@ -25,7 +25,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, Charged, Share
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Charged, Share
 from curator_service.ledger.models import SEAL_ID, LedgerEntryRow, PopulationRow, SealRow, ShareRow, SpendingRow
 from curator_service.privacy.accountant import ACCOUNTANTS, Accountant, Amount
 from curator_service.privacy.adjacency import Adjacency
@@ -100,7 +100,7 @@ _SELECT = select(
     _SEALED,
 )
 _FIND = Statement(_SELECT.where(PopulationRow.name == bindparam("population")))
-_LIST = Statement(_SELECT.order_by(PopulationRow.name))
+_LIST = Statement(_SELECT.where(PopulationRow.name != REGISTER).order_by(PopulationRow.name))
 _INSERT = InsertIfAbsent(PopulationRow)
 _THIS = PopulationRow.name == bindparam("population")
 _HEAD = (
@@ -311,6 +311,15 @@ def find_population(connection: Connection, name: str) -> Population | None:
 def list_populations(connection: Connection) -> list[Population]:
     """Return every population, by name."""
     return [_population(row) for row in _LIST.all(connection)]
+
+
+def list_chains(connection: Connection) -> list[Population]:
+    """Return the account of every chain, in the order in which they are locked: populations by name, then the register.
+
+    The register's has no budget: only what looks after chains as such may ask for it.
+    """
+    register = find_population(connection, REGISTER)
+    return [*list_populations(connection), *([] if register is None else [register])]
 
 
 def move(connection: Connection, population: str, *, posted: int, pending: int) -> Head | None:

@@ -77,7 +77,7 @@ class BudgetAnswer(AccountModel):
 _PermitId = Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
 
 
-class _Entry(BaseModel):
+class Entry(BaseModel):
     """What every entry says. Those of format 1, which no released version wrote, say other things and have no model."""
 
     model_config = STRICT
@@ -98,7 +98,7 @@ class _Entry(BaseModel):
     signature: _Signature
 
 
-class OpenEntry(_Entry):
+class OpenEntry(Entry):
     """A population was opened, with a limit of `units`."""
 
     kind: Literal["open"]
@@ -109,7 +109,7 @@ class OpenEntry(_Entry):
     reason: str = left_out()
 
 
-class DatasetEntry(_Entry):
+class DatasetEntry(Entry):
     """A dataset was registered."""
 
     kind: Literal["dataset"]
@@ -119,7 +119,7 @@ class DatasetEntry(_Entry):
     snapshot: Digest
 
 
-class ReserveEntry(_Entry):
+class ReserveEntry(Entry):
     """An amount is held: by a job, or for a study."""
 
     kind: Literal["reserve"]
@@ -130,7 +130,7 @@ class ReserveEntry(_Entry):
     expires_at: Moment = left_out()
 
 
-class VoidEntry(_Entry):
+class VoidEntry(Entry):
     """What was left of a reservation was given back."""
 
     kind: Literal["void"]
@@ -155,7 +155,7 @@ class PartModel(BaseModel):
     scales: list[Digits]
 
 
-class _AnsweredEntry(_Entry):
+class _AnsweredEntry(Entry):
     """What an entry of an answer says."""
 
     dataset: str
@@ -184,7 +184,7 @@ class DeriveEntry(_AnsweredEntry):
     source: str
 
 
-class LimitEntry(_Entry):
+class LimitEntry(Entry):
     """A limit was set to `units`."""
 
     kind: Literal["limit"]
@@ -194,7 +194,7 @@ class LimitEntry(_Entry):
     label: str = left_out()
 
 
-class PermitEntry(_Entry):
+class PermitEntry(Entry):
     """Who may spend under a permit from now on; nobody, where it was ended."""
 
     kind: Literal["permit"]
@@ -214,14 +214,14 @@ class PermitEntry(_Entry):
     adopted_pending: Digits = left_out()
 
 
-class KeyEntry(_Entry):
+class KeyEntry(Entry):
     """A key signs from here on."""
 
     kind: Literal["key"]
     signing_key: KeyId
 
 
-class RefusalEntry(_Entry):
+class RefusalEntry(Entry):
     """Rows that are like another population's were refused."""
 
     kind: Literal["refusal"]
@@ -231,7 +231,7 @@ class RefusalEntry(_Entry):
     proposal: str = left_out()
 
 
-class ConfirmationEntry(_Entry):
+class ConfirmationEntry(Entry):
     """Two admins say that such rows are of other people."""
 
     kind: Literal["confirmation"]
@@ -250,7 +250,7 @@ class LostModel(BaseModel):
     through: Digits
 
 
-class ReconcileEntry(_Entry):
+class ReconcileEntry(Entry):
     """An epoch begins after a restore; `units` were written off."""
 
     kind: Literal["reconcile"]

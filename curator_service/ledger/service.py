@@ -21,7 +21,7 @@ from curator_service.ledger.chain.entries import (
     Receipt,
     SignedCheckpoint,
 )
-from curator_service.ledger.chain.verification import Verification, Watch
+from curator_service.ledger.chain.verification import REGISTER, Verification, Watch
 from curator_service.ledger.repository import Population
 from curator_service.ledger.trust.anchor import AnchorError
 from curator_service.ledger.trust.client_checkpoints import ClientCheckpoints
@@ -258,6 +258,11 @@ class LedgerService:
         with self.database.read() as connection:
             return repository.list_populations(connection)
 
+    def list_chains(self) -> list[Population]:
+        """Return the account of every chain: the populations', and the register's, which has no budget."""
+        with self.database.read() as connection:
+            return repository.list_chains(connection)
+
     def get_population(self, name: str) -> Population:
         """Return a population.
 
@@ -266,7 +271,7 @@ class LedgerService:
         NotFound
         """
         with self.database.read() as connection:
-            population = repository.find_population(connection, name)
+            population = None if name == REGISTER else repository.find_population(connection, name)
         if population is None:
             raise NotFound("There is no population of this name.")
         return population

@@ -7,7 +7,7 @@ grants alone, as he can read the rows anyway: the entry says so.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
@@ -43,6 +43,14 @@ class PermitNeeded(Problem):
     slug = "permit-needed"
     status = HTTPStatus.FORBIDDEN
     title = "A permit is needed"
+
+
+class VisaNeeded(Problem):
+    """The dataset asks for a visa beside a permit, and the caller has none that holds."""
+
+    slug = "visa-needed"
+    status = HTTPStatus.FORBIDDEN
+    title = "A visa is needed"
 
 
 class PermitExpired(Problem):
@@ -86,13 +94,23 @@ class PermitService:
         Carries out what was approved.
     now : callable
         The clock.
+    visas : mapping of str to str, optional
+        Of a dataset the value of the visa that it asks for.
     """
 
-    def __init__(self, database: Database, ledger: LedgerService, approvals: ApprovalService, now: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        ledger: LedgerService,
+        approvals: ApprovalService,
+        now: Clock,
+        visas: Mapping[str, str] | None = None,
+    ) -> None:
         self.database = database
         self.ledger = ledger
         self.approvals = approvals
         self.now = now
+        self.visas = visas or {}
         approvals.writers[PERMIT] = self._write
 
     # --- Which permit
@@ -115,6 +133,9 @@ class PermitService:
         Use or Problem
             A `PermitNeeded` or a `PermitExpired`.
         """
+        missing = self.find_missing_visa(principal, dataset.name)
+        if missing is not None:
+            return missing
         uses = repository.list_uses(connection, principal.id, dataset.id, timestamp(self.now()))
         named = [use for use in uses if project is None or use.project == project]
         lasting = [use for use in named if use.lasts]
@@ -130,6 +151,15 @@ class PermitService:
             f"No permit {asked} lets you use this dataset. Name one of your projects in `project`: "
             f"{', '.join(map(repr, projects)) or 'there is none; ask for a permit'}.",
             projects=projects,
+        )
+
+    def find_missing_visa(self, principal: Principal, dataset: str) -> "VisaNeeded | None":
+        """Return why whoever is charged lacks the visa that a dataset asks for beside a permit, or None."""
+        wanted, now = self.visas.get(dataset), self.now().timestamp()
+        if wanted is None or any(visa.value == wanted and now < visa.expires for visa in principal.visas):
+            return None
+        return VisaNeeded(
+            f"The dataset {dataset!r} asks for a visa {wanted!r} beside a permit: sign in where you have it."
         )
 
     # --- Asking and deciding

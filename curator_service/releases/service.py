@@ -200,7 +200,9 @@ class ReleaseService:
         uses = list_uses(connection, analyst.id, prepared.dataset.id, timestamp(self.now()))
         paid = next((use for use in uses if use.permit == paying.permit_id), None)
         payer = Payer(analyst.id, paying.permit_id, paying.project, paying.id)
-        refusal = None if paid is not None and paid.lasts else permit_expired(paid.expires_at if paid else "")
+        refusal: Problem | None = self.permits.find_missing_visa(analyst, prepared.dataset.name)
+        if paid is None or not paid.lasts:
+            refusal = permit_expired(paid.expires_at if paid else "")
         return Submission(prepared, analyst, key, payer, refusal)
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:

@@ -12,9 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from issuers import Documents, claims, providers, sign, visa
 from patience import scaled
-from support import ADMIN, ROWS, CountingNoise, World, body, csv_text, manifest_text, open_world
+from support import ADMIN, ROWS, CountingNoise, World, body, csv_text, forget_register, manifest_text, open_world
 
+from curator_service.container import make_curator
 from curator_service.datasets.service import OtherPeople, RegistrationError
 from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
 from curator_service.ledger.trust.recovery import reconcile
@@ -148,12 +150,26 @@ def record_life(folder: Path) -> list[Recorded]:
         _wait_for_jobs(life)
         _hold(life)
         _set_limits(life)
+        _identify(life)
         _spend_no_more(life)
         _register_the_same_people(life)
         world.curator.keys.rotate("2026-03-02T00:00:00Z")
         for who, path in (("audra", "/v1/ledger/town"), ("audra", "/v1/ledger/valley"), ("ada", "/v1/keys")):
             life.send(who, "get", path)
         _seal_and_reconcile(life)
+    return life.answers + _come_from_an_earlier_version(folder / "earlier")
+
+
+def _come_from_an_earlier_version(folder: Path) -> list[Recorded]:
+    """Begin the register beside principals and tokens that were there before it."""
+    with open_world(folder) as world:
+        world.curator.identity.revoke_token(world.tokens["ben"].split("_")[1])
+        forget_register(world)
+        curator = make_curator(world.settings, now=world.clock)
+        assert curator.start() == ""
+        curator.close()
+        life = _Recorder(world)
+        life.send("audra", "get", "/v1/admin/register?limit=1000")
     return life.answers
 
 
@@ -189,6 +205,27 @@ def _permit(life: _Recorder) -> None:
         life.send(who, "get", path)
     for project in ("typo", "kidney"):
         life.send("ada", "post", f"{COHORT}/quotes", body(project=project))
+
+
+def _identify(life: _Recorder) -> None:
+    """Say who asks; make, rotate and revoke a token; and read who is known, and what was done."""
+    for who in ("ada", "root"):
+        life.send(who, "get", "/v1/me")
+    life.send(None, "get", "/v1/sign-in")
+    made = life.send("root", "post", "/v1/admin/tokens", {"name": "cleo", "roles": ["analyst"], "read_only": True})
+    life.world.tokens["cleo"] = made.json()["token"]
+    for roles in (["steward"], ["auditor"]):
+        life.send("root", "post", "/v1/admin/tokens", {"name": "cleo", "roles": roles})
+    new = life.send("cleo", "post", "/v1/me/token/rotate", {"grace_s": 60}).json()["id"]
+    for _ in range(2):
+        life.send("root", "post", f"/v1/admin/tokens/{new}/revoke")
+    trusted = providers(Documents(), now=life.world.clock)
+    life.api.app.state.curator.identity.providers = trusted
+    life.send(None, "get", "/v1/sign-in")
+    life.world.tokens["mary"] = sign(claims(ga4gh_passport_v1=[visa()]))
+    life.send("mary", "get", "/v1/me")
+    for path in ("/v1/admin/principals", "/v1/admin/tokens", "/v1/admin/register?limit=1000"):
+        life.send("root", "get", path)
 
 
 def _spend_no_more(life: _Recorder) -> None:
@@ -321,6 +358,7 @@ def _seal_and_reconcile(life: _Recorder) -> None:
     signed = SignedCheckpoint(lost, life.world.curator.keys.signer(lost.entry_hash).sign(lost))
     reconcile(ledger, [signed], actor="operator:test", anchor_lost=True)
     life.send("audra", "get", "/v1/ledger/town?after=3&limit=1000")
+    life.send("audra", "get", "/v1/admin/register?limit=1000")
 
 
 _GOLDEN_PATHS = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 from patience import scaled
-from support import Api, World, body, csv_text, make_rows, manifest_text
+from support import Api, World, body, csv_text, forget_register, make_rows, manifest_text
 
 from curator_service.container import Curator, make_curator
 from curator_service.ledger.chain.entries import canonical
@@ -136,6 +136,7 @@ def open_reservations(world: World) -> dict[str, int]:
 
 def forget_permits(world: World) -> Callable[[], None]:
     """Let the tables be as those who never had any, for what an older schema is tested with; return what undoes it."""
+    forget_register(world)
     columns = {"permits": "id, version, project, terms, granted_at, ended_at"}
     columns |= {"grants": "principal_id, dataset_id, permit_id, created_at"}
     kept = {table: world.sql(f"SELECT {names} FROM {table}") for table, names in columns.items()}

@@ -12,9 +12,10 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from scenes import forget_permits
 from sqlalchemy import CheckConstraint, inspect
-from support import ADMIN, World, body, open_world
+from support import ADMIN, World, body, forget_register, open_world
 
 from curator_service.kit.db import Base, Database, SchemaError, migrations_dir
+from curator_service.ledger.chain.verification import REGISTER
 from curator_service.releases.models import CHUNK
 
 RELEASES = "/v1/datasets/cohort/releases"
@@ -118,9 +119,34 @@ def migrate(world: World, act: Callable[[Config, str], None], revision: str) -> 
 
 
 def test_a_database_with_permits_does_not_go_down(both: World) -> None:
+    forget_register(both)
     with pytest.raises(RuntimeError, match="permits were granted"):
         migrate(both, command.downgrade, "0009")
     assert both.curator.database.revisions()[0] == both.curator.database.revisions()[1]
+
+
+def test_a_database_with_a_register_does_not_go_down(both: World) -> None:
+    with pytest.raises(RuntimeError, match="acts were registered"):
+        migrate(both, command.downgrade, "0010")
+    assert both.curator.database.revisions()[0] == both.curator.database.revisions()[1]
+
+
+def test_tokens_stay_when_what_is_known_of_them_goes_down_and_comes_up_again(both: World) -> None:
+    forget_register(both)
+    kept = "SELECT id, principal_id, secret_hash, created_at, expires_at, revoked_at FROM tokens ORDER BY id"
+    before = both.sql(kept)
+    migrate(both, command.downgrade, "0010")
+    assert "scopes" not in {column["name"] for column in inspect(both.curator.database.engine).get_columns("tokens")}
+    both.curator.database.upgrade()
+    assert both.sql(kept) == before
+    # Tokens of an earlier version work, at first without a register and then in it, once the curator has started.
+    assert both.api().get("/v1/datasets").status_code == 200
+    assert both.curator.start() == ""
+    assert both.api().get("/v1/datasets").status_code == 200
+    acts = both.curator.register.list_entries(after=1, count=100)
+    assert [act["kind"] for act in acts] == ["principal"] * 4 + ["token"] * 4
+    assert {act["actor"] for act in acts} == {"curator"}
+    assert both.curator.ledger.verify(REGISTER).ok
 
 
 def test_a_populated_database_goes_down_and_up(both: World) -> None:
@@ -208,4 +234,4 @@ def test_an_embedded_unit_of_work_holds_the_write_lock_from_its_start(world: Wor
     with world.curator.database.begin(), closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("BEGIN IMMEDIATE")
-        assert other.execute("SELECT count(*) FROM populations").fetchone() == (2,)  # readers go on
+        assert other.execute("SELECT count(*) FROM populations").fetchone() == (3,)  # readers go on

@@ -11,6 +11,7 @@ from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.chain.attestation import Holds, list_attested
 from curator_service.ledger.chain.entries import (
+    EPOCH_FIRST,
     FORMAT,
     GENESIS,
     Checkpoint,
@@ -21,9 +22,11 @@ from curator_service.ledger.chain.entries import (
     entry_hash,
 )
 from curator_service.ledger.chain.signing import Signer
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, Charged
-from curator_service.ledger.repository import Head
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Charged
+from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.trust.anchor import Anchor
+from curator_service.privacy.accountant import GDP
+from curator_service.privacy.adjacency import Adjacency
 
 
 class Refused(Exception):
@@ -165,6 +168,51 @@ class Ledger:
     def note(self, population: str, kind: str, payload: Mapping[str, Any]) -> Receipt:
         """Append an entry that charges nothing."""
         return self.record(self.next(population), kind, 0, payload)
+
+    def act(self, kind: str, payload: Mapping[str, Any]) -> list[Receipt]:
+        """Append an act of the curator to the register, which the first one opens; other accounts are locked before.
+
+        Parameters
+        ----------
+        kind : str
+            One of `verification.ACTS`.
+        payload : mapping
+            Who did it (`actor`), when (`time`), and what; never a secret.
+
+        Returns
+        -------
+        list of Receipt
+            To be anchored, in this order, when the unit of work is committed.
+        """
+        opening = self.open_register(payload["time"])
+        return [*opening, self.note(REGISTER, kind, payload)]
+
+    def open_register(self, moment: str, *, above: int = 0) -> list[Receipt]:
+        """Begin the register, where there is none: in an epoch above every one that was seen of a lost one."""
+        if repository.find_population(self.connection, REGISTER) is not None:
+            return []
+        self.trust.anchor.refresh()
+        epoch = max(EPOCH_FIRST, self.trust.anchor.floor(REGISTER)[0] + 1, above + 1)
+        account = Population(
+            name=REGISTER,
+            adjacency=Adjacency.ADD_REMOVE,
+            accountant=GDP,
+            delta=0.0,
+            limit=0,
+            highest_limit=0,
+            posted=0,
+            pending=0,
+            sequence=1,
+            head=GENESIS,
+            created_at=moment,
+            epoch=epoch,
+            sealed="",
+        )
+        if not repository.insert_population(self.connection, account):
+            return []  # another unit of work has just begun it
+        terms = {"adjacency": account.adjacency.value, "accountant": account.accountant.name, "delta": repr(0.0)}
+        head = Head(REGISTER, 1, GENESIS, epoch, 0, 0, 0)
+        return [self.record(head, "open", 0, {**terms, "actor": "curator", "time": moment})]
 
     def record(self, head: Head, kind: str, units: int, payload: Mapping[str, Any]) -> Receipt:
         """Append an entry to the chain of a locked account, hashed and signed.
@@ -419,7 +467,7 @@ def announce_key(trust: Trust) -> Callable[[Connection, Signer, str], None]:
     def announce(connection: Connection, signer: Signer, moment: str) -> None:
         ledger = Ledger(connection, signer, trust)
         payload = {"actor": "curator", "signing_key": signer.key_id, "time": moment}
-        for population in repository.list_populations(connection):
+        for population in repository.list_chains(connection):
             ledger.note(population.name, "key", payload)
 
     return announce

@@ -16,6 +16,10 @@ from curator_service.ledger.chain.entries import (
 )
 
 UNCHARGED_KINDS = frozenset({"dataset", "derive", "key", "refusal", "confirmation"})
+REGISTER = "_register"
+"""The chain of the curator's own acts, a name that no population may have. Its limit is 0: nothing is charged to it."""
+ACTS = frozenset({"principal", "token", "token-revoked", "permit-asked", "permit-refused"})
+"""Kinds of the register's entries, beside those that every chain has."""
 _OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
 
 
@@ -247,7 +251,9 @@ def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
     kind = payload["kind"]
     if units < 0 or (kind == "open") is not (state.sequence == 0):
         raise _Bad(f"an entry of kind {kind!r} does not belong here")
-    if kind == "open":
+    if payload["population"] == REGISTER:
+        _count_act(payload, units, state)
+    elif kind == "open":
         state.limit = units
         state.terms = tuple(str(payload[name]) for name in _OPENING_TERMS)
     elif kind == "charge" and units > 0:
@@ -267,6 +273,18 @@ def _count(payload: dict[str, Any], units: int, state: AccountState) -> None:
     state.highest_limit = max(state.highest_limit, state.limit)
     if state.posted + state.pending > state.limit:
         raise _Bad("the charges exceed the limit")
+
+
+def _count_act(payload: dict[str, Any], units: int, state: AccountState) -> None:
+    """Add an entry of the register: it has no amounts, and may begin again where a restore has lost all of it."""
+    kind = payload["kind"]
+    if units != 0 or kind not in ACTS | {"open", "key", "reconcile"}:
+        raise _Bad(f"an entry of kind {kind!r} with {units} units does not belong into the register")
+    if kind == "open":
+        state.terms = tuple(str(payload[name]) for name in _OPENING_TERMS)
+        state.epoch = int(payload["epoch"])
+    elif kind == "reconcile":
+        _count_reconciliation(payload, units, state)
 
 
 def _shares(payload: dict[str, Any], state: AccountState) -> list[Share]:

@@ -53,13 +53,13 @@ class Inspection:
         log_of_anchor = self._anchor.log()  # before the database: later it could only be behind
         with self._database.snapshot() as connection:
             is_signed = bool(list_keys(connection))
-            has_accounts = bool(repository.list_populations(connection))
+            has_accounts = bool(repository.list_chains(connection))
         if not is_signed and (log_of_anchor or has_accounts):
             left = f"anchor in {self._anchor.folder}" if log_of_anchor else "ledger"
             return f"the curator's keys are gone, and its {left} is not signed by any key"
         signer = self._keys.signer(moment)
         with self._database.snapshot() as connection:
-            populations = repository.list_populations(connection)
+            populations = repository.list_chains(connection)
             if log_of_anchor and not populations:
                 return f"the ledger is empty, and its anchor in {self._anchor.folder} is not"
             for population in populations:
@@ -97,7 +97,7 @@ class Inspection:
         """
         verifier = self._keys.verifier()
         with self._database.snapshot() as connection:
-            populations = repository.list_populations(connection)
+            populations = repository.list_chains(connection)
             for population in populations:
                 found = verify_population(connection, population, verifier, every_signature=False)
                 if not found.ok:

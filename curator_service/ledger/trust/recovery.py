@@ -12,9 +12,10 @@ from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.chain.attestation import Holds, list_attested
-from curator_service.ledger.chain.entries import Checkpoint, SignedCheckpoint
+from curator_service.ledger.chain.entries import Checkpoint, Receipt, SignedCheckpoint
 from curator_service.ledger.chain.keys import set_seal
 from curator_service.ledger.chain.signing import Verifier
+from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.repository import Head, Population
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.anchor import Anchor
@@ -81,7 +82,7 @@ def reconcile(
     logs = [anchor.log() for anchor in (ledger.guard.anchor, *anchors)]
     evidence = [*(signed for log in logs for signed in log), *receipts]
     with ledger.database.read() as connection:
-        if not repository.list_populations(connection):
+        if not repository.list_chains(connection):
             raise ReconciliationError("the ledger is empty: restore a backup first")
     verifier = ledger.guard.keys.verifier()
     for signed in evidence:
@@ -92,24 +93,29 @@ def reconcile(
             )
     holds = ledger.guard.trust.holds
     with ledger.database.snapshot() as connection:
-        populations = repository.list_populations(connection)
-        strange = {signed.checkpoint.population for signed in evidence} - {p.name for p in populations}
+        populations = repository.list_chains(connection)
+        seen = {signed.checkpoint.population for signed in evidence}
+        # The register is begun anew where a backup is older than it: nobody's budget is in it.
+        strange = seen - {REGISTER} - {population.name for population in populations}
         if strange:
             raise ReconciliationError(
                 f"the ledger has no population {min(strange)!r}, and there is evidence of one: restore a later backup"
             )
         for population in populations:
             _check_holds(connection, population, verifier)
-            if not anchor_lost and not any(_is_whole(connection, population, log, holds) for log in logs):
+            if anchor_lost or population.name == REGISTER:
+                continue
+            if not any(_is_whole(connection, population, log, holds) for log in logs):
                 raise ReconciliationError(
                     f"there is no anchor of {population.name!r} from its beginning: answers may have left of which "
                     f"nothing is known. Bring the anchor of the lost curator back, to {ledger.guard.anchor.folder} or "
                     "with --anchor, or say --anchor-lost: then all that was left of the budget is written off"
                 )
     done = []
-    for population in populations:
-        own = [signed.checkpoint for signed in evidence if signed.checkpoint.population == population.name]
-        done.append(_reconcile_one(ledger, population.name, own, actor, anchor_lost=anchor_lost))
+    names = [population.name for population in populations if population.name != REGISTER]
+    for name in [*names, *([REGISTER] if REGISTER in seen | {p.name for p in populations} else [])]:
+        own = [signed.checkpoint for signed in evidence if signed.checkpoint.population == name]
+        done.append(_reconcile_one(ledger, name, own, actor, anchor_lost=anchor_lost))
     with ledger.database.begin() as connection:
         set_seal(connection, "", timestamp(ledger.now()))
     return done
@@ -139,7 +145,10 @@ def _reconcile_one(
     ledger: LedgerService, name: str, evidence: list[Checkpoint], actor: str, *, anchor_lost: bool
 ) -> Reconciliation:
     with ledger.unit() as unit:
-        connection = unit.connection
+        connection, moment = unit.connection, timestamp(ledger.now())
+        begun: list[Receipt] = []
+        if name == REGISTER:
+            begun = unit.open_register(moment, above=max((checkpoint.epoch for checkpoint in evidence), default=0))
         kept = repository.lock(connection, name)
         losses = _find_losses(connection, kept, evidence, ledger.guard.trust.holds)
         lost = [checkpoint for loss in losses for checkpoint in loss.lost]
@@ -162,7 +171,7 @@ def _reconcile_one(
         )
         payload = {
             "actor": actor,
-            "time": timestamp(ledger.now()),
+            "time": moment,
             "kept_through": str(kept.sequence),
             "lost": [lost_range for loss in losses for lost_range in loss.ranges],
             "all": "yes" if anchor_lost else "no",
@@ -170,7 +179,8 @@ def _reconcile_one(
             "voided": reserved,
         }
         receipt = unit.record(head, "reconcile", posted - kept.posted, payload)
-    ledger.guard.anchor_before_send(receipt, just_written=True)
+    for written in (*begun, receipt):
+        ledger.guard.anchor_before_send(written, just_written=True)
     through = None if anchor_lost else max([kept.sequence, *(checkpoint.sequence for checkpoint in lost)])
     return Reconciliation(name, kept.sequence, through, posted - kept.posted, head.epoch)
 
@@ -224,8 +234,9 @@ def _find_losses(connection: Connection, kept: Head, evidence: list[Checkpoint],
         if not _is_lost(connection, checkpoint, holds):
             continue
         before = next((payload for payload in reconciled if payload["epoch"] > checkpoint.epoch), None)
+        begun_anew = before is None and checkpoint.epoch < kept.epoch  # nothing of that life is left
         place, after, known = (
-            (kept.sequence, kept.sequence, kept.posted)
+            (kept.sequence, 0 if begun_anew else kept.sequence, kept.posted)
             if before is None
             else (before["sequence"], int(before["kept_through"]), int(before["posted"]))
         )

@@ -1,0 +1,83 @@
+"""What proves who is asking: a token of the curator's own, or one that an identity provider renews."""
+
+from collections.abc import Generator
+from typing import Protocol
+
+import httpx
+
+
+class Credentials(Protocol):
+    """What is sent as ``Authorization: Bearer``."""
+
+    def token(self) -> str:
+        """Return the text that is sent now, renewed where its time is nearly over."""
+
+    def renew(self, refused: str) -> bool:
+        """Get another text in the place of one that was refused; False where there is none."""
+
+    def hide(self, text: str) -> str:
+        """Return a text without any secret in it."""
+
+    def close(self) -> None:
+        """Close what renews it."""
+
+
+class StaticToken:
+    """A token that stays as it is.
+
+    Parameters
+    ----------
+    text : str
+        Printable ASCII without spaces.
+
+    Raises
+    ------
+    ValueError
+    """
+
+    def __init__(self, text: str) -> None:
+        check_token(text)
+        self._text = text
+
+    def token(self) -> str:
+        """Return the token."""
+        return self._text
+
+    def renew(self, refused: str) -> bool:
+        """Say that there is no other."""
+        del refused
+        return False
+
+    def hide(self, text: str) -> str:
+        """Return a text without the token."""
+        return text.replace(self._text, "…")
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class BearerAuth(httpx.Auth):
+    """Puts credentials on requests; what was refused is sent once more where they could be renewed.
+
+    Parameters
+    ----------
+    credentials : Credentials
+    """
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Send with a token; the same body and key again after a renewal, which the curator charges once."""
+        sent = self._credentials.token()
+        request.headers["Authorization"] = f"Bearer {sent}"
+        response = yield request
+        if response.status_code == httpx.codes.UNAUTHORIZED and self._credentials.renew(sent):
+            request.headers["Authorization"] = f"Bearer {self._credentials.token()}"
+            yield request
+
+
+def check_token(text: str) -> None:
+    """Check that a token can stand in a header. Raise `ValueError`, which does not repeat it."""
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("the token must be printable ASCII without spaces")

@@ -1,0 +1,153 @@
+"""What the register says of principals and tokens: whoever may write tables alone makes nobody an analyst.
+
+A row of the tables counts as far as attested entries of the register say the same: the tables may only restrict.
+"""
+
+import hashlib
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from curator_service.identity.policy import Role
+from curator_service.identity.repository import Scopes, TokenRecord
+from curator_service.kit.db import Connection
+
+REREAD_S = 60.0
+"""How long a process goes on without asking for entries that others wrote, where nothing makes it ask."""
+
+
+class ActsUnit(Protocol):
+    """A unit of work that changes tables, and says so in the register."""
+
+    connection: Connection
+
+    def act(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Append an act."""
+
+
+class Acts(Protocol):
+    """The register."""
+
+    def unit(self) -> AbstractContextManager[ActsUnit]:
+        """Open a unit of work."""
+
+    def is_open(self) -> bool:
+        """Tell whether acts can be written now."""
+
+    def list_acts(self, after: int, /) -> tuple[int, list[dict[str, Any]]] | None:
+        """Return what attested acts after a sequence say, and the last sequence; None without a register."""
+
+
+def commitment(token_id: str, secret_hash: str) -> str:
+    """Return what the register says of a token's secret: enough to hold its row against, and no more.
+
+    A hash of the stored hash: a secret has 256 random bits, so nothing is to be guessed of it.
+    """
+    return hashlib.sha256(f"curator-token:1\n{token_id}\n{secret_hash}".encode()).hexdigest()
+
+
+@dataclass(slots=True)
+class _Issued:
+    """What the register says of a token."""
+
+    principal: str
+    commitment: str
+    scopes: Scopes
+    expires_at: str
+    revoked: bool = False
+
+
+class Attestation:
+    """What this process has read of the register.
+
+    Parameters
+    ----------
+    acts : Acts
+    """
+
+    def __init__(self, acts: Acts) -> None:
+        self._acts = acts
+        self._after = 0
+        self._read_at = float("-inf")
+        self._lock = threading.Lock()
+        self._roles: dict[str, frozenset[Role]] = {}
+        self._told_at: dict[str, str] = {}
+        self._tokens: dict[str, _Issued] = {}
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is a register, as far as this process has read."""
+        return self._after > 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is registered: there is no register, or one that a restore has just begun anew."""
+        return not self._roles
+
+    def refresh(self) -> None:
+        """Read what was written since the last time."""
+        with self._lock:
+            found = self._acts.list_acts(self._after)
+            self._read_at = time.monotonic()
+            if found is not None:
+                last, acts = found
+                for act in acts:
+                    self._learn(act)
+                self._after = last
+
+    def restrict(self, record: TokenRecord, moment: str) -> TokenRecord | None:
+        """Return a token as far as the register attests it, or None.
+
+        Without a register, as before the first start of this version, tables are all that there is.
+        """
+        if time.monotonic() - self._read_at > REREAD_S or not self._covers(record):
+            self.refresh()
+        if not self.has_begun:
+            return record
+        issued = self._tokens.get(record.id)
+        if (
+            issued is None
+            or issued.revoked
+            or issued.principal != record.principal.id
+            or issued.commitment != commitment(record.id, record.secret_hash)
+            or moment >= issued.expires_at
+        ):
+            return None
+        roles = record.principal.roles & self.roles_of(record.principal.id)
+        principal = replace(record.principal, roles=issued.scopes.restrict(roles), read_only=issued.scopes.read_only)
+        return replace(record, principal=principal, expires_at=min(record.expires_at, issued.expires_at))
+
+    def roles_of(self, principal_id: str) -> frozenset[Role]:
+        """Return the roles that the register gives to somebody."""
+        return self._roles.get(principal_id, frozenset())
+
+    def told_at(self, principal_id: str) -> str:
+        """Return when an identity provider said so; empty if none did."""
+        return self._told_at.get(principal_id, "")
+
+    def is_live(self, token_id: str) -> bool:
+        """Tell whether the register has a token's issue, and no revocation of it."""
+        issued = self._tokens.get(token_id)
+        return issued is not None and not issued.revoked
+
+    def _covers(self, record: TokenRecord) -> bool:
+        return record.id in self._tokens and record.principal.roles <= self.roles_of(record.principal.id)
+
+    def _learn(self, act: dict[str, Any]) -> None:
+        match act["kind"]:
+            case "principal":
+                self._roles[act["principal"]] = frozenset(map(Role, act["roles"]))
+                self._told_at[act["principal"]] = act.get("told_at", "")
+            case "token":
+                scopes = Scopes.read(",".join(act["scopes"]))
+                self._tokens[act["token"]] = _Issued(
+                    act["principal"], act["commitment"], scopes, act["expires_at"], revoked=bool(act.get("revoked"))
+                )
+                replaced = self._tokens.get(act.get("replaces", ""))
+                if replaced is not None:
+                    replaced.expires_at = min(replaced.expires_at, act["replaced_ends_at"])
+            case "token-revoked" if act["token"] in self._tokens:
+                self._tokens[act["token"]].revoked = True

@@ -1,0 +1,125 @@
+"""The public keys of one issuer: fetched, kept within bounds, and each good for one kind of signature."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from jwt import PyJWK
+from jwt.exceptions import PyJWTError
+
+from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, is_secure, log
+from curator_service.kit.problems import Unavailable
+
+KEYS_MAX = 100
+RSA_BITS_MIN = 2048
+FRESH_S, LATEST_S = 3600.0, 24 * 3600.0
+"""When keys are fetched again, and until when they are used where that fails."""
+AGAIN_S = 60.0
+"""Between two fetches, whatever callers send."""
+ALGORITHMS_OF = {
+    ("RSA", None): ("RS256", "PS256"),
+    ("EC", "P-256"): ("ES256",),
+    ("EC", "P-384"): ("ES384",),
+    ("OKP", "Ed25519"): ("EdDSA",),
+}
+"""Of each type of key the signatures that it may be used for: one taken for another type verifies nothing."""
+
+
+class KeySet:
+    """Keys of one issuer.
+
+    Parameters
+    ----------
+    issuer : str
+    fetch : callable
+    jwks_uri : str
+        Where the keys are; found by the issuer's own description if empty.
+    clock : callable
+        Seconds that only grow.
+    """
+
+    def __init__(
+        self, issuer: str, fetch: Fetch, *, jwks_uri: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.issuer = issuer
+        self.document: dict[str, Any] = {}
+        self._fetch, self._jwks_uri, self._clock = fetch, jwks_uri, clock
+        self._keys: dict[tuple[str, str], PyJWK] = {}
+        self._fetched_at = self._tried_at = float("-inf")
+        self._lock = threading.Lock()
+
+    def find(self, key_id: str, algorithm: str) -> PyJWK | None:
+        """Return the key of an id, for one kind of signature; None if the issuer has none.
+
+        Raises
+        ------
+        Unavailable
+            If no keys are known, and the issuer does not say them.
+        """
+        now = self._clock()
+        if now - self._fetched_at > FRESH_S or (key_id, algorithm) not in self._keys:
+            self._refresh(now)
+        if self._clock() - self._fetched_at > LATEST_S:
+            raise Unavailable("The identity provider does not say its keys now. Nothing was charged; send it again.")
+        return self._keys.get((key_id, algorithm))
+
+    def _refresh(self, now: float) -> None:
+        """Fetch the keys, unless that was tried just now; whoever needs none of the new ones does not wait for it."""
+        if now - self._tried_at < AGAIN_S or not self._lock.acquire(blocking=not self._keys):
+            return
+        try:
+            if self._clock() - self._tried_at < AGAIN_S:  # somebody else has done it meanwhile
+                return
+            self._tried_at = self._clock()
+            self._keys = self._read()
+            self._fetched_at = self._clock()
+        except ProviderUnreachable as error:
+            log.warning("keys of an identity provider cannot be fetched: %s", error)
+        finally:
+            self._lock.release()
+
+    def _read(self) -> dict[tuple[str, str], PyJWK]:
+        if not self._jwks_uri or not self.document:
+            self._discover()
+        listed = self._fetch(self._jwks_uri or self.document["jwks_uri"], "").get("keys")
+        found: dict[tuple[str, str], PyJWK] = {}
+        for described in listed[:KEYS_MAX] if isinstance(listed, list) else ():
+            for algorithm in _algorithms_of(described):
+                key = _read_key(described, algorithm)
+                if key is not None:
+                    found.setdefault((described["kid"], algorithm), key)
+        return found
+
+    def _discover(self) -> None:
+        """Read what the issuer says of itself, which must be of this very issuer."""
+        if self._jwks_uri:
+            return
+        found = self._fetch(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration", "")
+        if found.get("issuer") != self.issuer:
+            raise ProviderUnreachable("it describes another issuer than is set")
+        if not isinstance(found.get("jwks_uri"), str) or not is_secure(found["jwks_uri"]):
+            raise ProviderUnreachable("it names no address of https for its keys")
+        self.document = found
+
+
+def _algorithms_of(described: Any) -> tuple[str, ...]:
+    """Return what a described key may be used for; nothing where it is not for signatures."""
+    if not isinstance(described, dict) or not isinstance(described.get("kid"), str):
+        return ()
+    if described.get("use", "sig") != "sig" or "verify" not in described.get("key_ops", ["verify"]):
+        return ()
+    kind, curve = described.get("kty"), described.get("crv")
+    fit = ALGORITHMS_OF.get((kind, curve if kind != "RSA" else None), ()) if isinstance(kind, str) else ()
+    return tuple(one for one in fit if described.get("alg", one) == one)
+
+
+def _read_key(described: dict[str, Any], algorithm: str) -> PyJWK | None:
+    public = {name: value for name, value in described.items() if name != "d"}
+    try:
+        key = PyJWK(public, algorithm=algorithm)
+    except (PyJWTError, ValueError, TypeError):
+        return None
+    weak = isinstance(key.key, RSAPublicKey) and key.key.key_size < RSA_BITS_MIN
+    return None if weak else key

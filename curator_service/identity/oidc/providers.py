@@ -1,0 +1,198 @@
+"""The identity providers that settings name: tokens that callers send, held against them."""
+
+import hashlib
+import re
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, fetch, log
+from curator_service.identity.oidc.keys import KeySet
+from curator_service.identity.oidc.passports import VisaReader
+from curator_service.identity.oidc.verification import looks_like_jwt, read_issuer, verify
+from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal, Visa
+from curator_service.kit.clock import Clock, timestamp
+from curator_service.kit.names import NAME, make_visible
+from curator_service.settings import IdentityProvider, VisaIssuer
+
+KEPT_MAX = 4096
+KEPT_S = 300.0
+"""After how many seconds a token is verified again: for so long a key counts that its issuer has withdrawn."""
+_SUBJECT_MAX = 255
+_TYPES = frozenset({"jwt", "at+jwt"})
+
+
+@dataclass(frozen=True, slots=True)
+class SignIn:
+    """Whom a provider vouches for.
+
+    Attributes
+    ----------
+    principal : Principal
+        With the roles that the provider's groups give.
+    told_at, expires_at : str
+        When the provider said so, and until when.
+    ends : float
+        The same, in seconds since 1970, with what clocks may differ.
+    """
+
+    principal: Principal
+    told_at: str
+    expires_at: str
+    ends: float
+
+
+class IdentityProviders:
+    """Whom to believe of callers that send a token of somebody else's.
+
+    Parameters
+    ----------
+    providers : tuple of IdentityProvider
+    visa_issuers : tuple of VisaIssuer
+    now : callable
+        The clock.
+    fetch : callable
+        Gets documents; tests give their own.
+    """
+
+    def __init__(
+        self,
+        providers: tuple[IdentityProvider, ...],
+        visa_issuers: tuple[VisaIssuer, ...],
+        now: Clock,
+        fetch: Fetch = fetch,
+    ) -> None:
+        self._providers = {one.issuer: one for one in providers}
+        self._keys = {one.issuer: KeySet(one.issuer, fetch) for one in providers}
+        self._visas = VisaReader(visa_issuers, fetch)
+        self._now, self._fetch = now, fetch
+        self._kept: OrderedDict[bytes, tuple[SignIn, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def describe(self) -> list[dict[str, Any]]:
+        """Return what somebody needs to know to sign in."""
+        return [
+            {
+                "name": one.name,
+                "issuer": one.issuer,
+                "client_id": one.client_id,
+                "scope": one.scope,
+                "parameters": one.parameters,
+            }
+            for one in self._providers.values()
+            if one.client_id
+        ]
+
+    def recognises(self, text: str) -> bool:
+        """Tell whether a text is of the form of a token of theirs."""
+        return bool(self._providers) and looks_like_jwt(text)
+
+    def sign_in(self, text: str) -> SignIn | None:
+        """Return whom a token is of; None if it does not hold, or no group of theirs has a role here.
+
+        Raises
+        ------
+        Unavailable
+            If the provider's keys are not known.
+        """
+        key, now = hashlib.sha256(text.encode()).digest(), self._now()
+        with self._lock:
+            known, until = self._kept.get(key, (None, 0.0))
+        if known is None or time.monotonic() > until:
+            known = self._verify(text, now)
+            if known is None:
+                return None
+            with self._lock:
+                self._kept[key] = known, time.monotonic() + KEPT_S
+                while len(self._kept) > KEPT_MAX:
+                    self._kept.popitem(last=False)
+        if now.timestamp() >= known.ends:
+            return None
+        visas = tuple(visa for visa in known.principal.visas if now.timestamp() < visa.expires)
+        return replace(known, principal=replace(known.principal, visas=visas))
+
+    def _verify(self, text: str, now: datetime) -> SignIn | None:
+        provider = self._providers.get(read_issuer(text))
+        if provider is None:
+            return None
+        claims = verify(
+            text,
+            self._keys[provider.issuer],
+            audience=provider.audience,
+            types=_TYPES,
+            algorithms=provider.algorithms,
+            skew_s=provider.clock_skew_s,
+            lifetime_max_s=provider.lifetime_max_s,
+            now=now,
+        )
+        if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
+            return None
+        roles = read_roles(provider, claims)
+        if not roles:
+            return None
+        principal = Principal(
+            principal_id(provider.issuer, claims["sub"]),
+            principal_name(provider.name, provider.issuer, claims["sub"]),
+            roles,
+            shown_name=_shown_name(claims.get(provider.shown_name_claim)),
+            issuer=provider.issuer,
+            visas=self._read_visas(provider, claims, text, now),
+        )
+        ends = float(claims["exp"])
+        return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s)
+
+    def _read_visas(
+        self, provider: IdentityProvider, claims: dict[str, Any], text: str, now: datetime
+    ) -> tuple[Visa, ...]:
+        """Read the visas that the token holds, and those that the provider tells its holder."""
+        holder = provider.issuer, claims["sub"]
+        found = self._visas.read(claims, holder, now)
+        if provider.passports:
+            address = str(self._keys[provider.issuer].document.get("userinfo_endpoint", ""))
+            try:
+                told = self._fetch(address, f"Bearer {text}")
+            except ProviderUnreachable as error:
+                log.warning("visas cannot be fetched: %s", error)
+                return found
+            if told.get("sub") == claims["sub"]:
+                found += self._visas.read(told, holder, now)
+        return found
+
+
+def read_roles(provider: IdentityProvider, claims: dict[str, Any]) -> frozenset[Role]:
+    """Return the roles that the groups of a token give, as settings map them."""
+    found: Any = claims.get(provider.groups_claim)
+    if found is None:  # a member of a member, as Keycloak has realm_access.roles
+        found = claims
+        for name in provider.groups_claim.split("."):
+            found = found.get(name) if isinstance(found, dict) else None
+    groups = [found] if isinstance(found, str) else found if isinstance(found, list) else []
+    return frozenset(Role(role) for group in groups if isinstance(group, str) for role in provider.roles.get(group, ()))
+
+
+def principal_id(issuer: str, subject: str) -> str:
+    """Return who somebody is here: a function of issuer and subject, so that no row says who is whom."""
+    return "prn_" + hashlib.sha256(f"curator-principal:1\n{issuer}\n{subject}".encode()).hexdigest()[:24]
+
+
+def principal_name(provider: str, issuer: str, subject: str) -> str:
+    """Return what somebody is called here: the provider's name and the subject, or a digest where that is no name.
+
+    A dot stands before a subject and a hyphen before a digest, so that no subject is taken for a digest.
+    """
+    name = f"{provider}.{subject}"
+    return name if NAME.fullmatch(name) else f"{provider}-{principal_id(issuer, subject)[4:]}"
+
+
+def _shown_name(said: object) -> str:
+    """Return what a provider calls somebody, as text that a page and a terminal show as it is."""
+    text = make_visible(said)[:200] if isinstance(said, str) else ""
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _moment(seconds: float) -> str:
+    return timestamp(datetime.fromtimestamp(seconds, UTC))

@@ -1,0 +1,142 @@
+"""What is answered of principals, tokens and the curator's own acts."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from curator_service.identity.policy import Role
+from curator_service.kit.wire import STRICT, Digest, Moment, left_out
+from curator_service.ledger.response_models import Entry, KeyEntry, OpenEntry, ReconcileEntry
+
+TokenId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+PrincipalId = Annotated[str, Field(pattern=r"^prn_[0-9a-f]{24}$")]
+
+
+class PrincipalAnswer(BaseModel):
+    """Who may act, and as what."""
+
+    model_config = STRICT
+
+    id: PrincipalId
+    name: str
+    shown_name: str
+    roles: list[Role]
+    issuer: Annotated[str | None, Field(description="The identity provider where it signs in; null for a local one")]
+
+
+class PrincipalsAnswer(BaseModel):
+    """Every principal, by name."""
+
+    model_config = STRICT
+
+    principals: list[PrincipalAnswer]
+
+
+class CallerAnswer(PrincipalAnswer):
+    """Who calls, and how that is known; `roles` are those that this call has."""
+
+    read_only: bool
+    authenticated_by: Literal["token", "provider"]
+    token: TokenId | None
+    expires_at: Moment
+    visas: Annotated[list[str], Field(description="Values of the visas that the identity provider passed on")]
+
+
+class TokenAnswer(BaseModel):
+    """A token, without its secret."""
+
+    model_config = STRICT
+
+    id: TokenId
+    name: str
+    roles: list[Role]
+    read_only: bool
+    created_at: Moment
+    last_used_at: Annotated[Moment | None, Field(description="Within an hour")]
+    expires_at: Moment
+    revoked_at: Moment | None
+    replaced_by: TokenId | None
+
+
+class TokensAnswer(BaseModel):
+    """Every token, the oldest first."""
+
+    model_config = STRICT
+
+    tokens: list[TokenAnswer]
+
+
+class NewTokenAnswer(TokenAnswer):
+    """A new token, with what its holder sends: it is shown this once."""
+
+    token: Annotated[str, Field(pattern=r"^cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}$")]
+
+
+class PrincipalEntry(Entry):
+    """Whom the curator knows from here on, with these roles."""
+
+    kind: Literal["principal"]
+    principal: PrincipalId
+    name: str
+    roles: list[Role]
+    reason: str = left_out()
+    issuer: Annotated[str, Field(description="Where somebody signed in")] = left_out()
+    told_at: Annotated[Moment, Field(description="When that provider said so")] = left_out()
+
+
+class TokenEntry(Entry):
+    """A token was issued."""
+
+    kind: Literal["token"]
+    token: TokenId
+    principal: PrincipalId
+    holder: str
+    scopes: Annotated[list[str], Field(description="Roles that it may act with, and `read` if it may only look")]
+    expires_at: Moment
+    commitment: Annotated[Digest, Field(description="A hash of the hash that is stored of its secret")]
+    replaces: TokenId = left_out()
+    replaced_ends_at: Moment = left_out()
+    reason: str = left_out()
+    revoked: Moment = left_out()
+
+
+class TokenRevokedEntry(Entry):
+    """A token was revoked."""
+
+    kind: Literal["token-revoked"]
+    token: TokenId
+    holder: str
+
+
+ActModel = Annotated[
+    OpenEntry | PrincipalEntry | TokenEntry | TokenRevokedEntry | KeyEntry | ReconcileEntry,
+    Field(discriminator="kind"),
+]
+
+
+class RegisterAnswer(BaseModel):
+    """A page of the register, in order."""
+
+    model_config = STRICT
+
+    entries: list[ActModel]
+
+
+class SignInIssuer(BaseModel):
+    """An identity provider at which somebody may sign in for this curator."""
+
+    model_config = STRICT
+
+    name: str
+    issuer: str
+    client_id: str
+    scope: str
+    parameters: Annotated[dict[str, str], Field(description="What else it wants to be asked with, such as `resource`")]
+
+
+class SignInAnswer(BaseModel):
+    """Where to sign in; none where tokens are the curator's own alone."""
+
+    model_config = STRICT
+
+    issuers: list[SignInIssuer]

@@ -1,0 +1,99 @@
+"""The register: a chain of the curator's own acts, signed, anchored and verified as every chain of the ledger."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic_core import from_json
+
+from curator_service.kit.db import Connection
+from curator_service.ledger import repository
+from curator_service.ledger.accounts.unit_of_work import Ledger, Refused
+from curator_service.ledger.chain.attestation import is_attested
+from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.signing import SigningError
+from curator_service.ledger.chain.verification import ACTS, REGISTER
+from curator_service.ledger.service import LedgerService
+from curator_service.ledger.trust.guard import unverified
+
+_PAGE = 1000
+
+
+class ActsUnit:
+    """A unit of work that changes tables, and says so in the register.
+
+    Attributes
+    ----------
+    connection : Connection
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.connection: Connection = ledger.connection
+        self.receipts: list[Receipt] = []
+        self._ledger = ledger
+
+    def act(self, kind: str, payload: Mapping[str, Any]) -> None:
+        """Append an act."""
+        self.receipts += self._ledger.act(kind, payload)
+
+
+class Register:
+    """The chain of the curator's own acts.
+
+    Parameters
+    ----------
+    ledger : LedgerService
+    """
+
+    def __init__(self, ledger: LedgerService) -> None:
+        self._ledger = ledger
+
+    @contextmanager
+    def unit(self) -> Iterator[ActsUnit]:
+        """Open a unit of work: table and entry are durable together, and anchored before it returns.
+
+        Raises
+        ------
+        LedgerUnverified
+            Under a seal.
+        Unavailable
+        """
+        try:
+            with self._ledger.unit() as ledger:
+                unit = ActsUnit(ledger)
+                yield unit
+        except Refused:
+            raise unverified() from None
+        for receipt in unit.receipts:
+            self._ledger.guard.anchor_before_send(receipt, just_written=True)
+
+    def is_open(self) -> bool:
+        """Tell whether acts can be written now: the curator is neither sealed nor in doubt."""
+        return not self._ledger.guard.reason()
+
+    def list_acts(self, after: int) -> tuple[int, list[dict[str, Any]]] | None:
+        """Return what attested acts after a sequence say, and the last sequence there is; None without a register.
+
+        None also where this process cannot tell, as the curator's public keys do not hold: it releases nothing then.
+        """
+        holds, found, place = self._ledger.guard.trust.holds, [], after
+        with self._ledger.database.read() as connection:
+            while page := repository.list_entries(connection, REGISTER, after=place, count=_PAGE):
+                place = page[-1].sequence
+                try:
+                    found += [from_json(one.payload_text) for one in page if is_attested(REGISTER, one, holds)]
+                except SigningError:
+                    return None
+        # What is not attested may stand far above the end: it must not hide what will be written there.
+        last = max((act["sequence"] for act in found), default=after)
+        return (last, [act for act in found if act["kind"] in ACTS]) if last else None
+
+    def list_entries(self, *, after: int, count: int) -> list[dict[str, Any]]:
+        """Return a page of the chain, each entry with its hash and signature."""
+        with self._ledger.database.read() as connection:
+            page = repository.list_entries(connection, REGISTER, after=after, count=count)
+        return [
+            json.loads(entry.payload_text) | {"entry_hash": entry.entry_hash, "signature": entry.signature}
+            for entry in page
+        ]

@@ -1,0 +1,43 @@
+// An OpenID provider on loopback, whose people sign in with any password. Its port is the one argument.
+import Provider from 'oidc-provider';
+
+const GROUPS = { ada: ['researchers'], olga: ['data-protection'], visitor: [] };
+const port = Number(process.argv[2]);
+const issuer = `http://127.0.0.1:${port}`;
+const DEVICE = 'urn:ietf:params:oauth:grant-type:device_code';
+
+const provider = new Provider(issuer, {
+  clients: [
+    {
+      client_id: 'notebooks',
+      application_type: 'native',
+      token_endpoint_auth_method: 'none',
+      grant_types: [DEVICE, 'refresh_token'],
+      response_types: [],
+      redirect_uris: [],
+    },
+  ],
+  cookies: { keys: ['a key of tests'] },
+  scopes: ['openid', 'offline_access'],
+  features: {
+    devInteractions: { enabled: true },
+    deviceFlow: { enabled: true },
+    resourceIndicators: {
+      enabled: true,
+      useGrantedResource: () => true,
+      getResourceServerInfo: (_, resource) => ({
+        scope: 'release',
+        audience: resource,
+        accessTokenFormat: 'jwt',
+        accessTokenTTL: Number(process.env.ACCESS_TOKEN_S ?? 600),
+        jwt: { sign: { alg: 'RS256' } },
+      }),
+    },
+  },
+  findAccount: (_, sub) => (sub in GROUPS ? { accountId: sub, claims: () => ({ sub }) } : undefined),
+  extraTokenClaims: (_, token) => ({ groups: GROUPS[token.accountId], name: `Dr ${token.accountId}` }),
+  issueRefreshToken: () => true,
+  rotateRefreshToken: true,
+});
+
+provider.listen(port, '127.0.0.1', () => console.log('listening'));
