@@ -21,6 +21,7 @@ from curator_service.approvals import routes as approval_routes
 from curator_service.approvals.schemas import DecisionRequest, LimitRequest
 from curator_service.container import THREADS, make_curator
 from curator_service.datasets import routes as dataset_routes
+from curator_service.evidence import routes as evidence_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
@@ -132,6 +133,7 @@ def create_app(
         ledger_routes.router,
         approval_routes.router,
         permit_routes.router,
+        evidence_routes.router,
     ):
         app.include_router(router)
     _add_health(app, readiness)

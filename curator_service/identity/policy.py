@@ -20,6 +20,7 @@ class Action(StrEnum):
     READ_DATASET = "read dataset"
     READ_BUDGET = "read budget"
     READ_RELEASE = "read release"
+    READ_EVIDENCE = "read evidence"
     QUOTE = "quote"
     REQUEST_RELEASE = "request release"
     READ_JOB = "read job"
@@ -56,6 +57,11 @@ POLICY: dict[Action, dict[Role, Objects]] = {
         Role.AUDITOR: Objects.ALL,
     },
     Action.READ_RELEASE: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_EVIDENCE: {
+        Role.ANALYST: Objects.GRANTED,
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.AUDITOR: Objects.ALL,
+    },
     Action.QUOTE: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.REQUEST_RELEASE: {Role.ANALYST: Objects.GRANTED},
     Action.READ_JOB: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
