@@ -20,7 +20,7 @@ def evidence(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write what an officer, an output checker or a journal checks a release or a permit by, without the curator."""
+    """Write what a release or permit is checked by, without the curator."""
     folder = Path(subject) if out is None else out
     with open_curator() as curator:
         if subject.startswith("prm_"):

@@ -24,7 +24,12 @@ class Commands(LazyGroup):
             ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),
             ("limits", "limits", "limits", "Limits of populations."),
             ("spending", "spending", "spending", "Who spent what: by analyst, project, dataset, kind and month."),
-            ("evidence", "evidence", "evidence", "What a release or a permit is checked by, without the curator."),
+            (
+                "evidence",
+                "evidence",
+                "evidence",
+                "Write what a release or permit is checked by, without the curator.",
+            ),
             ("keys", "recovery", "keys", "The keys that sign receipts."),
             ("db", "server", "database", "The database's schema."),
             (

@@ -22,8 +22,8 @@ _COMPLETED, _POTENTIAL = f"{_SCHEMA}CompletedActionStatus", f"{_SCHEMA}Potential
 _OF_SCHEMA = (
     "AssessAction CreateAction CreativeWork Dataset DigitalDocument Organization Person Project SoftwareApplication "
     "about actionStatus additionalType agent author conditionsOfAccess datePublished description email "
-    "encodingFormat endTime expires hasPart identifier instrument license memberOf mentions name object provider publisher result "
-    "sourceOrganization url"
+    "encodingFormat endTime expires hasPart identifier instrument license memberOf mentions name object provider "
+    "publisher result sourceOrganization url"
 )
 CONTEXT: dict[str, str] = {
     **{term: f"{_SCHEMA}{term}" for term in _OF_SCHEMA.split()},

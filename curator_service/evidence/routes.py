@@ -40,7 +40,7 @@ def get_evidence(
     evidence = context.get(EvidenceService).gather_release(
         release.id, with_answers=has_answer, reader=context.principal
     )
-    headers = {"Content-Disposition": f'attachment; filename="{release.id}.zip"', "Cache-Control": "private, no-cache"}
+    headers = {"Content-Disposition": f'attachment; filename="{release.id}.zip"'}
     return Response(make_archive(make_files(evidence), release.id), media_type=_ZIP, headers=headers)
 
 
