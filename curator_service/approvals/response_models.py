@@ -15,7 +15,7 @@ class ProposalAnswer(BaseModel):
     id: Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$")]
     population: str
     scope: Annotated[
-        Literal["", "analyst", "project", "permit", "rows"],
+        Literal["", "population", "analyst", "project", "permit", "rows"],
         Field(
             description="Empty for the account's limit; `rows` where rows that are like others were confirmed; earlier "
             "versions set limits of analysts and projects"
@@ -31,7 +31,7 @@ class ProposalAnswer(BaseModel):
     decided_by: str | None
     decided_at: Moment | None
     decision: Annotated[str, Field(description="Why it was approved or rejected")]
-    terms: Annotated[dict[str, Any] | None, Field(description="A permit's")]
+    terms: Annotated[dict[str, Any] | None, Field(description="A permit's, or a new population's")]
 
 
 class ProposalsAnswer(BaseModel):

@@ -6,7 +6,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from curator_service.approvals.repository import Proposal
-from curator_service.kit.wire import STRICT, Line, Reason
+from curator_service.approvals.terms import PopulationTerms
+from curator_service.kit.wire import STRICT, Line, Name, Reason
 from curator_service.ledger.schemas import PriceModel
 
 
@@ -17,6 +18,23 @@ class LimitRequest(BaseModel):
 
     limit: PriceModel
     reason: Reason
+
+
+class PopulationRequest(PopulationTerms):
+    """People to give a budget."""
+
+    model_config = STRICT
+
+    name: Name
+    reason: Reason
+
+
+POPULATION_EXAMPLE = {
+    "name": "olmsted",
+    "adjacency": "add_remove",
+    "limit": {"epsilon": 3.0, "delta": 1e-06},
+    "reason": "the cohort of 1995",
+}
 
 
 class DecisionRequest(BaseModel):

@@ -19,6 +19,7 @@ class Action(StrEnum):
 
     READ_DATASET = "read dataset"
     READ_BUDGET = "read budget"
+    READ_POPULATIONS = "read populations"
     READ_RELEASE = "read release"
     READ_EVIDENCE = "read evidence"
     QUOTE = "quote"
@@ -56,6 +57,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
         Role.PRIVACY_OFFICER: Objects.ALL,
         Role.AUDITOR: Objects.ALL,
     },
+    Action.READ_POPULATIONS: dict.fromkeys((Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR), Objects.ALL),
     Action.READ_RELEASE: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_EVIDENCE: {
         Role.ANALYST: Objects.GRANTED,

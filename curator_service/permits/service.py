@@ -338,7 +338,7 @@ def _plain(name: str, datasets: list[str]) -> PermitTerms:
 
 
 def _blank(permit_id: str, moment: str) -> Permit:
-    return Permit(permit_id, 0, PermitTerms.model_construct(), {}, {}, {}, moment, "")
+    return Permit(permit_id, 0, _plain("", []), {}, {}, {}, moment, "")
 
 
 def _find(connection: Connection, permit_id: str) -> Permit:
