@@ -176,7 +176,7 @@ def _people(evidence: Evidence) -> list[_Entity]:
     actors = [release.entry.says["actor"] for release in evidence.releases]
     if evidence.permit is not None:
         actors += [who for entry in evidence.permit.entries for who in (entry.says["actor"], entry.says["approved_by"])]
-    found = sorted({*actors, *members} - {CURATOR})
+    found = sorted({*actors, *members} - {CURATOR}, key=lambda who: (name_actor(evidence, who), who))
     return [
         {
             "@id": _person(who),
