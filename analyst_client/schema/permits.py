@@ -140,7 +140,7 @@ class Proposal(Displayable):
             label=fields.text("label"),
             population=fields.text("population"),
             reason=fields.text("reason"),
-            decision=fields.text("decision"),
+            decision=fields.optional("decision", fields.text) or "",
             terms=fields.optional("terms", lambda name: fields.object(name).members),
             proposed_at=fields.text("proposed_at"),
             decided_at=fields.optional("decided_at", fields.text),

@@ -1,10 +1,11 @@
 """What is answered of proposals."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from curator_service.kit.wire import STRICT, Digits, Moment
+from curator_service.approvals.terms import PermitTerms, PopulationTerms
+from curator_service.kit.wire import STRICT, Digits, Moment, left_out
 
 
 class ProposalAnswer(BaseModel):
@@ -30,8 +31,8 @@ class ProposalAnswer(BaseModel):
     state: Literal["open", "approved", "rejected", "applied", "superseded"]
     decided_by: str | None
     decided_at: Moment | None
-    decision: Annotated[str, Field(description="Why it was approved or rejected")]
-    terms: Annotated[dict[str, Any] | None, Field(description="A permit's, or a new population's")]
+    decision: Annotated[str, Field(description="Why it was approved or rejected")] = left_out()
+    terms: Annotated[PermitTerms | PopulationTerms, Field(description="A permit's, or a new population's")] = left_out()
 
 
 class ProposalsAnswer(BaseModel):

@@ -52,7 +52,7 @@ LIMIT_EXAMPLE = {
 
 
 def render_proposal(proposal: Proposal) -> dict[str, Any]:
-    """Return a proposed limit as JSON; amounts in the account's units."""
+    """Return a proposal as JSON; amounts in the account's units."""
     return {
         "id": proposal.id,
         "population": proposal.population,
@@ -66,6 +66,6 @@ def render_proposal(proposal: Proposal) -> dict[str, Any]:
         "state": proposal.state,
         "decided_by": proposal.decided_by,
         "decided_at": proposal.decided_at,
-        "decision": proposal.decision,
-        "terms": json.loads(proposal.content) if proposal.content else None,
+        **({"decision": proposal.decision} if proposal.decision else {}),
+        **({"terms": json.loads(proposal.content)} if proposal.content else {}),
     }
