@@ -179,6 +179,9 @@ class Evidence:
     keys : tuple of PublicKey
         From the curator's first one to the last that signed something in the pack.
     has_answers : bool
+        Whether the pack holds the released numbers.
+    datasets : tuple of Dataset
+        By name: that of the release, or those that the permit ever was for.
     identified : frozenset of str
         Ids of the datasets that keep identifiers, encrypted.
     """

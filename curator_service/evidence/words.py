@@ -16,17 +16,19 @@ STATISTICS = {
     "xty": "products of terms with targets (Xᵀy)",
     "yty": "squares of targets (yᵀy)",
     "lambda_min": "smallest eigenvalue of XᵀX",
-    "score": "clipped gradient",
-    "norms": "squares of its directions",
+    "score": "sum of clipped gradients",
+    "norms": "rows by the norm of their gradient before it was clipped",
+    "meat": "products of clipped gradients",
 }
 NOISES = {
     "xtx_diagonal": "XᵀX, on its diagonal",
     "xtx_offdiagonal": "XᵀX, beside its diagonal",
     "xty": "Xᵀy",
     "yty": "yᵀy",
-    "lambda_min": "smallest eigenvalue of XᵀX",
+    "meat_diagonal": "products of clipped gradients, on the diagonal",
+    "meat_offdiagonal": "products of clipped gradients, beside the diagonal",
 }
-"""What the noise of a linear model's statistics is called in answers; other kinds name it by the statistic."""
+"""Noise that has a name of its own in answers: a symmetric matrix has two scales. Elsewhere it is the statistic's."""
 DISTRIBUTIONS = {
     "discrete_gaussian": ("Gaussian", 1.96),
     "discrete_laplace": ("Laplace", 2.119),  # ln(20)/√2

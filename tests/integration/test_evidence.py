@@ -38,6 +38,13 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "marginals": {"marginals": [{"type": "tree", "columns": ["age"], "levels": 4}]},
     "score": {name: value for name, value in SCORE.items() if name not in {"kind", "price"}},
 }
+SHOWN = {
+    "gram": {"age", "sex", "kappa", "products of terms with each other (XᵀX)", "XᵀX, on its diagonal", "yᵀy"},
+    "counts": {"age", "sex", "rows by age × sex"},
+    "marginals": {"age", "tree of age"},
+    "score": {"age", "sex", "kappa", "sum of clipped gradients"},
+}
+"""What the tables of a page begin with: columns, statistics, noise."""
 HOSTILE = '<img src=x onerror="alert(1)"> \u202e\u2067 </bdi></style><script>x</script> {who} &amp;'
 INERT = {
     *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "div", "strong", "ul", "li"),
@@ -128,8 +135,14 @@ class TestTheFiles:
         assert verified(tmp_path / "pack") == 0
         page = Page(files["check.html"])
         assert page.fact("kind").startswith(kind)
+        assert SHOWN[kind] <= {row[0] for row in page.rows}
         noise = json.loads(files["answer.json"])["noise"]["sd"]
-        assert sum(row[:1] == [words.NOISES.get(name, name)] for name in noise for row in page.rows) >= len(noise)
+        assert sum(len(row) == 3 and row[2].startswith("±") for row in page.rows) == len(noise)
+        assert page.fact("of which rows") == "all that the dataset counts"
+
+    def test_which_rows_count_is_said(self, permitted: World) -> None:
+        page = Page(pack_of(permitted, buy(permitted, "counts", where={"in": ["sex", ["F"]]}))["check.html"])
+        assert page.fact("of which rows") == 'those for which {"in": ["sex", ["F"]]}'
 
     def test_of_every_kind_there_are_words(self) -> None:
         assert set(words.KINDS) == {kind.name for kind in KINDS} == set(REQUESTS)
