@@ -11,12 +11,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import Result
 from scenes import another_worker, register_private
 from support import World, body, client_of, make_rows, open_population, open_world, problem
 from typer.testing import CliRunner
 
+from analyst_client import CuratorClient, ServiceError
 from analyst_client.verify import main as verify
 from curator_service.cli.main import app
 from curator_service.evidence import words
@@ -515,6 +517,15 @@ class TestOverHttp:
             client.evidence(release, tmp_path / "pack.zip")
         shutil.unpack_archive(tmp_path / "pack.zip", tmp_path)
         assert verified(tmp_path / release) == 0
+
+    def test_what_is_no_archive_is_not_saved(self, tmp_path: Path) -> None:
+        said = httpx.MockTransport(lambda _: httpx.Response(200, json={"sorry": "a proxy"}))
+        with (
+            CuratorClient("http://127.0.0.1", "a-token", memory=None, transport=said) as client,
+            pytest.raises(ServiceError, match="not an archive"),
+        ):
+            client.evidence("rel_1", tmp_path / "pack.zip")
+        assert not list(tmp_path.iterdir())
 
 
 class TestAtTheMachine:
