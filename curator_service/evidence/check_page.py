@@ -96,8 +96,8 @@ def _meaning(evidence: Evidence) -> list[Markup]:
     parts.append(
         element(
             "p",
-            "The guarantee is that of the highest limit that the population ever had. It holds for everybody in it, "
-            "whoever asks, and however answers are combined.",
+            "The guarantee is that of the highest limit that the population ever had; a higher one takes two people, "
+            "and an entry in the ledger. It holds for everybody, whoever asks, and however answers are combined.",
         )
     )
     return parts

@@ -19,13 +19,14 @@ def describe_permission(evidence: Evidence) -> list[Markup]:
     terms = evidence.terms(release)
     assert terms is not None
     permit, says = evidence.permit, terms.says
+    named = {name for entry in _in_force(evidence, terms) for name in entry.says["datasets"].values()}
     facts: list[tuple[str, str]] = [
         ("permit", element("code", permit.id)),
         ("project", said(says["project"]) if says["project"] else "none: a plain grant to one analyst"),
         ("people", join([said(name) for name in sorted(says["people"].values())])),
-        ("datasets", join([said(name) for name in sorted(_datasets_named(evidence, terms))])),
+        ("datasets", join([said(name) for name in sorted(named)])),
         *((label, show_declared(says[name])) for label, name in _TEXTS),
-        ("limit", join([_limit(evidence, name) for name in permit.limits], "; ")),
+        ("limit", join([_limit(evidence, entry) for entry in _in_force(evidence, terms)], "; ")),
         ("expires", show_time(says["expires_at"]) if says.get("expires_at") else "no end is set"),
         *([("ended before its time", show_time(permit.ended_at))] if permit.ended_at else []),
     ]
@@ -53,13 +54,12 @@ def describe_permission(evidence: Evidence) -> list[Markup]:
 _TEXTS = (("purpose", "purpose"), ("legal basis", "legal_basis"), ("conditions", "conditions"))
 
 
-def _datasets_named(evidence: Evidence, terms: Entry) -> set[str]:
-    """Return the datasets of a permit's terms: an entry of one population names only those of its own."""
-    assert evidence.permit is not None
-    if not evidence.is_of_permit:
-        return set(terms.says["datasets"].values())
-    entries = (evidence.permit.in_force(population) for population in evidence.permit.limits)
-    return {name for entry in entries if entry is not None for name in entry.says["datasets"].values()}
+def _in_force(evidence: Evidence, terms: Entry) -> list[Entry]:
+    """Return the entries with a permit's terms: one for each population, of which each names its own datasets."""
+    if evidence.permit is None or not evidence.is_of_permit:
+        return [terms]
+    found = (evidence.permit.in_force(population) for population in evidence.permit.limits)
+    return [entry for entry in found if entry is not None]
 
 
 def _act(entry: Entry) -> str:
@@ -78,11 +78,11 @@ def _alone(entries: Sequence[Entry]) -> str:
     return "Whatever lets anybody do more was approved by a second person, who does not gain by it."
 
 
-def _limit(evidence: Evidence, population: str) -> Markup:
-    assert evidence.permit is not None
-    limit, account = evidence.permit.limits[population], evidence.accounts[population]
+def _limit(evidence: Evidence, entry: Entry) -> Markup:
+    population, limit = said(entry.population), entry.says.get("permit_limit")
     if limit is None:
-        return fill("of {population} whatever its budget allows", population=said(population))
-    amount = account.view(limit)
+        return fill("of {population} whatever its budget allows", population=population)
+    amount = evidence.accounts[entry.population].view(int(limit))
     delta = f", δ = {amount.delta:g}" if amount.delta else ""
-    return fill("of {p} ε = {e}{d}", p=said(population), e=number_up(amount.epsilon), d=delta)
+    sentence = "of {population} ε = {epsilon}{delta}"
+    return fill(sentence, population=population, epsilon=number_up(amount.epsilon), delta=delta)

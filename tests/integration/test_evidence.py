@@ -275,10 +275,12 @@ class TestThePage:
         assert permitted.api("olga").post(f"/v1/admin/proposals/{asked}/approve").status_code == 200
         page = Page(pack_of(permitted, release)["check.html"])
         assert (page.fact("purpose"), page.fact("people")) == ("nephrology", "ada")
+        assert page.fact("limit") == "of town ε = 0.8, δ = 1e-06"
         (changed,) = [row for row in page.rows if "changed to version 2" in row]
         assert changed[3:] == ["otto", "olga", "more people"]
         latest = Page(pack_of(permitted, permit)["check.html"])
         assert (latest.fact("purpose"), latest.fact("people")) == ("cardiology", "ada, ben")
+        assert latest.fact("limit") == "of town whatever its budget allows"
 
     def test_of_a_permit_that_was_ended(self, permitted: World, tmp_path: Path) -> None:
         release, permit = buy(permitted), permitted.tokens["permit"]
