@@ -206,7 +206,8 @@ def _spend_no_more(life: _Recorder) -> None:
     proposal = life.send("root", "post", "/v1/admin/populations", people).json()["id"]
     life.send("rita", "post", f"/v1/admin/proposals/{proposal}/approve")
     life.send("root", "post", "/v1/admin/populations", people)
-    life.send("root", "get", "/v1/admin/populations")
+    for path in ("/v1/admin/populations", "/v1/ledger/city"):
+        life.send("root", "get", path)
 
 
 def _buy(life: _Recorder) -> None:

@@ -180,6 +180,15 @@ def members_set(value: Any) -> Iterator[tuple[str, str]]:
             yield from members_set(item)
 
 
+OF_EARLIER = {
+    ("LimitEntry", "scope"),
+    ("LimitEntry", "label"),
+    ("PermitEntry", "adopts"),
+    ("PermitEntry", "adopted_pending"),
+}
+"""What only ledgers have that an earlier version began: tests/upgrades reads them."""
+
+
 def test_a_generated_client_reads_every_answer(document: Document, answers: list[Recorded], tmp_path: Path) -> None:
     """Its models are made of the document alone; each answer is read by the one that the document names for it."""
     declared = {
@@ -218,4 +227,4 @@ def test_a_generated_client_reads_every_answer(document: Document, answers: list
             found |= {*members_set(read)}
     finally:
         del sys.modules[target.stem]
-    assert found == declared  # no member is declared that no answer has
+    assert found == declared - OF_EARLIER  # no member is declared that no answer has
