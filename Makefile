@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SPARK := .venv-spark
+CRATE := .venv-crate
 export PYTHONHASHSEED ?= 0
 # The exact Gram is bit-identical under any number of threads; one keeps timings and tests calm.
 export OPENBLAS_NUM_THREADS = 1
@@ -33,8 +34,13 @@ demo: $(VENV)/.installed ## the main job on a real cohort: register, buy, fit, v
 check: $(VENV)/.installed lint types ## lint, types, and every test that is not slow
 	$(PYTEST) -m "not slow"
 
-test: $(VENV)/.installed lint types ## lint, types and every test
+test: $(VENV)/.installed $(CRATE)/.installed lint types ## lint, types and every test
 	$(PYTEST)
+
+$(CRATE)/.installed: locks/crate.lock
+	$(PYTHON) -m venv $(CRATE)
+	$(CRATE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/crate.lock
+	@touch $@
 
 $(SPARK)/.installed: locks/spark.lock pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
@@ -80,6 +86,8 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 	  --extra server --constraint locks/dev.lock pyproject.toml locks/build.in --output-file locks/server.lock
 	$(BIN)/uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --all-extras --constraint locks/dev.lock pyproject.toml --output-file locks/spark.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  locks/crate.in --output-file locks/crate.lock
 
 wheelhouse: $(VENV)/.installed ## build/wheelhouse: every wheel of the server, and a script that installs them offline
 	rm -rf build/wheelhouse

@@ -1,12 +1,16 @@
 """The client of a curator: one method for each endpoint."""
 
+import io
+import os
 import re
 import secrets
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
@@ -36,6 +40,7 @@ from analyst_client.kinds.gram.request import (
     suggests_arguments,
 )
 from analyst_client.kinds.registry import read_quote
+from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.planning.asking import check_price, price_for_half_widths
 from analyst_client.schema.accounts import Budget, Reservation
@@ -740,6 +745,30 @@ class CuratorClient:
     def fetch_release(self, release_id: str) -> Answer:
         """Return a stored release of any kind by its id, byte for byte as it was published, and checked."""
         return self._session.fetch_release(release_id)
+
+    def evidence(self, release_id: str, path: str | os.PathLike[str]) -> None:
+        """Save what an officer, an output checker or a journal checks a release by, as a ZIP archive.
+
+        It holds the receipt, the curator's public keys, and the answer where this token may read it: unpack it, and
+        ``curator-verify`` checks them. Its page ``check.html`` says how.
+
+        Parameters
+        ----------
+        release_id : str
+        path : path-like
+            Replaced if it exists; written whole or not at all.
+
+        Raises
+        ------
+        ServiceError
+            When something else than an archive was answered.
+        CuratorError
+            See `analyst_client.errors`.
+        """
+        answered = self._session.ask("GET", f"/v1/releases/{path_segment(release_id)}/evidence").http
+        if not zipfile.is_zipfile(io.BytesIO(answered.content)):
+            raise ServiceError("malformed answer: not an archive", status=answered.status_code)
+        replace_file(Path(path), answered.content)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from curator_service.approvals import routes as approval_routes
 from curator_service.approvals.schemas import DecisionRequest, LimitRequest, PopulationRequest
 from curator_service.container import THREADS, make_curator
 from curator_service.datasets import routes as dataset_routes
+from curator_service.evidence import routes as evidence_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.clock import Clock, utc_now
@@ -151,7 +152,15 @@ def create_app(
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
-    for routes in (release_routes, dataset_routes, ledger_routes, approval_routes, permit_routes, register_routes):
+    for routes in (
+        release_routes,
+        dataset_routes,
+        ledger_routes,
+        approval_routes,
+        permit_routes,
+        register_routes,
+        evidence_routes,
+    ):
         app.include_router(routes.router)
     _add_health(app, readiness, pages)
     _add_document(app, kinds)

@@ -14,6 +14,7 @@ from curator_service.datasets.erasures import ErasureLog
 from curator_service.datasets.service import DatasetService
 from curator_service.datasets.snapshot import INCOMING, Storage
 from curator_service.datasets.versions import VersionService
+from curator_service.evidence.service import EvidenceService
 from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.service import AuthenticationRequired, IdentityService
 from curator_service.kinds.registry import KINDS, KindRegistry
@@ -58,6 +59,7 @@ class Curator:
     job_runner: JobRunner
     releases: ReleaseService
     reservations: ReservationService
+    evidence: EvidenceService
     requests: ConcurrencyLimiter
     rate: RateLimiter
     failures: FailureLimiter
@@ -155,6 +157,15 @@ def make_curator(
         answer_bytes_max=settings.answer_bytes_max,
         now=now,
     )
+    releases = ReleaseService(
+        database,
+        ledger,
+        permits,
+        publisher,
+        synchronous_s=settings.synchronous_s,
+        pace=pace,
+        now=now,
+    )
     return Curator(
         database=database,
         kinds=kinds,
@@ -173,16 +184,9 @@ def make_curator(
             ending_after=lambda duration_s: response_timer.ending_at_public_time(pace * duration_s),
         ),
         job_runner=job_runner,
-        releases=ReleaseService(
-            database,
-            ledger,
-            permits,
-            publisher,
-            synchronous_s=settings.synchronous_s,
-            pace=pace,
-            now=now,
-        ),
+        releases=releases,
         reservations=ReservationService(database, ledger, permits, now),
+        evidence=EvidenceService(database, ledger, releases, datasets, kinds),
         requests=ConcurrencyLimiter(THREADS, "requests", retry_after_s=1),
         rate=RateLimiter(settings.requests_per_minute, "requests of one principal"),
         failures=FailureLimiter(

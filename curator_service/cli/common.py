@@ -30,6 +30,7 @@ from curator_service.datasets.service import RegistrationError
 from curator_service.datasets.sources.base import IngestError, Progress, Source
 from curator_service.datasets.sources.sql import open_query
 from curator_service.datasets.versions import ChangeError
+from curator_service.evidence.service import EvidenceError
 from curator_service.identity.policy import Action
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
@@ -61,6 +62,7 @@ DatabaseName = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _ERRORS = (
     AccessError,
+    EvidenceError,
     ExportError,
     ManifestError,
     IngestError,

@@ -26,6 +26,12 @@ class Commands(LazyGroup):
             ("ledger", "ledger", "app", "The ledger: what was spent, and whether its history holds."),
             ("limits", "limits", "limits", "Limits of populations."),
             ("spending", "spending", "spending", "Who spent what: by analyst, project, dataset, kind and month."),
+            (
+                "evidence",
+                "evidence",
+                "evidence",
+                "Write what a release or permit is checked by, without the curator.",
+            ),
             ("keys", "recovery", "keys", "The keys that sign receipts."),
             ("doctor", "doctor", "doctor", "Say what is wrong, and how to mend it."),
             ("db", "server", "database", "The database's schema."),

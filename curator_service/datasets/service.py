@@ -248,9 +248,9 @@ class DatasetService:
         said = f"the same rows, or nearly, are registered under the population {owner!r}; the same people must not get "
         said += f"a second budget: name the population {owner!r} in the manifest. "
         raise RegistrationError(
-            said + "If they are other people, an admin may say so with --other-people, and another one approve"
+            said + "If they are other people, a privacy officer may say so with --other-people, and another one approve"
             if not proposal
-            else said + f"Another privacy officer may approve {proposal} (`curator proposals approve`); then add the dataset again"
+            else f"{said}Another privacy officer may approve {proposal} (`curator proposals approve`); then add it again"
         )
 
     def _find_owner(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> str | None:

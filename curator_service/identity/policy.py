@@ -21,6 +21,7 @@ class Action(StrEnum):
     READ_BUDGET = "read budget"
     READ_POPULATIONS = "read populations"
     READ_RELEASE = "read release"
+    READ_EVIDENCE = "read evidence"
     QUOTE = "quote"
     REQUEST_RELEASE = "request release"
     READ_JOB = "read job"
@@ -65,6 +66,11 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     },
     Action.READ_POPULATIONS: dict.fromkeys((Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR), Objects.ALL),
     Action.READ_RELEASE: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_EVIDENCE: {
+        Role.ANALYST: Objects.GRANTED,
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.AUDITOR: Objects.ALL,
+    },
     Action.QUOTE: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.REQUEST_RELEASE: {Role.ANALYST: Objects.GRANTED},
     Action.READ_JOB: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},

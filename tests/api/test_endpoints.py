@@ -68,6 +68,7 @@ class TestEveryRoute:
             ("/v1/datasets/{name}/releases", "post"),
             ("/v1/datasets/{name}/reservations", "post"),
             ("/v1/releases/{release_id}", "get"),
+            ("/v1/releases/{release_id}/evidence", "get"),
             ("/v1/jobs/{job_id}", "get"),
             ("/v1/jobs/{job_id}", "delete"),
             ("/v1/reservations/{reservation_id}", "get"),
@@ -111,7 +112,7 @@ class TestEveryRoute:
                     answer = api.request(method.upper(), re.sub(r"\{.*?\}", "cohort", path), json=body())
                     problem(answer, "authentication-required", 401)
                     assert answer.headers["www-authenticate"] == "Bearer"
-        assert walked == 35
+        assert walked == 36
 
     def test_the_document_asks_for_a_token_wherever_one_is_needed_and_nowhere_else(self, world: World) -> None:
         api = world.api(None)
@@ -124,7 +125,7 @@ class TestEveryRoute:
 
     def test_each_came_through_a_door(self, world: World) -> None:
         routes = v1_routes(world.api().app)
-        assert len(routes) == 36
+        assert len(routes) == 37
         for route in routes:
             assert isinstance(getattr(route.endpoint, "action", None), Action), route.path
 

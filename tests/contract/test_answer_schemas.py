@@ -117,7 +117,9 @@ def test_the_document_has_every_problem_there_is(document: Document) -> None:
 
 def test_the_life_has_every_answer_that_the_document_has(document: Document, life: list[Recorded]) -> None:
     answered = {(id(answer.operation(document)), str(answer.status)) for answer in life}
-    for method, path, status, _ in responses(document):
+    for method, path, status, response in responses(document):
+        if "application/zip" in response.get("content", {}):
+            continue  # its files are read elsewhere
         assert (id(document["paths"][path][method]), status) in answered, (method, path, status)
     kinds = {entry["kind"] for answer in life if answer.path.startswith("/v1/ledger/") for entry in entries(answer)}
     entry = document["components"]["schemas"]["LedgerAnswer"]["properties"]["entries"]["items"]

@@ -19,7 +19,10 @@ from served_worlds import serve_world
 from support import Api, CountingNoise, Ticking, World
 
 from analyst_client import AdaSSP, CuratorClient, Release
+from analyst_client.verify import main as verify
 from curator_service.container import make_curator
+from curator_service.evidence.pack import make_files, write_folder
+from curator_service.evidence.words import NO_PERMIT
 from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.settings import Settings
@@ -174,6 +177,30 @@ def test_what_its_client_kept_is_read(place: World, tmp_path: Path, left: Left) 
     with client_of(place, memory) as client:
         assert client.budget("cohort").limit.units == int(json.loads(left.told["budget"])["limit"]["units"])
         assert client.fetch_release(saved.id).text == saved.text
+
+
+def test_what_it_released_has_evidence_that_knows_no_permit(place: World, tmp_path: Path, left: Left) -> None:
+    """Of what it granted, which was taken over, there is evidence too."""
+    evidence = place.curator.evidence
+    answered = [json.loads(step["answer"]) for step in left.told["told"].values() if step["path"].endswith("/releases")]
+    for number, answer in enumerate(answered):
+        found = evidence.gather_release(answer["id"])
+        evidence.verify(found)
+        files, folder = make_files(found), tmp_path / f"release-{number}"
+        write_folder(files, folder)
+        assert NO_PERMIT in files["check.html"].decode()
+        assert not [name for name in files if name.startswith("permit/")]
+        names = [str(folder / name) for name in ("receipt.json", "answer.json")]
+        assert verify(["--key", str(folder / "keys.json"), *names]) == 0
+    taken_over = place.curator.permits.list_permits()
+    assert taken_over
+    for permit in taken_over:
+        found = evidence.gather_permit(permit.id)
+        folder = tmp_path / permit.id
+        write_folder(make_files(found), folder)
+        assert "taken over from an earlier version" in (folder / "check.html").read_text("utf-8")
+        entries = [str(path) for path in (folder / "permit").iterdir()]
+        assert verify(["--key", str(folder / "keys.json"), *entries]) == 0
 
 
 EARLIER_CLIENT = """

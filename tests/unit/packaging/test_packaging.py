@@ -18,7 +18,8 @@ EXTRAS = {
     "server": {"server"},
     "spark": PROJECT["project"]["optional-dependencies"].keys(),
 }
-LOCKS = {name: ROOT / "locks" / f"{name}.lock" for name in EXTRAS}
+LOCKS = {name: ROOT / "locks" / f"{name}.lock" for name in (*EXTRAS, "crate")}
+"""The last is of a program that tests run in an environment of its own."""
 
 
 def blocks(lock: Path) -> list[str]:
@@ -48,7 +49,7 @@ def test_a_lock_holds_no_address(name: str) -> None:
     assert re.search(r"://| @ |^ *-[-a-z]*(index|find-links|host)", text, re.MULTILINE) is None
 
 
-@pytest.mark.parametrize("name", list(LOCKS))
+@pytest.mark.parametrize("name", list(EXTRAS))
 def test_the_lock_meets_what_the_project_asks_for(name: str) -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     wanted = [*PROJECT["project"]["dependencies"], *PROJECT["build-system"]["requires"]]

@@ -1,0 +1,212 @@
+"""What an evidence pack states: releases, their permit and their accounts, as attested entries and declarations say.
+
+Nothing here depends on rows but the released answers themselves.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from curator_service.datasets.repository import Dataset
+from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.keys import PublicKey
+from curator_service.ledger.repository import Population
+
+CURATOR = "curator"
+"""The actor of entries that nobody asked for: those that take over what an earlier version granted."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry of the ledger: its receipt, to the byte, and what it says."""
+
+    receipt: Receipt
+
+    @cached_property
+    def says(self) -> dict[str, Any]:
+        """The entry's members, without its hash and its signature."""
+        said: dict[str, Any] = json.loads(self.receipt.payload_text)
+        return said
+
+    @property
+    def population(self) -> str:
+        """The population in whose chain it stands."""
+        return str(self.says["population"])
+
+    @property
+    def sequence(self) -> int:
+        """Its place in the chain."""
+        return int(self.says["sequence"])
+
+    @property
+    def time(self) -> str:
+        """When it was written."""
+        return str(self.says["time"])
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file that holds its receipt."""
+        return f"{self.population}-{self.sequence}.json"
+
+
+@dataclass(frozen=True)
+class ReleaseFacts:
+    """A release.
+
+    Attributes
+    ----------
+    id : str
+    entry : Entry
+        Of its charge; or that it was cut out of a stored answer, at no cost.
+    source : Entry or None
+        The charge of the release that it was cut out of.
+    dataset : Dataset
+    kind : str
+    body : bytes
+        The answer with its receipt, as it was sent.
+    columns : tuple of str
+        Names of the columns that it is about.
+    """
+
+    id: str
+    entry: Entry
+    source: Entry | None
+    dataset: Dataset
+    kind: str
+    body: bytes
+    columns: tuple[str, ...]
+
+    @cached_property
+    def answer(self) -> dict[str, Any]:
+        """The answer's members but for the values of its statistics."""
+        content: dict[str, Any] = json.loads(self.body)
+        shapes = {
+            name: {"shape": part["shape"], "numbers": len(part["values"])}
+            for name, part in content["statistics"].items()
+        }
+        return content | {"statistics": shapes}
+
+    @property
+    def charge(self) -> Entry:
+        """The entry that says what its noise cost: its own, or that of its source."""
+        return self.source or self.entry
+
+    @property
+    def units(self) -> int:
+        """What its noise cost, in units of the account: of what was cut out of a stored answer, what that one cost."""
+        return int(self.charge.says["units"])
+
+
+@dataclass(frozen=True)
+class PermitFacts:
+    """A permit as its entries have it.
+
+    Attributes
+    ----------
+    id : str
+    entries : tuple of Entry
+        Of every population, in the order of population and sequence.
+    spent : dict of str to int
+        What was posted and is held under it, by population, in units.
+    """
+
+    id: str
+    entries: tuple[Entry, ...]
+    spent: dict[str, int]
+
+    def in_force(self, population: str, before: int | None = None) -> Entry | None:
+        """Return the entry that held when an entry of a population was written; at last if none is given.
+
+        One that ended the permit names nobody: then the one before it, whose terms they were.
+        """
+        own = [entry for entry in self.entries if entry.population == population]
+        named = [entry for entry in own if entry.says["people"] and (before is None or entry.sequence < before)]
+        return named[-1] if named else None
+
+    @property
+    def last(self) -> Entry:
+        """The latest terms."""
+        named = [entry for entry in self.entries if entry.says["people"]] or list(self.entries)
+        return max(named, key=lambda entry: (entry.says["version"], entry.population))
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """The part of each population's budget that it may spend, in units; None for all of it."""
+        found = {}
+        for population in dict.fromkeys(entry.population for entry in self.entries):
+            entry = self.in_force(population) or self.last
+            limit = entry.says.get("permit_limit")
+            found[population] = None if limit is None else int(limit)
+        return found
+
+    @property
+    def people(self) -> dict[str, str]:
+        """Names of everybody who ever might spend under it, by id."""
+        return {who: name for entry in self.entries for who, name in entry.says["people"].items()}
+
+    @property
+    def ended_at(self) -> str:
+        """When it was ended before its time; empty where it was not."""
+        final = {population: self._final(population) for population in self.limits}
+        ended = [entry.time for entry in final.values() if not entry.says["people"]]
+        return max(ended) if len(ended) == len(final) else ""
+
+    def _final(self, population: str) -> Entry:
+        return [entry for entry in self.entries if entry.population == population][-1]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that a pack states.
+
+    Attributes
+    ----------
+    subject : str
+        The id of the release, or of the permit, that the pack is of.
+    is_of_permit : bool
+    as_of : str
+        The moment of the latest entry of the accounts: a pack is a function of what is stored, and of no clock.
+    releases : tuple of ReleaseFacts
+    permit : PermitFacts or None
+        None where none is known.
+    is_withheld : bool
+        Whether there is a permit, and it is not the reader's to see.
+    accounts : dict of str to Population
+    names : dict of str to str
+        Of principals, by id.
+    keys : tuple of PublicKey
+        From the curator's first one to the last that signed something in the pack.
+    has_answers : bool
+        Whether the pack holds the released numbers.
+    datasets : tuple of Dataset
+        By name: that of the release, or those that the permit ever was for.
+    identified : frozenset of str
+        Ids of the datasets that keep identifiers, encrypted.
+    """
+
+    subject: str
+    is_of_permit: bool
+    as_of: str
+    releases: tuple[ReleaseFacts, ...]
+    permit: PermitFacts | None
+    is_withheld: bool
+    accounts: dict[str, Population]
+    names: Mapping[str, str]
+    keys: Sequence[PublicKey]
+    has_answers: bool
+    datasets: tuple[Dataset, ...]
+    identified: frozenset[str] = frozenset()
+
+    def terms(self, release: ReleaseFacts | None = None) -> Entry | None:
+        """Return the permit's entry that a release was charged under, or its latest terms; None if none is known."""
+        if self.permit is None:
+            return None
+        if release is None:
+            return self.permit.last
+        return self.permit.in_force(release.entry.population, release.entry.sequence)
+
+    def name_of(self, actor: str) -> str:
+        """Return what an actor is called; of a principal whose name is not the reader's to see, the id."""
+        return self.names.get(actor, actor)

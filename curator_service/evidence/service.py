@@ -1,0 +1,233 @@
+"""Gathering evidence: every entry that a pack quotes is attested, and read in one consistent look."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from curator_service.datasets.repository import Dataset, find_dataset_by_id
+from curator_service.datasets.service import DatasetService
+from curator_service.datasets.subjects import find_identified
+from curator_service.evidence.facts import Entry, Evidence, PermitFacts, ReleaseFacts
+from curator_service.identity.policy import Action, Objects, allowed_objects
+from curator_service.identity.repository import Principal, list_principals
+from curator_service.kinds.registry import KindRegistry
+from curator_service.kit.db import Connection, Database
+from curator_service.kit.problems import NotFound
+from curator_service.ledger import repository as accounts
+from curator_service.ledger.chain.entries import Receipt, StoredEntry
+from curator_service.ledger.chain.keys import PublicKey, list_keys
+from curator_service.ledger.chain.verification import PERMIT
+from curator_service.ledger.repository import Population
+from curator_service.ledger.service import LedgerService
+from curator_service.ledger.trust.guard import unverified
+from curator_service.releases.answers import make_listing, read_about
+from curator_service.releases.audit import is_stated
+from curator_service.releases.repository import StoredRelease, find_release
+from curator_service.releases.service import ReleaseService
+
+_PERMIT_ID = re.compile(r"prm_[0-9a-f]{24}")
+_RELEASED = ("charge", "derive")
+
+
+class EvidenceError(ValueError):
+    """No evidence can be given; the message says why, for the operator."""
+
+
+class EvidenceService:
+    """Evidence of releases and permits.
+
+    Parameters
+    ----------
+    database : Database
+    ledger : LedgerService
+    releases : ReleaseService
+    datasets : DatasetService
+    kinds : KindRegistry
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        ledger: LedgerService,
+        releases: ReleaseService,
+        datasets: DatasetService,
+        kinds: KindRegistry,
+    ) -> None:
+        self.database = database
+        self.ledger = ledger
+        self.releases = releases
+        self.datasets = datasets
+        self.kinds = kinds
+
+    def gather_release(
+        self, release_id: str, *, with_answers: bool = True, reader: Principal | None = None
+    ) -> Evidence:
+        """Return the evidence of a release.
+
+        Parameters
+        ----------
+        release_id : str
+        with_answers : bool
+            Whether the pack holds the released numbers.
+        reader : Principal, optional
+            For whom it is; the caller has checked that they may read it. A permit is theirs to see by their role, or if
+            they may spend under it. None is the operator.
+
+        Raises
+        ------
+        NotFound, LedgerUnverified
+        """
+        self.ledger.guard.check_open()
+        stored = self.releases.get_release(release_id)
+        with self.database.snapshot() as connection:
+            release = self._read_release(connection, stored)
+            permit_id = release.entry.says.get(PERMIT)
+            populations = [release.entry.population]
+            permit = None if permit_id is None else self._read_permit(connection, permit_id, populations)
+            is_withheld = permit is not None and reader is not None and not _may_see(reader, permit)
+            names = {one.id: one.name for one in list_principals(connection)}
+            if is_withheld:
+                assert reader is not None
+                permit, names = None, {reader.id: reader.name}
+            return self._gather(
+                connection, release_id, (release,), permit, populations, names, [release.dataset],
+                is_withheld=is_withheld, has_answers=with_answers,
+            )  # fmt: skip
+
+    def gather_permit(self, permit_id: str, *, with_answers: bool = False) -> Evidence:
+        """Return the evidence of a permit and of every release under it.
+
+        Raises
+        ------
+        NotFound, LedgerUnverified
+        """
+        self.ledger.guard.check_open()
+        with self.database.snapshot() as connection:
+            populations = [one.name for one in accounts.list_populations(connection)]
+            known = _PERMIT_ID.fullmatch(permit_id) is not None
+            permit = self._read_permit(connection, permit_id, populations) if known else None
+            if permit is None or not permit.entries:
+                raise NotFound("There is no permit of this id.")
+            populations = list(permit.limits)
+            releases = tuple(
+                self._read_release(connection, self._find_release(connection, entry))
+                for population in populations
+                for entry in self._list_released(connection, population, permit_id)
+            )
+            used = {key for entry in permit.entries for key in entry.says["datasets"]}
+            datasets = [find_dataset_by_id(connection, key, granted_to=None) for key in used]
+            return self._gather(
+                connection, permit_id, releases, permit, populations,
+                {one.id: one.name for one in list_principals(connection)},
+                [dataset for dataset in datasets if dataset is not None],
+                is_withheld=False, has_answers=with_answers,
+            )  # fmt: skip
+
+    def verify(self, evidence: Evidence) -> None:
+        """Verify the chains that evidence is of as a whole, every signature included: for whoever has the machine.
+
+        Raises
+        ------
+        EvidenceError
+        """
+        for population in evidence.accounts:
+            found = self.ledger.verify(population)
+            if not found.ok:
+                raise EvidenceError(f"the ledger of {population!r} does not hold: {found.reason}")
+
+    def _gather(
+        self,
+        connection: Connection,
+        subject: str,
+        releases: tuple[ReleaseFacts, ...],
+        permit: PermitFacts | None,
+        populations: Sequence[str],
+        names: dict[str, str],
+        datasets: Sequence[Dataset],
+        *,
+        is_withheld: bool,
+        has_answers: bool,
+    ) -> Evidence:
+        heads = [self._read_head(connection, population) for population in populations]
+        for _, head in heads:
+            self.ledger.guard.anchor_before_send(head.receipt)
+        quoted = [entry for release in releases for entry in (release.entry, release.charge)]
+        quoted += [] if permit is None else permit.entries
+        if permit is not None:
+            names = names | permit.people
+        return Evidence(
+            subject=subject,
+            is_of_permit=subject.startswith("prm_"),
+            as_of=max(entry.time for _, entry in heads),
+            releases=releases,
+            permit=permit,
+            is_withheld=is_withheld,
+            accounts={account.name: account for account, _ in heads},
+            names=names,
+            keys=_needed(list_keys(connection), {entry.says["key_id"] for entry in quoted}),
+            has_answers=has_answers,
+            datasets=tuple(sorted(datasets, key=lambda dataset: dataset.name)),
+            identified=find_identified(self.datasets.storage, datasets),
+        )
+
+    def _read_head(self, connection: Connection, population: str) -> tuple[Population, Entry]:
+        """Return an account and the last entry of its chain, which says the same."""
+        account, head = accounts.find_population(connection, population), accounts.find_head(connection, population)
+        assert account is not None
+        assert head is not None
+        entry = self._attest(population, head)
+        said = tuple(int(entry.says[name]) for name in ("limit", "posted", "pending"))
+        if said != (account.limit, account.posted, account.pending):
+            raise unverified()
+        return account, entry
+
+    def _attest(self, population: str, stored: StoredEntry) -> Entry:
+        """Return an entry that this curator signed; seal the curator where it did not."""
+        self.ledger.guard.check_attested(population, stored)
+        return Entry(Receipt(stored.payload_text, stored.entry_hash, stored.signature))
+
+    def _read_permit(self, connection: Connection, permit_id: str, populations: Sequence[str]) -> PermitFacts:
+        entries, spent = [], {}
+        for population in populations:
+            found = accounts.iterate_kind(connection, population, PERMIT)
+            own = [one for one in found if json.loads(one.payload_text)[PERMIT] == permit_id]
+            entries += [self._attest(population, one) for one in own]
+            share = accounts.find_share(connection, population, permit_id)
+            if own and share is not None:
+                spent[population] = share.posted + share.pending
+        return PermitFacts(permit_id, tuple(entries), spent)
+
+    def _list_released(self, connection: Connection, population: str, permit_id: str) -> list[Entry]:
+        found = [entry for kind in _RELEASED for entry in accounts.iterate_kind(connection, population, kind)]
+        own = [one for one in found if json.loads(one.payload_text).get(PERMIT) == permit_id]
+        return [self._attest(population, one) for one in sorted(own, key=lambda one: one.sequence)]
+
+    def _find_release(self, connection: Connection, entry: Entry) -> StoredRelease:
+        release = find_release(connection, entry.says["release"])
+        if release is None or release.sequence != entry.sequence or not is_stated(release):
+            raise unverified()
+        return release
+
+    def _read_release(self, connection: Connection, stored: StoredRelease) -> ReleaseFacts:
+        entry = self._attest(stored.population, stored.entry)
+        dataset = find_dataset_by_id(connection, stored.dataset_id, granted_to=None)
+        assert dataset is not None
+        source = None
+        if "source" in entry.says:
+            charged = find_release(connection, entry.says["source"])
+            if charged is None or charged.population != stored.population:
+                raise unverified()
+            source = self._attest(charged.population, charged.entry)
+        kind = self.kinds.of_entry(entry.says)
+        listing = make_listing(kind, dataset, read_about(stored.answer))
+        return ReleaseFacts(stored.id, entry, source, dataset, kind.name, stored.body, listing.columns)
+
+
+def _may_see(reader: Principal, permit: PermitFacts) -> bool:
+    return reader.id in permit.people or allowed_objects(reader.roles, Action.READ_PERMIT) is Objects.ALL
+
+
+def _needed(keys: Sequence[PublicKey], signing: set[str]) -> tuple[PublicKey, ...]:
+    """Return the keys from the first one to the last that signed."""
+    places = [place for place, key in enumerate(keys) if key.key_id in signing]
+    return tuple(keys[: max(places, default=0) + 1])
