@@ -20,6 +20,7 @@ from curator_service.api.response_models import HealthAnswer, ReadyAnswer, Unrea
 from curator_service.approvals import routes as approval_routes
 from curator_service.approvals.schemas import DecisionRequest, LimitRequest
 from curator_service.container import THREADS, make_curator
+from curator_service.dashboard.pages import add_dashboard
 from curator_service.datasets import routes as dataset_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
 from curator_service.kinds.registry import KINDS, KindRegistry
@@ -134,6 +135,7 @@ def create_app(
         permit_routes.router,
     ):
         app.include_router(router)
+    add_dashboard(app)
     _add_health(app, readiness)
     _add_document(app, kinds)
     return app

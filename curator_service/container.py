@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from curator_service.approvals.service import ApprovalService
+from curator_service.dashboard.sessions import BrowserSessions
 from curator_service.datasets.engines.base import Engine
 from curator_service.datasets.engines.conformance import check_engine
 from curator_service.datasets.engines.numpy import NumpyEngine
@@ -51,6 +52,7 @@ class Curator:
     approvals: ApprovalService
     permits: PermitService
     identity: IdentityService
+    browser_sessions: BrowserSessions
     datasets: DatasetService
     versions: VersionService
     job_runner: JobRunner
@@ -147,6 +149,7 @@ def make_curator(
         answer_bytes_max=settings.answer_bytes_max,
         now=now,
     )
+    identity = IdentityService(database, now)
     return Curator(
         database=database,
         kinds=kinds,
@@ -154,7 +157,8 @@ def make_curator(
         ledger=ledger,
         approvals=approvals,
         permits=permits,
-        identity=IdentityService(database, now),
+        identity=identity,
+        browser_sessions=BrowserSessions(database, identity, now),
         datasets=datasets,
         versions=VersionService(
             datasets,

@@ -32,6 +32,8 @@ class Action(StrEnum):
     READ_PERMIT = "read permit"
     END_PERMIT = "end permit"
     READ_SPENDING = "read spending"
+    READ_PRINCIPALS = "read principals and tokens"
+    REVOKE = "revoke token"
 
 
 class Objects(StrEnum):
@@ -72,6 +74,12 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
     Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_SPENDING: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
+    Action.READ_PRINCIPALS: {
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.AUDITOR: Objects.ALL,
+        Role.OPERATOR: Objects.ALL,
+    },
+    Action.REVOKE: {Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
 }
 
 

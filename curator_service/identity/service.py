@@ -60,19 +60,20 @@ class IdentityService:
         """
         scheme, _, text = (authorization or "").partition(" ")
         token = parse_token(text) if scheme.lower() == "bearer" else None
-        if token is not None:
-            with self.database.read() as connection:
-                record = repository.find_token(connection, token.id)
-            if (
-                record is not None
-                and token.matches(record.secret_hash)
-                and record.revoked_at is None
-                and timestamp(self.now()) < record.expires_at
-            ):
-                return record.principal
+        record = None if token is None else self.find_valid(token.id)
+        if token is not None and record is not None and token.matches(record.secret_hash):
+            return record.principal
         raise AuthenticationRequired(
             "Send a valid token as `Authorization: Bearer cur_…`; an admin makes one with `curator tokens create`."
         )
+
+    def find_valid(self, token_id: str) -> TokenRecord | None:
+        """Return a token that holds now, by its public id: for sessions, which began with it and end with it."""
+        with self.database.read() as connection:
+            record = repository.find_token(connection, token_id)
+        if record is None or record.revoked_at is not None or timestamp(self.now()) >= record.expires_at:
+            return None
+        return record
 
     @staticmethod
     def authorize(principal: Principal, action: Action) -> Objects:
