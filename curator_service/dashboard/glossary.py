@@ -24,7 +24,7 @@ def read_glossary(text: str) -> dict[str, str]:
     >>> read_glossary("| limit, spent | `x` | what [may](a.md) be `spent` |")
     {'limit': 'what may be spent', 'spent': 'what may be spent'}
     """
-    found = {}
+    found: dict[str, str] = {}
     for row in _ROW.finditer(text):
         meaning = _LINK.sub(r"\1", row["meaning"]).replace("`", "").strip()
         found |= {word.strip(): meaning for word in row["words"].split(",")}

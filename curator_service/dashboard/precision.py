@@ -24,8 +24,7 @@ from curator_service.privacy.accountant import PURE, Accountant, Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.calibration import Mechanism, PlanError
 from curator_service.privacy.design import Column, ColumnType, make_design
-from curator_service.privacy.mechanism import STEP_DENOMINATOR
-from curator_service.privacy.parts import LaplacePart
+from curator_service.privacy.mechanism import noise_sd
 from curator_service.privacy.row_maps import Box
 
 ROWS = (500, 2_000, 10_000, 50_000, 200_000)
@@ -94,5 +93,4 @@ def _sigma(accountant: Accountant, adjacency: Adjacency, price: float) -> float 
     except PlanError:
         return None
     part = next(part for part in plan.parts if part.statistic == Statistic.XTY)
-    scale = part.scales[0] / STEP_DENOMINATOR
-    return scale * math.sqrt(2) if isinstance(part, LaplacePart) else scale
+    return noise_sd(part.distribution, part.scales[0])

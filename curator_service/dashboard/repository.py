@@ -136,7 +136,8 @@ def list_entries_that_say(
     """
     needles = [_write(name, text) for name, text in said]
     asked = {f"needle{i}": needles[i] if i < len(needles) else "" for i in range(NEEDLES)}
-    floor, found = max(before - WINDOW, 0), []
+    floor = max(before - WINDOW, 0)
+    found: list[tuple[StoredEntry, dict[str, Any]]] = []
     while len(found) < count:
         page = _LIST_CONTAINING.all(
             connection, population=population, before=before, floor=floor, count=count + 1, **asked

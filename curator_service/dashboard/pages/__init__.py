@@ -4,9 +4,15 @@ from fastapi import APIRouter, FastAPI, Response
 
 from curator_service.dashboard.page import page
 from curator_service.dashboard.pages import (
+    datasets,
     entrance,
+    keys,
     ledger,
+    permits,
     populations,
+    proposals,
+    spending,
+    tokens,
 )
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound
@@ -27,6 +33,12 @@ def add_dashboard(app: FastAPI) -> None:
         entrance.router,
         populations.router,
         ledger.router,
+        spending.router,
+        permits.router,
+        proposals.router,
+        datasets.router,
+        tokens.router,
+        keys.router,
         _rest,  # last: it takes what is left
     ):
         app.include_router(router, prefix="/admin", include_in_schema=False)

@@ -4,18 +4,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Response
+
+from curator_service.api.http import read_model
 from curator_service.approvals.repository import OPEN
+from curator_service.approvals.schemas import LimitRequest
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard import charts, repository
-from curator_service.dashboard.page import PageContext, page
+from curator_service.dashboard.page import PageContext, go_to, list_faults, page
+from curator_service.dashboard.pages.parts import list_parts, read_price
+from curator_service.dashboard.precision import ROWS, expected_lengths
 from curator_service.datasets.service import DatasetService
 from curator_service.identity.policy import Action, Objects
+from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.html import Markup
 from curator_service.kit.names import NAME
-from curator_service.kit.problems import NotFound
+from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_budget
 from curator_service.ledger.service import LedgerService
+from curator_service.permits.spending import By, Spent, list_spent, render_spent
 
 router = APIRouter()
 PAGE = 20
@@ -73,9 +80,45 @@ def show_overview(context: PageContext) -> Response:
 @router.get("/populations/{name}")
 @page(Action.READ_BUDGET)
 def show_population(context: PageContext, name: str) -> Response:
-    """Show one account."""
+    """Show one account: what is left, what that can still tell, who may spend it, and on what."""
+    return _show(context, get_visible(context, name))
+
+
+@router.post("/populations/{name}/limit")
+@page(Action.SET_LIMIT, is_fresh=True)
+def set_limit(context: PageContext, name: str) -> Response:
+    """Lower the limit, or propose to raise it."""
     population = get_visible(context, name)
-    return context.render("population.html", account=make_account(context, population))
+    try:
+        asked = read_model({"limit": read_price(context), "reason": context.text("reason")}, LimitRequest)
+        approvals = context.get(ApprovalService)
+        proposal = approvals.propose_limit(name, asked.limit.price, asked.reason, context.principal)
+    except Problem as problem:
+        return _show(context, population, problem)
+    return go_to(f"/admin/populations/{name}?done={'asked' if proposal.state == OPEN else 'restricted'}")
+
+
+def _show(context: PageContext, population: Population, problem: Problem | None = None) -> Response:
+    rows = context.count("rows", 0, 10**9)
+    months: list[Spent] = []
+    if context.may(Action.READ_SPENDING):
+        kind = context.get(KindRegistry).first.name
+        months = list_spent(context.services.database, [By.MONTH], kind, population.name)
+    objects = context.objects_of(Action.READ_DATASET)
+    datasets = [] if objects is None else context.get(DatasetService).list_visible(context.principal, objects)
+    return context.render(
+        "population.html",
+        200 if problem is None else int(problem.status),
+        population=population,
+        account=make_account(context, population),
+        lengths=expected_lengths(population, sorted({*ROWS, rows} - {0})),
+        rows=rows,
+        months=[render_spent(month) for month in months],
+        parts=list_parts(context, population) if context.may(Action.READ_PERMIT) else [],
+        datasets=[dataset for dataset in datasets if dataset.population == population.name],
+        entered=context.entered,
+        faults=[] if problem is None else list_faults(problem),
+    )
 
 
 def list_visible(context: PageContext) -> list[Population]:
