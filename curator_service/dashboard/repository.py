@@ -5,16 +5,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import BigInteger, bindparam, delete, func, insert, or_, select, text, update
 
 from curator_service.dashboard.models import BrowserSessionRow
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.chain.entries import StoredEntry
-from curator_service.ledger.models import LedgerEntryRow, SpendingRow
+from curator_service.ledger.models import FREQUENT_KINDS, IS_RARE, LedgerEntryRow, SpendingRow
 
-NEEDLES = 4
-WINDOW = 100_000
-"""Entries that one page looks through at most: whoever wants more goes on from there."""
+_SELECTIVE = ("dataset_id", "permit", "actor", "time", "kind")
+"""Members by which entries are looked for, those that fewest entries share first."""
+NEEDLES = len(_SELECTIVE)
+WINDOW = 50_000
+"""Entries that one page looks through at most: whoever wants more goes on from there. An index leads to rare kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +58,23 @@ _FIND_BEFORE = Statement(select(*_ENTRY).where(_OF_CHAIN, _BEFORE).order_by(Ledg
 class _ListContaining(Statement):
     """List entries whose text contains every one of some texts, the newest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, needles: int, *, is_rare: bool) -> None:
         super().__init__(select(*_ENTRY))
+        self._needles = needles
+        self._rare = [text(IS_RARE)] if is_rare else []
 
     def _build(self, dialect: Any) -> Any:
         # Unlike LIKE, these are not slowed down by a text that has signs of a pattern, and need no escaping.
         place = func.instr if dialect.name == "sqlite" else func.strpos
-        contains = [place(LedgerEntryRow.payload, bindparam(f"needle{i}")) > 0 for i in range(NEEDLES)]
+        contains = [place(LedgerEntryRow.payload, bindparam(f"needle{i}")) > 0 for i in range(self._needles)]
         within = LedgerEntryRow.sequence >= bindparam("floor", type_=BigInteger)
-        chosen = select(*_ENTRY).where(_OF_CHAIN, _BEFORE, within, *contains)
+        chosen = select(*_ENTRY).where(_OF_CHAIN, _BEFORE, within, *self._rare, *contains)
         return chosen.order_by(LedgerEntryRow.sequence.desc()).limit(bindparam("count"))
 
 
-_LIST_CONTAINING = _ListContaining()
+_LIST_CONTAINING, _LIST_RARE = (
+    [_ListContaining(needles, is_rare=is_rare) for needles in range(NEEDLES + 1)] for is_rare in (False, True)
+)
 
 
 def find_session(connection: Connection, id_hash: str) -> SessionRecord | None:
@@ -123,7 +129,7 @@ def list_entries_that_say(
     connection : Connection
     population : str
     said : sequence of (str, str)
-        Members and their texts, at most `NEEDLES`; of a time how it begins.
+        Members among those of `_SELECTIVE`, and their texts; of a time how it begins.
     before : int
         The sequence before which to look.
     count : int
@@ -134,14 +140,15 @@ def list_entries_that_say(
     int or None
         Before which sequence to go on; None where there is nothing more.
     """
-    needles = [_write(name, text) for name, text in said]
-    asked = {f"needle{i}": needles[i] if i < len(needles) else "" for i in range(NEEDLES)}
-    floor = max(before - WINDOW, 0)
+    # The database looks for the first in every text, and for the others where it found that.
+    needles = [_write(name, text) for name, text in sorted(said, key=lambda one: _SELECTIVE.index(one[0]))]
+    asked = {f"needle{i}": needle for i, needle in enumerate(needles)}
+    is_rare = any(name == "kind" and text not in FREQUENT_KINDS for name, text in said)
+    statement = (_LIST_RARE if is_rare else _LIST_CONTAINING)[len(said)]
+    floor = 0 if is_rare else max(before - WINDOW, 0)
     found: list[tuple[StoredEntry, dict[str, Any]]] = []
     while len(found) < count:
-        page = _LIST_CONTAINING.all(
-            connection, population=population, before=before, floor=floor, count=count + 1, **asked
-        )
+        page = statement.all(connection, population=population, before=before, floor=floor, count=count + 1, **asked)
         for row in page:
             entry = StoredEntry(*row)
             payload = json.loads(entry.payload_text)

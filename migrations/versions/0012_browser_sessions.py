@@ -1,4 +1,4 @@
-"""Sessions of browsers at the dashboard.
+"""Sessions of browsers at the dashboard; an index to the entries of rare kinds.
 
 Revision ID: 0012
 Revises: 0010
@@ -13,6 +13,7 @@ branch_labels = None
 depends_on = None
 
 ROLE = "curator_service"
+IS_RARE = " AND ".join(f'payload NOT LIKE \'%"kind":"{kind}"%\'' for kind in ("charge", "reserve", "void", "derive"))
 
 
 def upgrade() -> None:
@@ -31,6 +32,10 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id_hash", name=op.f("pk_browser_sessions")),
     )
+    rare = sa.text(IS_RARE)
+    op.create_index(
+        "ix_ledger_entries_rare", "ledger_entries", ["population", "sequence"], sqlite_where=rare, postgresql_where=rare
+    )
     if op.get_bind().dialect.name != "sqlite":
         op.execute(
             f"DO $$ BEGIN GRANT SELECT, INSERT, UPDATE, DELETE ON browser_sessions TO {ROLE}; "
@@ -41,4 +46,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Undo: whoever is signed in signs in anew."""
+    op.drop_index("ix_ledger_entries_rare", "ledger_entries")
     op.drop_table("browser_sessions")

@@ -175,7 +175,7 @@ def check_entry(
     try:
         signed = Receipt(entry.payload_text, entry.entry_hash, entry.signature).signed
         holds = context.get(LedgerService).guard.keys.verifier().holds(signed.checkpoint, signed.signature)
-        checks.append(Check("Signature", holds, f"By {payload['key_id']}, one of this curator's keys"))
+        checks.append(Check("Signature", holds, f"By one of this curator's keys, {payload['key_id']}"))
     except SigningError as error:
         checks.append(Check("Signature", None, str(error)))
     except (ValueError, KeyError, TypeError):

@@ -65,16 +65,15 @@ def make_part(permit: Permit, population: Population, share: Share, now: str) ->
     return Part(permit, population, state_of(permit, now), limit, posted, pending)
 
 
-def list_parts(context: PageContext, population: Population) -> list[Part]:
-    """Return the parts of a budget of which whoever looks may know, the newest permit first."""
-    permits, now = context.get(PermitService), moment_of(context)
+def list_parts(context: PageContext, population: Population, count: int) -> tuple[list[Part], int]:
+    """Return parts of a budget of which whoever looks may know, the newest permits first, and how many there are."""
     with context.services.database.read() as connection:
         shares = list_shares(connection, population.name)
     of = None if context.objects_of(Action.READ_PERMIT) is Objects.ALL else context.principal.id
-    own = None if of is None else {permit.id for permit in permits.list_permits(of=of)}
-    labels = [label for scope, label in shares if scope == PERMIT and (own is None or label in own)]
-    parts = [make_part(permits.get_permit(label), population, shares[PERMIT, label], now) for label in labels]
-    return sorted(parts, key=lambda part: part.permit.granted_at, reverse=True)
+    # Those of a person are the ones that still let them spend.
+    permits = [one for one in context.get(PermitService).list_permits(of=of) if (PERMIT, one.id) in shares]
+    now = moment_of(context)
+    return [make_part(one, population, shares[PERMIT, one.id], now) for one in permits[:count]], len(permits)
 
 
 def parts_of(context: PageContext, permit: Permit, populations: dict[str, Population]) -> list[Part]:

@@ -78,7 +78,7 @@ def show_permits(context: PageContext) -> Response:
 @page(Action.ASK_PERMIT)
 def show_form(context: PageContext) -> Response:
     """Show the form to ask for a permit."""
-    return _show_form(context, {"notion": "epsilon"})
+    return _show_form(context, {})
 
 
 @router.post("/permits/ask")

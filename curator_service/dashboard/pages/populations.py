@@ -25,7 +25,7 @@ from curator_service.ledger.service import LedgerService
 from curator_service.permits.spending import By, Spent, list_spent, render_spent
 
 router = APIRouter()
-PAGE = 20
+PAGE, PARTS = 20, 20
 SORTS = {"spent": "what is nearly spent", "name": "name", "left": "what has most left"}
 
 
@@ -106,6 +106,7 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
         months = list_spent(context.services.database, [By.MONTH], kind, population.name)
     objects = context.objects_of(Action.READ_DATASET)
     datasets = [] if objects is None else context.get(DatasetService).list_visible(context.principal, objects)
+    parts, parts_found = list_parts(context, population, PARTS) if context.may(Action.READ_PERMIT) else ([], 0)
     return context.render(
         "population.html",
         200 if problem is None else int(problem.status),
@@ -114,7 +115,8 @@ def _show(context: PageContext, population: Population, problem: Problem | None 
         lengths=expected_lengths(population, sorted({*ROWS, rows} - {0})),
         rows=rows,
         months=[render_spent(month) for month in months],
-        parts=list_parts(context, population) if context.may(Action.READ_PERMIT) else [],
+        parts=parts,
+        parts_found=parts_found,
         datasets=[dataset for dataset in datasets if dataset.population == population.name],
         entered=context.entered,
         faults=[] if problem is None else list_faults(problem),

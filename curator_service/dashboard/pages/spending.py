@@ -18,19 +18,20 @@ PAGE = 50
 def show_spending(context: PageContext) -> Response:
     """Show what was charged, by population and group."""
     groups, population = _groups(context), context.browser.query.get("population", "").strip()
-    found, start = _list(context, groups, population), context.count("start", 0)
+    start = context.count("start", 0, 2**40)
+    found = _list(context, groups, population, start, PAGE + 1)
     query = "".join(f"&by={group}" for group in groups)
     return context.render(
         "spending.html",
-        spent=[render_spent(spent) for spent in found[start : start + PAGE]],
-        accountants={spent.population.name: spent.population.accountant.name for spent in found[start : start + PAGE]},
+        spent=[render_spent(spent) for spent in found[:PAGE]],
+        accountants={spent.population.name: spent.population.accountant.name for spent in found},
         groups=groups,
         every=list(By),
         population=population,
         query=f"population={population if NAME.fullmatch(population) else ''}{query}",
         start=start,
         page_size=PAGE,
-        found=len(found),
+        has_more=len(found) > PAGE,
     )
 
 
@@ -49,7 +50,10 @@ def _groups(context: PageContext) -> list[By]:
     return [group for group in By if group.value in named] or [By.ANALYST, By.PROJECT]
 
 
-def _list(context: PageContext, groups: list[By], population: str) -> list[Spent]:
+def _list(
+    context: PageContext, groups: list[By], population: str, start: int = 0, count: int | None = None
+) -> list[Spent]:
     if population and not NAME.fullmatch(population):
         return []
-    return list_spent(context.services.database, groups, context.get(KindRegistry).first.name, population or None)
+    kind = context.get(KindRegistry).first.name
+    return list_spent(context.services.database, groups, kind, population or None, start=start, count=count)
