@@ -39,13 +39,8 @@ PERMITS, TOKENS = 500, 300
 Times = tuple[float, float]
 """By the clock, and of this process's processors, in milliseconds."""
 KINDS = ("charge", "charge", "charge", "reserve", "charge", "void", "derive")
-MANIFEST = """name = "{name}"
-population = "{population}"
-row_capacity = 100000
-""" + "".join(
-    f'\n[[columns]]\nname = "x{i}"\ntype = "numeric"\nmissing = "complete"\nlower = 0.0\nupper = 1.0\n'
-    for i in range(12)
-)
+COLUMN = '\n[[columns]]\nname = "x{i}"\ntype = "numeric"\nmissing = "complete"\nlower = 0.0\nupper = 1.0\n'
+MANIFEST = 'name = "set-0000"\npopulation = "people-0000"\nrow_capacity = 100000\n'
 
 
 def fill(curator: Curator, folder: Path, populations: int, entries: int) -> None:
@@ -57,7 +52,7 @@ def fill(curator: Curator, folder: Path, populations: int, entries: int) -> None
             name, adjacency=Adjacency.ADD_REMOVE, accountant="gdp", limit=limit, delta=1e-6, actor="bench"
         )
     manifest, data = folder / "set.toml", folder / "set.csv"
-    manifest.write_text(MANIFEST.format(name="set-0000", population=names[0]))
+    manifest.write_text(MANIFEST + "".join(COLUMN.format(i=i) for i in range(12)))
     data.write_text(",".join(f"x{i}" for i in range(12)) + "\n" + "\n".join([",".join(["0.5"] * 12)] * 50))
     dataset = curator.datasets.register(manifest, data, actor="bench")
     analysts = [f"analyst-{i:03}" for i in range(TOKENS)]

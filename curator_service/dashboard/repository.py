@@ -151,7 +151,7 @@ def list_entries_that_say(
         page = statement.all(connection, population=population, before=before, floor=floor, count=count + 1, **asked)
         for row in page:
             entry = StoredEntry(*row)
-            payload = json.loads(entry.payload_text)
+            payload = read_payload(entry)
             # A member of a member may look like one of the entry itself.
             if all(_says(payload, name, text) for name, text in said):
                 found.append((entry, payload))
@@ -161,6 +161,16 @@ def list_entries_that_say(
     if len(found) > count:
         return found[:count], found[count - 1][0].sequence
     return found, floor if floor > 1 else None
+
+
+def read_payload(entry: StoredEntry) -> dict[str, Any]:
+    """Return what an entry says; of one that was changed beyond reading, that it says nothing."""
+    try:
+        payload = json.loads(entry.payload_text)
+    except ValueError:
+        payload = None
+    said = payload if isinstance(payload, dict) else {}
+    return {"kind": "unreadable", "actor": "", "time": "", "units": "0", **said}
 
 
 def _write(name: str, text: str) -> str:

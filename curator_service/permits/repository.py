@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Dialect, and_, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import BigInteger, Dialect, and_, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.orm import aliased
 
 from curator_service.datasets.models import DatasetRow
@@ -108,7 +108,7 @@ _LEFT = Statement(
 )
 
 
-_SUMMED_BY: dict[str, ColumnElement[str]] = {
+_SUMMED_BY: dict[str, Any] = {
     "analyst": func.coalesce(PrincipalRow.name, SpendingRow.principal_id),
     "project": SpendingRow.project,
     "dataset": SpendingRow.dataset,

@@ -17,7 +17,7 @@ from curator_service.dashboard.pages import (
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound
 
-_rest = APIRouter()
+_rest = APIRouter(prefix="/admin")
 
 
 @_rest.get("/{path:path}")
@@ -41,4 +41,4 @@ def add_dashboard(app: FastAPI) -> None:
         keys.router,
         _rest,  # last: it takes what is left
     ):
-        app.include_router(router, prefix="/admin", include_in_schema=False)
+        app.include_router(router, include_in_schema=False)

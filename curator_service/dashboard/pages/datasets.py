@@ -11,7 +11,7 @@ from curator_service.identity.policy import Action
 from curator_service.kit.names import NAME
 from curator_service.ledger.service import LedgerService
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 PAGE = 50
 VERSIONS = 100
 

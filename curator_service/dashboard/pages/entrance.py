@@ -13,7 +13,7 @@ from curator_service.dashboard.rendering import assets, render
 from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, form_token, matches
 from curator_service.kit.problems import NotFound, Problem
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 Answer = Callable[[Browser, Services], Response]
 _NO_COOKIE = (
     "Your browser did not send back the cookie of this form. Signing in needs HTTPS, or a browser on the curator's own "

@@ -8,7 +8,7 @@ from curator_service.ledger.chain.signing import KeyRing
 from curator_service.ledger.schemas import render_key
 from curator_service.ledger.service import LedgerService
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 
 
 @router.get("/keys")

@@ -1,6 +1,5 @@
 """The ledger: entries of a chain by what they say, and one entry with what it costs, how, and whether it holds."""
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from curator_service.ledger.repository import Population, find_entry
 from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import LedgerService
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 PAGE = 50
 KINDS = {
     "open": "the population was opened",
@@ -33,11 +32,13 @@ KINDS = {
     "refusal": "rows like another population's were refused",
     "confirmation": "two people say that such rows are of others",
     "reconcile": "the ledger was reconciled after a restore",
+    "unreadable": "its text is no entry",
 }
 SPENDING = frozenset({"charge", "reserve", "void", "open", "limit", "reconcile"})
 """Kinds whose `units` are an amount."""
 ABOUT = ("dataset", "project", "reason", "reservation", "signing_key")
 """Members that say what an entry is about: the first that it has."""
+ACCOUNT = ("limit", "posted", "pending")
 _MONTH = re.compile(r"\d{4}-\d{2}")
 
 
@@ -47,6 +48,7 @@ class Shown:
 
     Attributes
     ----------
+    sequence : int
     payload : dict
     meaning : str
         What its kind does.
@@ -58,6 +60,7 @@ class Shown:
         Names in place of ids.
     """
 
+    sequence: int
     payload: dict[str, Any]
     meaning: str
     amount: dict[str, Any] | None
@@ -107,7 +110,7 @@ def show_chain(context: PageContext, name: str) -> Response:
     return context.render(
         "ledger.html",
         population=population,
-        entries=[make_shown(population, payload, names) for _, payload in found],
+        entries=[make_shown(population, entry, payload, names) for entry, payload in found],
         asked=asked,
         kinds=KINDS,
         names=sorted(names.values()),
@@ -130,19 +133,20 @@ def show_entry(context: PageContext, name: str, sequence: str) -> Response:
         after = find_entry(connection, population.name, int(sequence) + 1)
     if entry is None:
         raise absent
-    payload = json.loads(entry.payload_text)
+    payload = repository.read_payload(entry)
     return context.render(
         "entry.html",
         population=population,
         entry=entry,
-        shown=make_shown(population, payload, names),
+        shown=make_shown(population, entry, payload, names),
         checks=check_entry(context, entry, payload, before),
         receipt=Receipt(entry.payload_text, entry.entry_hash, entry.signature).text,
         names=names,
         before=before,
         after=after,
         account={
-            member: render_amount(population.view(int(payload[member]))) for member in ("limit", "posted", "pending")
+            member: render_amount(population.view(_whole(payload.get(member))))
+            for member in ("limit", "posted", "pending")
         },
     )
 
@@ -152,12 +156,13 @@ def list_names(context: PageContext) -> dict[str, str]:
     return {principal.id: principal.name for principal in context.services.identity.list_principals()}
 
 
-def make_shown(population: Population, payload: dict[str, Any], names: dict[str, str]) -> Shown:
+def make_shown(population: Population, entry: StoredEntry, payload: dict[str, Any], names: dict[str, str]) -> Shown:
     """Return what is shown of an entry."""
     kind, actor, approver = payload["kind"], payload["actor"], payload.get("approved_by", "")
-    amount = render_amount(population.view(int(payload["units"]))) if kind in SPENDING else None
+    amount = render_amount(population.view(_whole(payload["units"]))) if kind in SPENDING else None
     about = next((payload[name] for name in ABOUT if payload.get(name)), "")
-    return Shown(payload, KINDS.get(kind, kind), amount, about, names.get(actor, actor), names.get(approver, approver))
+    people = names.get(actor, actor), names.get(approver, approver)
+    return Shown(entry.sequence, payload, KINDS.get(kind, kind), amount, about, *people)
 
 
 def check_entry(
@@ -175,12 +180,17 @@ def check_entry(
     try:
         signed = Receipt(entry.payload_text, entry.entry_hash, entry.signature).signed
         holds = context.get(LedgerService).guard.keys.verifier().holds(signed.checkpoint, signed.signature)
-        checks.append(Check("Signature", holds, f"By one of this curator's keys, {payload['key_id']}"))
+        checks.append(Check("Signature", holds, f"By one of this curator's keys, {payload.get('key_id')}"))
     except SigningError as error:
         checks.append(Check("Signature", None, str(error)))
     except (ValueError, KeyError, TypeError):
         checks.append(Check("Signature", False, "The entry is not one that could be signed"))
     return checks
+
+
+def _whole(text: Any) -> int:
+    """Return an amount of units; of a text that was changed into something else, none."""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 def _said(asked: dict[str, str], names: dict[str, str]) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ from curator_service.ledger.service import LedgerService
 from curator_service.permits.schemas import PermitRequest
 from curator_service.permits.service import Permit, PermitService, render_permit
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 PAGE = 50
 EVENTS = 200
 """Of each chain, the newest."""
@@ -248,7 +248,7 @@ def _list_events(context: PageContext, permit: Permit, populations: dict[str, Po
                     connection, name, said, before=population.sequence + 1, count=EVENTS
                 )
             for entry, payload in found:
-                shown = make_shown(population, payload, names)
+                shown = make_shown(population, entry, payload, names)
                 what = f"version {payload['version']} holds for {name}" if payload["people"] else f"ended for {name}"
                 both = shown.actor if shown.approved_by in {"", shown.actor} else f"{shown.actor}, {shown.approved_by}"
                 address = f"/admin/populations/{name}/ledger/{entry.sequence}"

@@ -24,7 +24,7 @@ from curator_service.ledger.schemas import render_budget
 from curator_service.ledger.service import LedgerService
 from curator_service.permits.spending import By, Spent, list_spent, render_spent
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 PAGE, PARTS = 20, 20
 SORTS = {"spent": "what is nearly spent", "name": "name", "left": "what has most left"}
 

@@ -19,7 +19,7 @@ from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import LedgerService
 from curator_service.permits.service import PermitService, render_permit
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 DECIDED = 50
 TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at")
 

@@ -9,7 +9,7 @@ from curator_service.kinds.registry import KindRegistry
 from curator_service.kit.names import NAME
 from curator_service.permits.spending import By, Spent, list_spent, render_spent, write_csv
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 PAGE = 50
 
 

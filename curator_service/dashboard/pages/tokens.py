@@ -9,7 +9,7 @@ from curator_service.identity.repository import TokenRecord, sort_roles
 from curator_service.identity.service import IdentityError
 from curator_service.kit.problems import NotFound
 
-router = APIRouter()
+router = APIRouter(prefix="/admin")
 PAGE = 50
 STATES = ("holds", "expired", "revoked")
 
