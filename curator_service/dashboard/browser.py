@@ -73,9 +73,9 @@ class Browser:
 
     def _is_own(self, origin: str) -> bool:
         try:
-            stated, port = urlsplit(origin), self._host.port
+            stated = urlsplit(origin)
             # A proxy may pass the name on without its port; then the browser's word on the site must do.
-            same_port = port is None or stated.port == port
+            same_port = stated.port == self._host.port or (self._host.port is None and self._site == "same-origin")
         except ValueError:
             return False
         known = stated.scheme == "https" or (stated.scheme == "http" and stated.hostname in _LOOPBACK)

@@ -5,11 +5,11 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from dashboard_worlds import PEOPLE, furnished_world, serve
+from patience import scaled
 from support import World
 
 pytestmark = pytest.mark.slow
@@ -19,8 +19,31 @@ WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Return a browser, which is the system's: playwright brings one of its own by network alone."""
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with furnished_world(tmp_path_factory.mktemp("past")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Return another one, for what is decided."""
+    with furnished_world(tmp_path_factory.mktemp("changing")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def address(past: World) -> Iterator[str]:
+    with serve(past) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser(past: World, changing: World) -> Iterator[Any]:
+    """Return a browser, which is the system's: playwright brings one of its own by network alone.
+
+    Worlds come first and go last: no other loop of events runs in a thread in which playwright does.
+    """
+    del past, changing
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         pytest.skip("the dashboard is NOT tested in a browser: install chromium")
@@ -30,18 +53,6 @@ def browser() -> Iterator[Any]:
         launched = playwright.chromium.launch(executable_path=found, args=sandbox)
         yield launched
         launched.close()
-
-
-@pytest.fixture(scope="module")
-def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with furnished_world(tmp_path_factory.mktemp("past")) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def address(past: World) -> Iterator[str]:
-    with serve(past) as served:
-        yield served
 
 
 class Tab:
@@ -152,13 +163,14 @@ def test_a_search_shows_what_it_finds_without_leaving_the_page(browser: Any, pas
     with opened(browser, address, past.tokens["olga"]) as tab:
         tab.page.evaluate("window.kept = true")
         tab.page.locator("#q").press_sequentially("mat")
-        tab.page.wait_for_function("document.querySelectorAll('article').length === 1")
+        expect = pytest.importorskip("playwright.sync_api").expect
+        expect(tab.page.locator("article")).to_have_count(1, timeout=scaled(5000))
         assert tab.page.locator("article h2").inner_text() == "maternity"
         assert re.search(r"[?&]q=mat\b", tab.page.url)
         assert tab.page.evaluate("window.kept && document.activeElement.id") == "q"
         assert tab.page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
         tab.page.go_back()
-        tab.page.wait_for_function("document.querySelectorAll('article').length === 5")
+        expect(tab.page.locator("article")).to_have_count(5, timeout=scaled(5000))
 
 
 def test_all_of_it_works_without_scripts(browser: Any, past: World, address: str) -> None:
@@ -196,17 +208,17 @@ def test_a_keyboard_is_enough(browser: Any, past: World, address: str) -> None:
         assert {"INPUTq", "SELECTsort", "BUTTONShow", "Amaternity"} <= reached
 
 
-def test_a_decision_is_taken_on_a_page(browser: Any, tmp_path: Path) -> None:
-    with furnished_world(tmp_path) as world, serve(world) as address:
-        with opened(browser, address, world.tokens["root"]) as tab:
+def test_a_decision_is_taken_on_a_page(browser: Any, changing: World) -> None:
+    with serve(changing) as address:
+        with opened(browser, address, changing.tokens["root"]) as tab:
             tab.open("/admin/proposals")
             card = tab.page.locator("article", has_text="Raise the limit of town")
             card.locator("input[name=reason]").fill("the second study is sound")
             card.locator("text=Approve").click()
             assert "It holds from now on" in tab.page.locator("[role=status]").inner_text()
             assert tab.faults == []
-        assert world.account().limit == world.account().highest_limit > 10**11
-        assert world.entries()[-1]["kind"] == "limit"
+        assert changing.account().limit == changing.account().highest_limit > 10**11
+        assert changing.entries()[-1]["kind"] == "limit"
 
 
 def test_paper_has_no_forms_and_all_of_a_table(browser: Any, past: World, address: str) -> None:
