@@ -1,5 +1,6 @@
 """The public names. `analyst_client` has all of them, and imports them when the first one is asked for."""
 
+from analyst_client.admin import CuratorAdmin
 from analyst_client.analyses.components import PrincipalComponents, principal_components
 from analyst_client.analyses.correlation import correlations, partial_correlations
 from analyst_client.analyses.describe import describe, table_one
@@ -37,6 +38,8 @@ from analyst_client.errors import (
     LedgerRestoredWarning,
     LedgerSealedError,
     PermissionDeniedError,
+    PermitExpiredError,
+    PermitNeededError,
     ReceiptInvalidError,
     RequestFault,
     RequestInvalidError,
@@ -96,6 +99,7 @@ from analyst_client.schema.amounts import Amount, Cost
 from analyst_client.schema.columns import Column, DerivedColumn, Term
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.jobs import Job
+from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.quotes import Offer, ReleaseSummary
 from analyst_client.schema.receipts import Receipt
 from analyst_client.terms.formulas import Model
@@ -125,6 +129,7 @@ __all__ = [
     "CountsQuote",
     "CountsRelease",
     "CountsRequest",
+    "CuratorAdmin",
     "CuratorClient",
     "CuratorError",
     "Curators",
@@ -167,10 +172,14 @@ __all__ = [
     "Noise",
     "Offer",
     "PermissionDeniedError",
+    "Permit",
+    "PermitExpiredError",
+    "PermitNeededError",
     "PoissonRegression",
     "PowerTable",
     "PrincipalComponents",
     "Prior",
+    "Proposal",
     "PurchasePlan",
     "Quote",
     "Receipt",

@@ -3,7 +3,7 @@
 import re
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
@@ -33,6 +33,7 @@ from analyst_client.schema.accounts import Budget, Reservation
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.jobs import Job
+from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
 from analyst_client.schema.requests import reservation_body
 from analyst_client.terms.expression import Expression
@@ -312,7 +313,7 @@ class CuratorClient:
         fresh : bool
             Draw new noise, and be charged again, even if the same request was answered before.
         project : str, optional
-            Label under which the charge is counted.
+            The project whose permit pays, where there are several.
         reservation : str, optional
             Id of the reservation that is charged.
         idempotency_key : str, optional
@@ -473,6 +474,60 @@ class CuratorClient:
         except CuratorError as error:
             error.idempotency_key = key
             raise
+
+    def permits(self) -> tuple[Permit, ...]:
+        """List the permits under which this token may have releases charged, the newest first."""
+        return self._session.ask("GET", "/v1/permits").body.each("permits", Permit.read)
+
+    def ask_permit(
+        self,
+        project: str,
+        datasets: Sequence[str],
+        *,
+        people: Sequence[str],
+        purpose: str,
+        legal_basis: str,
+        expires_at: str,
+        reason: str,
+        conditions: str | None = None,
+        limit: Mapping[str, float] | None = None,
+        permit: str | None = None,
+    ) -> Proposal:
+        """Ask for a permit, or for other terms of one; somebody else decides.
+
+        Parameters
+        ----------
+        project : str
+            What releases will name it by.
+        datasets, people : sequence of str
+            Names: what of, and who may spend.
+        purpose, legal_basis : str
+        expires_at : str
+            When nothing shall be charged any more, such as ``"2027-12-31T23:59:59Z"``.
+        reason : str
+            Why, for whoever decides; it is written into the ledger.
+        conditions : str, optional
+        limit : mapping of str to float, optional
+            The part of each population's budget, such as ``{"epsilon": 1.0, "delta": 1e-6}``. Default all of it.
+        permit : str, optional
+            The permit that is to be changed, by its id.
+
+        Returns
+        -------
+        Proposal
+            Open, until it is decided.
+
+        Raises
+        ------
+        ValueError
+            When an argument is wrong; nothing was sent.
+        CuratorError
+            See `analyst_client.errors`.
+        """
+        texts = {"project": project, "purpose": purpose, "legal_basis": legal_basis, "expires_at": expires_at}
+        body = permit_body(people, datasets, reason=reason, limit=limit, conditions=conditions, **texts)
+        path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
+        return Proposal.read(self._session.ask("POST", path, content=body).body)
 
     def refine(
         self,

@@ -5,6 +5,8 @@
     CuratorError
     ├── AuthenticationError        the token is missing, wrong or out of date
     ├── PermissionDeniedError      the token may not do this: `needed_role`
+    ├── PermitNeededError          no permit, or more than one, is for this dataset: `projects`
+    ├── PermitExpiredError         the permit has ended: ask for it to be renewed
     ├── DatasetNotFoundError       no such dataset, or not visible to this token
     ├── ReservationNotFoundError   no such reservation, or not this analyst's
     ├── RequestInvalidError        the curator refused the request: `errors`
@@ -67,6 +69,8 @@ __all__ = [
     "LedgerRestoredWarning",
     "LedgerSealedError",
     "PermissionDeniedError",
+    "PermitExpiredError",
+    "PermitNeededError",
     "ReceiptInvalidError",
     "RequestFault",
     "RequestInvalidError",
@@ -88,6 +92,18 @@ class PermissionDeniedError(CuratorError):
     def __init__(self, message: str = "", *, needed_role: tuple[str, ...] = (), **answer: Any) -> None:
         super().__init__(message, **answer)
         self.needed_role = needed_role
+
+
+class PermitNeededError(CuratorError):
+    """No permit lets this token use the dataset so; `projects` (tuple of str) are those that may be named."""
+
+    def __init__(self, message: str = "", *, projects: tuple[str, ...] = (), **answer: Any) -> None:
+        super().__init__(message, **answer)
+        self.projects = projects
+
+
+class PermitExpiredError(CuratorError):
+    """The permit has ended: nothing is charged under it any more, and what was released can be read."""
 
 
 class DatasetNotFoundError(CuratorError):

@@ -18,7 +18,7 @@ from curator_service import __version__
 from curator_service.api.http import RequestGuard, handle_http_exception, handle_problem, json_response
 from curator_service.api.response_models import HealthAnswer, ReadyAnswer, UnreadyAnswer
 from curator_service.approvals import routes as approval_routes
-from curator_service.approvals.schemas import DecisionRequest, LimitRequest
+from curator_service.approvals.schemas import DecisionRequest, LimitRequest, PopulationRequest
 from curator_service.container import THREADS, make_curator
 from curator_service.dashboard.pages import add_dashboard
 from curator_service.datasets import routes as dataset_routes
@@ -44,6 +44,7 @@ from curator_service.releases.schemas import ReservationRequest
 from curator_service.settings import Settings
 
 _CUTS_EVERY_S = 20.0
+_DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
 Statistics and their noise are in scaled units; `terms` and `targets` lead back to the manifest's units."""
 
@@ -127,14 +128,8 @@ def create_app(
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
-    for router in (
-        release_routes.router,
-        dataset_routes.router,
-        ledger_routes.router,
-        approval_routes.router,
-        permit_routes.router,
-    ):
-        app.include_router(router)
+    for routes in (release_routes, dataset_routes, ledger_routes, approval_routes, permit_routes):
+        app.include_router(routes.router)
     add_dashboard(app)
     _add_health(app, readiness)
     _add_document(app, kinds)
@@ -178,14 +173,7 @@ def _add_document(app: FastAPI, kinds: KindRegistry) -> None:
         document = generate()
         parts: dict[str, Any] = {}
         requests = [kind.request_model for kind in kinds]
-        models: list[type[BaseModel]] = [
-            *requests,
-            ReservationRequest,
-            LimitRequest,
-            DecisionRequest,
-            PermitRequest,
-            _Problem,
-        ]
+        models: list[type[BaseModel]] = [*requests, ReservationRequest, *_DECISIONS, _Problem]
         for model in models:
             schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
             parts |= schema.pop("$defs", {}) | {schema["title"]: schema}

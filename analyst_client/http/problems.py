@@ -13,6 +13,8 @@ from analyst_client.errors import (
     JobEndedError,
     LedgerSealedError,
     PermissionDeniedError,
+    PermitExpiredError,
+    PermitNeededError,
     RequestFault,
     RequestInvalidError,
     ReservationEndedError,
@@ -27,6 +29,8 @@ from analyst_client.schema.wire import Fields, parse_json
 CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "authentication-required": AuthenticationError,
     "permission-denied": PermissionDeniedError,
+    "permit-needed": PermitNeededError,
+    "permit-expired": PermitExpiredError,
     "dataset-not-found": DatasetNotFoundError,
     "not-found": RequestInvalidError,
     "idempotency-key-missing": RequestInvalidError,
@@ -54,6 +58,10 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
 }
 
 
+NAMES_OF: Mapping[type[CuratorError], str] = {PermissionDeniedError: "needed_role", PermitNeededError: "projects"}
+"""Errors that list what would have worked, and the member that does."""
+
+
 def read_problem(status: int, text: str, idempotency_key: str | None) -> CuratorError:
     """Turn a refusal into the error that names it; `text` is the body of the answer."""
     answer: dict[str, Any] = {"status": status, "idempotency_key": idempotency_key}
@@ -72,9 +80,9 @@ def read_problem(status: int, text: str, idempotency_key: str | None) -> Curator
     message = ": ".join(said) or slug
     error = CLASS_OF_SLUG.get(slug, ServiceError)
     try:
-        if error is PermissionDeniedError:
-            roles = fields.optional("needed_role", fields.texts) or ()
-            return PermissionDeniedError(message, needed_role=roles, **answer)
+        if error in NAMES_OF:
+            member = NAMES_OF[error]
+            return error(message, **answer | {member: fields.optional(member, fields.texts) or ()})
         if error is RequestInvalidError:
             faults = fields.each("errors", read_fault) if fields.has("errors") else ()
             unsaid = [f"{fault.pointer}: {fault.detail}" for fault in faults if fault.detail not in message]

@@ -14,6 +14,8 @@ ROWS = "rows"
 
 ACCOUNT = ""
 """Scope of a proposal about an account's limit."""
+OPENING = "population"
+"""Scope of a proposal to give people a budget; the label is empty, and the content says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +27,13 @@ class Proposal:
     population : str
         For a permit the first, by name, of those whose datasets it is about.
     scope : str
-        Empty for the account's limit; ``permit``; ``rows``.
+        Empty for the account's limit; ``population`` for a new one; ``permit``; ``rows``.
     label : str
         The permit's id; empty for the account.
     limit, was : int
         What is asked, and what held when it was asked: units of a limit; of a permit, 0 and its version.
     content : str
-        A permit's terms, as JSON.
+        A permit's terms, or a new population's, as JSON.
     decision : str
         Why it was approved or rejected.
     """

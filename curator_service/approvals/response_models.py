@@ -1,10 +1,11 @@
 """What is answered of proposals."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from curator_service.kit.wire import STRICT, Digits, Moment
+from curator_service.approvals.terms import PermitTerms, PopulationTerms
+from curator_service.kit.wire import STRICT, Digits, Moment, left_out
 
 
 class ProposalAnswer(BaseModel):
@@ -15,7 +16,7 @@ class ProposalAnswer(BaseModel):
     id: Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$")]
     population: str
     scope: Annotated[
-        Literal["", "analyst", "project", "permit", "rows"],
+        Literal["", "population", "analyst", "project", "permit", "rows"],
         Field(
             description="Empty for the account's limit; `rows` where rows that are like others were confirmed; earlier "
             "versions set limits of analysts and projects"
@@ -30,8 +31,8 @@ class ProposalAnswer(BaseModel):
     state: Literal["open", "approved", "rejected", "applied", "superseded"]
     decided_by: str | None
     decided_at: Moment | None
-    decision: Annotated[str, Field(description="Why it was approved or rejected")]
-    terms: Annotated[dict[str, Any] | None, Field(description="A permit's")]
+    decision: Annotated[str, Field(description="Why it was approved or rejected")] = left_out()
+    terms: Annotated[PermitTerms | PopulationTerms, Field(description="A permit's, or a new population's")] = left_out()
 
 
 class ProposalsAnswer(BaseModel):

@@ -5,7 +5,14 @@ from fastapi import APIRouter, Response
 from curator_service.api.endpoint import RequestContext, endpoint, request_body
 from curator_service.api.http import json_response
 from curator_service.approvals.response_models import ProposalAnswer, ProposalsAnswer
-from curator_service.approvals.schemas import LIMIT_EXAMPLE, DecisionRequest, LimitRequest, render_proposal
+from curator_service.approvals.schemas import (
+    LIMIT_EXAMPLE,
+    POPULATION_EXAMPLE,
+    DecisionRequest,
+    LimitRequest,
+    PopulationRequest,
+    render_proposal,
+)
 from curator_service.approvals.service import ApprovalService
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import PROBLEM_RESPONSES
@@ -36,6 +43,23 @@ def set_limit(
     approvals = context.get(ApprovalService)
     proposal = approvals.propose_limit(population, asked.limit.price, asked.reason, context.principal)
     return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
+
+
+@router.post(
+    "/admin/populations",
+    summary="Propose to give people a budget (privacy officer)",
+    status_code=202,
+    responses={202: {"model": ProposalAnswer, "description": "Another privacy officer decides"}},
+    openapi_extra=request_body("PopulationRequest", POPULATION_EXAMPLE),
+)
+@endpoint(Action.SET_LIMIT)
+def create_population(
+    context: RequestContext,
+) -> Response:
+    """Propose a population with its budget, which is given once."""
+    asked = context.call.parse(PopulationRequest)
+    proposal = context.get(ApprovalService).propose_population(asked.name, asked, asked.reason, context.principal)
+    return json_response(render_proposal(proposal), 202)
 
 
 @router.get(

@@ -6,7 +6,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from curator_service.approvals.repository import Proposal
-from curator_service.kit.wire import STRICT, Line, Reason
+from curator_service.approvals.terms import PopulationTerms
+from curator_service.kit.wire import STRICT, Line, Name, Reason
 from curator_service.ledger.schemas import PriceModel
 
 
@@ -17,6 +18,23 @@ class LimitRequest(BaseModel):
 
     limit: PriceModel
     reason: Reason
+
+
+class PopulationRequest(PopulationTerms):
+    """People to give a budget."""
+
+    model_config = STRICT
+
+    name: Name
+    reason: Reason
+
+
+POPULATION_EXAMPLE = {
+    "name": "olmsted",
+    "adjacency": "add_remove",
+    "limit": {"epsilon": 3.0, "delta": 1e-06},
+    "reason": "the cohort of 1995",
+}
 
 
 class DecisionRequest(BaseModel):
@@ -34,7 +52,7 @@ LIMIT_EXAMPLE = {
 
 
 def render_proposal(proposal: Proposal) -> dict[str, Any]:
-    """Return a proposed limit as JSON; amounts in the account's units."""
+    """Return a proposal as JSON; amounts in the account's units."""
     return {
         "id": proposal.id,
         "population": proposal.population,
@@ -48,6 +66,6 @@ def render_proposal(proposal: Proposal) -> dict[str, Any]:
         "state": proposal.state,
         "decided_by": proposal.decided_by,
         "decided_at": proposal.decided_at,
-        "decision": proposal.decision,
-        "terms": json.loads(proposal.content) if proposal.content else None,
+        **({"decision": proposal.decision} if proposal.decision else {}),
+        **({"terms": json.loads(proposal.content)} if proposal.content else {}),
     }

@@ -11,7 +11,8 @@ from http import HTTPStatus
 from typing import Any
 
 from curator_service.approvals import repository as proposals
-from curator_service.approvals.repository import ACCOUNT, APPLIED, APPROVED, OPEN, REJECTED, ROWS, Proposal
+from curator_service.approvals.repository import ACCOUNT, APPLIED, APPROVED, OPEN, OPENING, REJECTED, ROWS, Proposal
+from curator_service.approvals.terms import PopulationTerms
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
@@ -20,8 +21,14 @@ from curator_service.kit.problems import NotFound, Problem, RequestInvalid
 from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
 from curator_service.ledger.chain.entries import Receipt
-from curator_service.ledger.repository import find_population
-from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
+from curator_service.ledger.repository import Population, find_population
+from curator_service.ledger.service import (
+    LedgerService,
+    PopulationError,
+    open_population,
+    plan_population,
+    units_of_limit,
+)
 from curator_service.privacy.accountant import Price
 
 _ID_PATTERN = re.compile(r"prp_[0-9a-f]{24}")
@@ -65,7 +72,7 @@ class ApprovalService:
         self.database = database
         self.ledger = ledger
         self.now = now
-        self.writers: dict[str, Write] = {ACCOUNT: _write_limit, ROWS: _write_confirmation}
+        self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
 
     def propose_limit(self, population: str, limit: Price, reason: str, by: Principal) -> Proposal:
         """Lower the limit of an account at once, or propose to raise it.
@@ -86,6 +93,37 @@ class ApprovalService:
         moment = timestamp(self.now())
         proposal = Proposal(new_id("prp_"), population, ACCOUNT, "", units, account.limit, reason, by.id, moment, OPEN)
         return self.propose(proposal, at_once=units <= account.limit)
+
+    def propose_population(self, name: str, terms: PopulationTerms, reason: str, by: Principal) -> Proposal:
+        """Propose to give people a budget, which always waits for somebody else.
+
+        Raises
+        ------
+        RequestInvalid, LimitConflict, LedgerUnverified
+        """
+        self.ledger.guard.check_open()
+        moment = timestamp(self.now())
+        try:
+            planned = _plan(name, terms, moment)
+        except PopulationError as error:
+            raise RequestInvalid.at("", str(error)) from None
+        with self.database.read() as connection:
+            if find_population(connection, name) is not None:
+                raise LimitConflict("The population exists: a budget is given once, and raised by its limit.")
+        proposal = Proposal(
+            id=new_id("prp_"),
+            population=name,
+            scope=OPENING,
+            label="",
+            limit=planned.limit,
+            was=-1,
+            reason=reason,
+            proposed_by=by.id,
+            proposed_at=moment,
+            state=OPEN,
+            content=terms.model_dump_json(exclude={"name", "reason"}, exclude_none=True),
+        )
+        return self.propose(proposal, at_once=False)
 
     def propose(self, proposal: Proposal, *, at_once: bool) -> Proposal:
         """Carry a proposal out, if it only restricts, or let it wait for somebody else.
@@ -188,6 +226,21 @@ def _write_limit(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[R
         raise Refused
     ledger.check(head, limit=proposal.was, posted=head.posted, pending=head.pending)
     return [ledger.record(head, "limit", proposal.limit, payload_of(proposal, approved_by))]
+
+
+def _plan(name: str, terms: PopulationTerms, moment: str) -> Population:
+    return plan_population(name, terms.adjacency, terms.accountant, terms.limit.price, terms.delta, moment)
+
+
+def _write_opening(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
+    payload = payload_of(proposal, approved_by)
+    population = _plan(
+        proposal.population, PopulationTerms.model_validate_json(proposal.content), str(proposal.decided_at)
+    )
+    try:
+        return [open_population(ledger, population, payload)]
+    except PopulationError:
+        raise Refused from None
 
 
 def _write_confirmation(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:

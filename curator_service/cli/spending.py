@@ -25,7 +25,7 @@ def spending(
     form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
-    """Show who spent what: by analyst, project, dataset, kind and month."""
+    """Who spent what: by analyst, project, dataset, kind and month."""
     groups = list(By) if not by else list(dict.fromkeys(by))
     with open_curator() as curator:
         found = list_spent(curator.database, groups, curator.kinds.first.name, population)

@@ -19,6 +19,7 @@ class Action(StrEnum):
 
     READ_DATASET = "read dataset"
     READ_BUDGET = "read budget"
+    READ_POPULATIONS = "read populations"
     READ_RELEASE = "read release"
     QUOTE = "quote"
     REQUEST_RELEASE = "request release"
@@ -57,6 +58,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
         Role.PRIVACY_OFFICER: Objects.ALL,
         Role.AUDITOR: Objects.ALL,
     },
+    Action.READ_POPULATIONS: dict.fromkeys((Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR), Objects.ALL),
     Action.READ_RELEASE: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.QUOTE: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.REQUEST_RELEASE: {Role.ANALYST: Objects.GRANTED},

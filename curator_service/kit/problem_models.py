@@ -44,6 +44,7 @@ class PlainProblem(ProblemModel):
         "/problems/media-type-unsupported",
         "/problems/method-not-allowed",
         "/problems/not-found",
+        "/problems/permit-expired",
         "/problems/request-timeout",
         "/problems/reservation-ended",
         "/problems/reservation-not-found",

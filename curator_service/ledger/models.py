@@ -173,7 +173,7 @@ class ProposalRow(Base):
     __tablename__ = "proposals"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    population: Mapped[str] = mapped_column(ForeignKey("populations.name"))
+    population: Mapped[str] = mapped_column(String(63))
     scope: Mapped[str] = mapped_column(String(16))
     label: Mapped[str] = mapped_column(String(63))
     limit_units: Mapped[int] = mapped_column(BigInteger)

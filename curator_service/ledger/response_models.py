@@ -74,6 +74,9 @@ class BudgetAnswer(AccountModel):
     checkpoint: CheckpointModel
 
 
+_PermitId = Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
+
+
 class _Entry(BaseModel):
     """What every entry says. Those of format 1, which no released version wrote, say other things and have no model."""
 
@@ -102,6 +105,8 @@ class OpenEntry(_Entry):
     adjacency: Adjacency
     accountant: AccountantName
     delta: str
+    approved_by: str = left_out()
+    reason: str = left_out()
 
 
 class DatasetEntry(_Entry):
@@ -119,6 +124,7 @@ class ReserveEntry(_Entry):
 
     kind: Literal["reserve"]
     reservation: str
+    permit: _PermitId = left_out()
     project: str = left_out()
     drawn_from: Annotated[str, Field(alias="from")] = left_out()
     expires_at: Moment = left_out()
@@ -131,6 +137,7 @@ class VoidEntry(_Entry):
     reservation: str
     holder: str
     outcome: Literal["voided", "cancelled", "closed", "expired"]
+    permit: _PermitId = left_out()
     project: str = left_out()
     to: str = left_out()
 
@@ -156,6 +163,7 @@ class _AnsweredEntry(_Entry):
     request_digest: Digest
     answer_digest: Digest
     snapshot: Digest
+    permit: _PermitId = left_out()
     project: str = left_out()
     release_kind: str = left_out()
 
@@ -184,6 +192,26 @@ class LimitEntry(_Entry):
     approved_by: str
     scope: Literal["analyst", "project"] = left_out()
     label: str = left_out()
+
+
+class PermitEntry(_Entry):
+    """Who may spend under a permit from now on; nobody, where it was ended."""
+
+    kind: Literal["permit"]
+    permit: _PermitId
+    version: int
+    project: str
+    people: Annotated[dict[str, str], Field(description="Names by id")]
+    datasets: Annotated[dict[str, str], Field(description="Names by id")]
+    purpose: str
+    legal_basis: str
+    conditions: str
+    reason: str
+    approved_by: str
+    permit_limit: Digits = left_out()
+    expires_at: Moment = left_out()
+    adopts: Annotated[list[str], Field(description="The share of an earlier version that it takes over")] = left_out()
+    adopted_pending: Digits = left_out()
 
 
 class KeyEntry(_Entry):
@@ -241,12 +269,21 @@ EntryModel = Annotated[
     | VoidEntry
     | DeriveEntry
     | LimitEntry
+    | PermitEntry
     | KeyEntry
     | RefusalEntry
     | ConfirmationEntry
     | ReconcileEntry,
     Field(discriminator="kind"),
 ]
+
+
+class PopulationsAnswer(BaseModel):
+    """Every account, by the name of its population."""
+
+    model_config = STRICT
+
+    populations: list[AccountModel]
 
 
 class LedgerAnswer(AccountModel):

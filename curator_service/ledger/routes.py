@@ -13,12 +13,27 @@ from curator_service.ledger.response_models import (
     CheckpointAnswer,
     KeysAnswer,
     LedgerAnswer,
+    PopulationsAnswer,
     SealAnswer,
 )
 from curator_service.ledger.schemas import render_budget, render_key
 from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/v1", tags=["ledger"], responses=PROBLEM_RESPONSES)
+
+
+@router.get(
+    "/admin/populations",
+    summary="Every population with its account (steward, privacy officer, auditor)",
+    responses={200: {"model": PopulationsAnswer}},
+)
+@endpoint(Action.READ_POPULATIONS)
+def list_populations(
+    context: RequestContext,
+) -> Response:
+    """Return the account of every population."""
+    found = context.get(LedgerService).list_populations()
+    return json_response({"populations": [render_budget(account) for account in found]})
 
 
 @router.get(

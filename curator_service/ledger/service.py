@@ -84,6 +84,81 @@ def units_of_limit(accountant: Accountant, limit: Price) -> int:
     return units
 
 
+def plan_population(
+    name: str, adjacency: Adjacency, accountant: str, limit: Price, delta: float, moment: str
+) -> Population:
+    """Return a population as it will be: the one act that gives people a budget.
+
+    Parameters
+    ----------
+    name : str
+    adjacency : Adjacency
+        Fixed for good.
+    accountant : str
+        ``gdp``, ``zcdp`` or ``pure``; fixed for good.
+    limit : Price
+        The budget, in a notion that the accountant knows; rounded down to the account's integers.
+    delta : float
+        The δ at which (ε, δ) views of the account are shown; 0 under ``pure``.
+    moment : str
+
+    Returns
+    -------
+    Population
+        Not stored yet.
+
+    Raises
+    ------
+    PopulationError
+        If a number is out of range, or the name is none.
+    """
+    if not NAME.fullmatch(name):
+        raise PopulationError(f"the name must be {NAME_RULE}")
+    if accountant not in ACCOUNTANTS:
+        raise PopulationError(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
+    counting = ACCOUNTANTS[accountant]
+    if counting is PURE:
+        delta = 0.0
+    elif not float(DELTA_MIN) <= delta < 1:
+        raise PopulationError("delta must be at least 1e-15 and below 1")
+    units = units_of_limit(counting, limit)
+    return Population(
+        name=name,
+        adjacency=adjacency,
+        accountant=counting,
+        delta=delta,
+        limit=units,
+        highest_limit=units,
+        posted=0,
+        pending=0,
+        sequence=0,
+        head=GENESIS,
+        created_at=moment,
+        epoch=EPOCH_FIRST,
+        sealed="",
+    )
+
+
+def open_population(ledger: Ledger, population: Population, payload: dict[str, Any]) -> Receipt:
+    """Store a population and begin its chain; `payload` says who acts, and when.
+
+    Raises
+    ------
+    PopulationError
+        If the name is taken.
+    """
+    if not repository.insert_population(ledger.connection, population):
+        raise PopulationError(
+            f"the population {population.name!r} exists; a budget is given once, and never refilled by naming it again"
+        )
+    terms = {
+        "adjacency": population.adjacency.value,
+        "accountant": population.accountant.name,
+        "delta": repr(population.delta),
+    }
+    return ledger.record(ledger.next(population.name), "open", population.limit, {**terms, **payload})
+
+
 class LedgerService:
     """Units of work on the ledger, and what admins and auditors do with it.
 
@@ -155,19 +230,12 @@ class LedgerService:
     def create_population(
         self, name: str, *, adjacency: Adjacency, accountant: str, limit: Price, delta: float, actor: str
     ) -> Population:
-        """Create a population with its budget: the one act that gives people a budget.
+        """Create a population with its budget, as an operator at the machine does.
 
         Parameters
         ----------
-        name : str
-        adjacency : Adjacency
-            Fixed for good.
-        accountant : str
-            ``gdp``, ``zcdp`` or ``pure``; fixed for good.
-        limit : Price
-            The budget, in a notion that the accountant knows; rounded down to the account's integers.
-        delta : float
-            The δ at which (ε, δ) views of the account are shown; 0 under ``pure``.
+        name, adjacency, accountant, limit, delta
+            As `plan_population` takes them.
         actor : str
 
         Raises
@@ -177,41 +245,11 @@ class LedgerService:
         LedgerUnverified
             If the curator is sealed.
         """
-        if not NAME.fullmatch(name):
-            raise PopulationError(f"the name must be {NAME_RULE}")
-        if accountant not in ACCOUNTANTS:
-            raise PopulationError(f"the accountant must be one of {', '.join(ACCOUNTANTS)}")
-        counting = ACCOUNTANTS[accountant]
-        if counting is PURE:
-            delta = 0.0
-        elif not float(DELTA_MIN) <= delta < 1:
-            raise PopulationError("delta must be at least 1e-15 and below 1")
-        units = units_of_limit(counting, limit)
         moment = timestamp(self.now())
-        population = Population(
-            name=name,
-            adjacency=adjacency,
-            accountant=counting,
-            delta=delta,
-            limit=units,
-            highest_limit=units,
-            posted=0,
-            pending=0,
-            sequence=0,
-            head=GENESIS,
-            created_at=moment,
-            epoch=EPOCH_FIRST,
-            sealed="",
-        )
+        population = plan_population(name, adjacency, accountant, limit, delta, moment)
         self.guard.check_open()
         with self.unit() as ledger:
-            if not repository.insert_population(ledger.connection, population):
-                raise PopulationError(
-                    f"the population {name!r} exists; a budget is given once, and never refilled by naming it again"
-                )
-            payload = {"adjacency": adjacency.value, "accountant": accountant, "delta": repr(delta)}
-            head = ledger.next(name)
-            receipt = ledger.record(head, "open", units, {**payload, "actor": actor, "time": moment})
+            receipt = open_population(ledger, population, {"actor": actor, "time": moment})
         self.guard.anchor_before_send(receipt, just_written=True)
         return replace(population, sequence=1)
 

@@ -12,18 +12,16 @@ from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound, RequestInv
 from curator_service.permits.response_models import PermitAnswer, PermitsAnswer, SpendingAnswer
 from curator_service.permits.schemas import PERMIT_EXAMPLE, PermitRequest
 from curator_service.permits.service import Permit, PermitService, render_permit
-from curator_service.permits.spending import By, list_spent, render_spent, write_csv, write_jsonl
+from curator_service.permits.spending import By, list_spent, render_spent
 
 router = APIRouter(prefix="/v1", tags=["permits"], responses=PROBLEM_RESPONSES)
 _BODY = request_body("PermitRequest", PERMIT_EXAMPLE)
-_FORMATS = {"json": "application/json", "csv": "text/csv", "jsonl": "application/jsonl"}
 _BY = {
     "name": "by",
     "in": "query",
     "schema": {"type": "string", "default": ",".join(By)},
     "description": "What is summed by, with commas between: analyst, project, dataset, kind, month.",
 }
-_FORMAT = {"name": "format", "in": "query", "schema": {"type": "string", "enum": list(_FORMATS), "default": "json"}}
 
 
 @router.get("/permits", summary="Permits, the newest first", responses={200: {"model": PermitsAnswer}})
@@ -103,28 +101,19 @@ def end_permit(
 @router.get(
     "/admin/spending",
     summary="Who spent what (privacy officer, auditor)",
-    responses={200: {"model": SpendingAnswer, "content": {"text/csv": {}, "application/jsonl": {}}}},
-    openapi_extra={"parameters": [_BY, _FORMAT]},
+    responses={200: {"model": SpendingAnswer}},
+    openapi_extra={"parameters": [_BY]},
 )
 @endpoint(Action.READ_SPENDING)
 def list_spending(
     context: RequestContext,
 ) -> Response:
     """Return what was charged, summed by analyst, project, dataset, kind and month, or by some of them."""
-    query = context.call.query
-    by, form = query.get("by", ",".join(By)), query.get("format", "json")
-    known = by.split(",")
+    known = context.call.query.get("by", ",".join(By)).split(",")
     if not set(known) <= set(By) or len(set(known)) != len(known):
         raise RequestInvalid.at("?by", f"name some of {', '.join(By)}, each once, with commas between them")
-    if form not in _FORMATS:
-        raise RequestInvalid.at("?format", f"the format is one of {', '.join(_FORMATS)}")
-    groups = [By(name) for name in known]
-    found = list_spent(context.services.database, groups, context.get(KindRegistry).first.name)
-    match form:
-        case "csv":
-            return Response(write_csv(found, groups), media_type=_FORMATS[form])
-        case "jsonl":
-            return Response(write_jsonl(found), media_type=_FORMATS[form])
+    groups, first = [By(name) for name in known], context.get(KindRegistry).first.name
+    found = list_spent(context.services.database, groups, first)
     return json_response({"spending": [render_spent(spent) for spent in found]})
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from curator_service.approvals.repository import OPEN, Proposal
 from curator_service.approvals.service import ApprovalService, LimitConflict, SecondAdminNeeded, payload_of
+from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
 from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal, find_principal
@@ -30,7 +31,6 @@ from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.permits import repository
 from curator_service.permits.repository import PermitRecord, Use
-from curator_service.permits.schemas import PermitTerms
 
 
 class PermitError(ValueError):
@@ -338,7 +338,7 @@ def _plain(name: str, datasets: list[str]) -> PermitTerms:
 
 
 def _blank(permit_id: str, moment: str) -> Permit:
-    return Permit(permit_id, 0, PermitTerms.model_construct(), {}, {}, {}, moment, "")
+    return Permit(permit_id, 0, _plain("", []), {}, {}, {}, moment, "")
 
 
 def _find(connection: Connection, permit_id: str) -> Permit:

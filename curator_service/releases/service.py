@@ -198,9 +198,9 @@ class ReleaseService:
         if request.project is not None and request.project != paying.project:
             raise ReservationNotFound(f"The reservation {paying.id!r} is not of the project {request.project!r}.")
         uses = list_uses(connection, analyst.id, prepared.dataset.id, timestamp(self.now()))
-        use = next((use for use in uses if use.permit == paying.permit_id), None)
+        paid = next((use for use in uses if use.permit == paying.permit_id), None)
         payer = Payer(analyst.id, paying.permit_id, paying.project, paying.id)
-        refusal = None if use is not None and use.lasts else permit_expired(use.expires_at if use else "")
+        refusal = None if paid is not None and paid.lasts else permit_expired(paid.expires_at if paid else "")
         return Submission(prepared, analyst, key, payer, refusal)
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:

@@ -47,8 +47,11 @@ def upgrade() -> None:
         table.create_primary_key(op.f("pk_grants"), ["principal_id", "dataset_id", "permit_id"])
     op.add_column("shares", sa.Column("expires_at", sa.String(length=32), nullable=False, server_default=""))
     op.add_column("reservations", sa.Column("permit_id", sa.String(length=32), nullable=False, server_default=""))
-    for column in ("content", "decision"):
-        op.add_column("proposals", sa.Column(column, sa.Text(), nullable=False, server_default=""))
+    with op.batch_alter_table("proposals") as table:
+        for column in ("content", "decision"):
+            table.add_column(sa.Column(column, sa.Text(), nullable=False, server_default=""))
+        # A population may be proposed: then it is not there yet.
+        table.drop_constraint(op.f("fk_proposals_population_populations"), type_="foreignkey")
     op.execute(
         "UPDATE proposals SET state = 'superseded', decided_by = proposed_by, decided_at = proposed_at "
         "WHERE state = 'open' AND scope IN ('analyst', 'project')"
@@ -65,8 +68,12 @@ def downgrade() -> None:
     """Undo, where no permit was granted: the version before reads no chain that has one."""
     if op.get_bind().execute(sa.text("SELECT count(*) FROM permits")).scalar_one():
         raise RuntimeError("permits were granted, which the version before does not know: stay with this one")
-    for column in ("content", "decision"):
-        op.execute(f"ALTER TABLE proposals DROP COLUMN {column}")
+    op.execute("DELETE FROM proposals WHERE population NOT IN (SELECT name FROM populations)")
+    with op.batch_alter_table("proposals") as table:
+        for column in ("content", "decision"):
+            table.drop_column(column)
+        columns = ["population"], ["name"]
+        table.create_foreign_key(op.f("fk_proposals_population_populations"), "populations", *columns)
     op.execute("ALTER TABLE reservations DROP COLUMN permit_id")
     op.execute("ALTER TABLE shares DROP COLUMN expires_at")
     with op.batch_alter_table("grants") as table:

@@ -433,10 +433,7 @@ _reservations = st.one_of(
 _limits = st.one_of(
     st.fixed_dictionaries(
         {"limit": _fields["price"], "reason": st.one_of(st.just("why"), _anything)},
-        optional={
-            "scope": st.one_of(st.sampled_from(["", "analyst", "project"]), _anything),
-            "label": st.one_of(st.sampled_from(["", "ada", "audra", "kidney"]), _anything),
-        },
+        optional={"extra": _anything},
     ),
     _anything,
 )

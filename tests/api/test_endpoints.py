@@ -79,6 +79,8 @@ class TestEveryRoute:
             ("/v1/admin/proposals/{proposal_id}/approve", "post"),
             ("/v1/admin/proposals/{proposal_id}/reject", "post"),
             ("/v1/admin/spending", "get"),
+            ("/v1/admin/populations", "get"),
+            ("/v1/admin/populations", "post"),
             ("/v1/permits", "get"),
             ("/v1/permits", "post"),
             ("/v1/permits/{permit_id}", "get"),
@@ -99,7 +101,7 @@ class TestEveryRoute:
                     answer = api.request(method.upper(), re.sub(r"\{.*?\}", "cohort", path), json=body())
                     problem(answer, "authentication-required", 401)
                     assert answer.headers["www-authenticate"] == "Bearer"
-        assert walked == 26
+        assert walked == 28
 
     def test_the_document_asks_for_a_token_wherever_one_is_needed_and_nowhere_else(self, world: World) -> None:
         api = world.api(None)
@@ -111,7 +113,7 @@ class TestEveryRoute:
 
     def test_each_came_through_a_door(self, world: World) -> None:
         routes = v1_routes(world.api().app)
-        assert len(routes) == 26
+        assert len(routes) == 28
         for route in routes:
             assert isinstance(getattr(route.endpoint, "action", None), Action), route.path
 

@@ -142,11 +142,13 @@ def record_life(folder: Path) -> list[Recorded]:
         for name in ("rita", "root"):
             world.add_token(name, *ADMIN)
         _read_declarations(life)
+        _permit(life)
         _buy(life)
         _buy_without_space(life)
         _wait_for_jobs(life)
         _hold(life)
         _set_limits(life)
+        _spend_no_more(life)
         _register_the_same_people(life)
         world.curator.keys.rotate("2026-03-02T00:00:00Z")
         for who, path in (("audra", "/v1/ledger/town"), ("audra", "/v1/ledger/valley"), ("ada", "/v1/keys")):
@@ -162,6 +164,50 @@ def _read_declarations(life: _Recorder) -> None:
         life.send("ada", "get", path)
     for path in ("/v1/ledger/town/checkpoint", "/v1/admin/seal"):
         life.send("audra", "get", path)
+
+
+_TERMS = {
+    "project": "kidney",
+    "people": ["ada"],
+    "datasets": ["cohort"],
+    "purpose": "kidneys",
+    "legal_basis": "consent",
+    "expires_at": "2099-01-01T00:00:00Z",
+    "reason": "a study",
+}
+
+
+def _permit(life: _Recorder) -> None:
+    """Ask for permits, of which one is granted and one refused, and for a change that only restricts."""
+    asked = [life.send("ada", "post", "/v1/permits", _TERMS | more).json() for more in ({}, {"project": "liver"})]
+    for proposal, verdict in zip(asked, ("approve", "reject"), strict=True):
+        decide = f"/v1/admin/proposals/{proposal['id']}/{verdict}"
+        life.send("root", "post", decide, {"reason": "as discussed"})
+    for limit in ({"mu": 1.0}, {"mu": 2.0}):
+        life.send("root", "post", f"/v1/permits/{asked[0]['label']}", _TERMS | {"limit": limit})
+    for who, path in (("ada", "/v1/permits"), ("root", "/v1/permits"), ("ada", f"/v1/permits/{asked[0]['label']}")):
+        life.send(who, "get", path)
+    for project in ("typo", "kidney"):
+        life.send("ada", "post", f"{COHORT}/quotes", body(project=project))
+
+
+def _spend_no_more(life: _Recorder) -> None:
+    """Look at who spent what, end the permit, and let people have a budget of their own."""
+    for query in ("", "?by=analyst,month", "?by=nothing"):
+        life.send("root", "get", f"/v1/admin/spending{query}")
+    permit = next(p for p in life.send("ada", "get", "/v1/permits").json()["permits"] if p["project"])
+    terms = _TERMS | {"limit": {"mu": 1.0}, "expires_at": "2026-03-01T12:00:10Z"}
+    life.send("root", "post", f"/v1/permits/{permit['id']}", terms)
+    life.world.clock.advance(seconds=10)
+    life.send("ada", "post", RELEASES, body(features=["dose"], project="kidney"))
+    for who in ("root", "root"):
+        life.send(who, "post", f"/v1/permits/{permit['id']}/end", {"reason": "over"})
+    people = {"name": "city", "adjacency": "add_remove", "limit": {"mu": 1.0}, "reason": "a cohort"}
+    proposal = life.send("root", "post", "/v1/admin/populations", people).json()["id"]
+    life.send("rita", "post", f"/v1/admin/proposals/{proposal}/approve")
+    life.send("root", "post", "/v1/admin/populations", people)
+    for path in ("/v1/admin/populations", "/v1/ledger/city"):
+        life.send("root", "get", path)
 
 
 def _buy(life: _Recorder) -> None:
@@ -239,9 +285,8 @@ def _hold(life: _Recorder) -> None:
 
 def _set_limits(life: _Recorder) -> None:
     limits, proposals = "/v1/admin/populations/town/limits", "/v1/admin/proposals"
-    whole: dict[str, str] = {}
-    for mu, whose in ((0.23, whole), (0.2, {"scope": "project", "label": "kidney"}), (0.01, whole)):
-        life.send("root", "post", limits, {"limit": {"mu": mu}, "reason": "a share", **whose})
+    for mu in (0.23, 0.01):
+        life.send("root", "post", limits, {"limit": {"mu": mu}, "reason": "a share"})
     for verdict in ("approve", "reject"):
         raised = {"limit": {"mu": 0.235 if verdict == "approve" else 3.0}, "reason": "a second study"}
         proposal = life.send("root", "post", limits, raised).json()["id"]

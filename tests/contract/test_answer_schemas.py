@@ -138,10 +138,10 @@ def test_every_answer_fits_its_schema(document: Document, answers: list[Recorded
 
 
 def members(content: Any, within: str = "") -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield every object of an answer with the name of each of its members, but of what maps ids to amounts."""
+    """Yield every object of an answer with the name of each of its members, but of what maps ids or names."""
     if isinstance(content, dict):
         for name, value in content.items():
-            if within != "voided":
+            if within not in {"voided", "people", "datasets", "limits"}:
                 yield content, name
             yield from members(value, name)
     elif isinstance(content, list):
@@ -176,6 +176,15 @@ def members_set(value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | dict):
         for item in value.values() if isinstance(value, dict) else value:
             yield from members_set(item)
+
+
+OF_EARLIER = {
+    ("LimitEntry", "scope"),
+    ("LimitEntry", "label"),
+    ("PermitEntry", "adopts"),
+    ("PermitEntry", "adopted_pending"),
+}
+"""What only ledgers have that an earlier version began: tests/upgrades reads them."""
 
 
 def test_a_generated_client_reads_every_answer(document: Document, answers: list[Recorded], tmp_path: Path) -> None:
@@ -216,4 +225,4 @@ def test_a_generated_client_reads_every_answer(document: Document, answers: list
             found |= {*members_set(read)}
     finally:
         del sys.modules[target.stem]
-    assert found == declared  # no member is declared that no answer has
+    assert found == declared - OF_EARLIER  # no member is declared that no answer has

@@ -208,6 +208,7 @@ def _open_accounts(world: World) -> None:
         if dataset.name not in {"cohort", "hidden"}:
             for analyst in ("ada", "ben"):
                 world.grant(analyst, dataset.id)
+    world.permit()
 
 
 @contextmanager

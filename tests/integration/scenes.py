@@ -134,6 +134,22 @@ def open_reservations(world: World) -> dict[str, int]:
     return dict(world.sql("SELECT id, units - drawn_units FROM reservations WHERE state = 'open'"))
 
 
+def forget_permits(world: World) -> Callable[[], None]:
+    """Let the tables be as those who never had any, for what an older schema is tested with; return what undoes it."""
+    columns = {"permits": "id, version, project, terms, granted_at, ended_at"}
+    columns |= {"grants": "principal_id, dataset_id, permit_id, created_at"}
+    kept = {table: world.sql(f"SELECT {names} FROM {table}") for table, names in columns.items()}
+    world.sql("DELETE FROM permits", "DELETE FROM grants")
+
+    def bring_back() -> None:
+        for table, rows in kept.items():
+            for row in rows:
+                values = ", ".join(str(v) if isinstance(v, int) else f"'{v}'" for v in row)
+                world.sql(f"INSERT INTO {table} ({columns[table]}) VALUES ({values})")
+
+    return bring_back
+
+
 def kinds(world: World) -> list[str]:
     """Return the kinds of a chain's entries, without those of the setting."""
     return [entry["kind"] for entry in world.entries() if entry["kind"] not in {"open", "dataset", "permit"}]

@@ -183,6 +183,7 @@ def test_no_stored_table_is_taken_for_what_it_is_not(wealthy: World, seed: int) 
     """Whatever is served is what the rows are, cell by cell, with the noise that it states; nothing is sold twice."""
     source, world = random.Random(seed), wealthy
     dataset = register(source, world, f"random{seed}")
+    world.grant("ada", dataset.id)
     analyst = next(p for p in world.curator.identity.list_principals() if p.name == "ada")
     seen = dict.fromkeys(AnswerKind, 0)
     charged: dict[str, dict[str, Any]] = {}

@@ -41,6 +41,7 @@ from curator_service.kit.clock import timestamp
 from curator_service.kit.problems import Problem
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Refused
+from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.privacy.accountant import Price
 from curator_service.releases import jobs
@@ -74,7 +75,7 @@ def entries_of(name: str) -> tuple[Any, ...]:
 
 @dataclass
 class Part:
-    """What an analyst or a project has."""
+    """What a permit has: the one of an analyst alone, or of a project."""
 
     limit: int | None = None
     posted: int = 0
@@ -133,22 +134,20 @@ class Model:
     stored: list[tuple[str, bytes]] = field(default_factory=list)
     bought: set[str] = field(default_factory=set)
 
-    def parts_of(self, who: str, project: str) -> list[Part]:
-        names = [("analyst", who), *([("project", project)] if project else [])]
-        return [self.parts.setdefault(name, Part()) for name in names]
+    def part_of(self, who: str, project: str) -> Part:
+        return self.parts.setdefault(("project", project) if project else ("analyst", who), Part())
 
     def room(self, who: str, project: str) -> int:
         """Return what the tightest limit leaves."""
-        parts = [p for p in self.parts_of(who, project) if p.limit is not None]
-        return min([self.limit - self.posted - self.pending, *(p.limit - p.posted - p.pending for p in parts)])
+        part, room = self.part_of(who, project), self.limit - self.posted - self.pending
+        return room if part.limit is None else min(room, part.limit - part.posted - part.pending)
 
     def reserve(self, name: str, reservation: OpenReservation) -> None:
         if reservation.drawn_from is not None:
             self.reservations[reservation.drawn_from].left -= reservation.left
         else:
             self.pending += reservation.left
-            for part in self.parts_of(reservation.who, reservation.project):
-                part.pending += reservation.left
+            self.part_of(reservation.who, reservation.project).pending += reservation.left
         self.reservations[name] = reservation
 
     def give_back(self, name: str) -> None:
@@ -157,15 +156,14 @@ class Model:
             self.reservations[reservation.drawn_from].left += reservation.left
             return
         self.pending -= reservation.left
-        for part in self.parts_of(reservation.who, reservation.project):
-            part.pending -= reservation.left
+        self.part_of(reservation.who, reservation.project).pending -= reservation.left
 
     def charge(self, cost: int, who: str, project: str, *, is_reserved: bool) -> None:
         self.posted += cost
         self.pending -= cost if is_reserved else 0
-        for part in self.parts_of(who, project):
-            part.posted += cost
-            part.pending -= cost if is_reserved else 0
+        part = self.part_of(who, project)
+        part.posted += cost
+        part.pending -= cost if is_reserved else 0
 
     def find_stored(self, name: str) -> bytes | None:
         """Return the quietest answer of the same entries that is nowhere noisier than asked, the first of equals."""
@@ -223,6 +221,11 @@ class LedgerMachine(RuleBasedStateMachine):
         self.world: World = self.stack.enter_context(open_world(folder, url=url, limit=limit))
         for admin in ADMINS:
             self.world.add_token(admin, *ADMIN)
+        self.world.permit(PROJECT, ANALYSTS)
+        self.permits = {
+            ("project", PROJECT) if permit.terms.project else ("analyst", permit.terms.people[0]): permit.id
+            for permit in self.world.curator.permits.list_permits()
+        }
         self.noises = (Interrupted(), Interrupted())
         self.workers = tuple(another_worker(self.world, noise=noise) for noise in self.noises)
         for worker in self.workers:
@@ -485,6 +488,7 @@ class LedgerMachine(RuleBasedStateMachine):
             population="town",
             dataset_id=self.dataset.id,
             principal_id=self.people[who].id,
+            permit_id=self.permits["project", project] if project else self.permits["analyst", who],
             project=project,
             drawn_from=None if reservation is None else reservation[0],
             units=steps * STEP,
@@ -565,7 +569,7 @@ class LedgerMachine(RuleBasedStateMachine):
         reservations = self.workers[at].reservations
         assert told(lambda: (reservations.cancel(reservations.get_job(job), self.people[who]), "")) == ("job-ended",)
 
-    # --- Limits, keys, clients
+    # --- Limits of the account and of permits, keys, clients
 
     @rule(
         place=st.sampled_from([("", ""), ("analyst", "ada"), ("analyst", "ben"), ("project", PROJECT)]),
@@ -574,9 +578,13 @@ class LedgerMachine(RuleBasedStateMachine):
         at=st.integers(0, 1),
     )
     def set_limit(self, place: tuple[str, str], steps: int, admin: str, at: int) -> None:
-        limits, units = self.workers[at].limits, steps * STEP
-        price = Price(rho=steps / 4096)
-        got = told(lambda: (limits.propose("town", *place, price, "why", self.people[admin]), "set"))
+        worker, units, by = self.workers[at], steps * STEP, self.people[admin]
+        if place[0]:
+            terms = worker.permits.get_permit(self.permits[place]).terms
+            changed = terms.model_copy(update={"limit": PriceModel(rho=steps / 4096)})
+            got = told(lambda: (worker.permits.ask(changed, "why", by, self.permits[place]), "set"))
+        else:
+            got = told(lambda: (worker.approvals.propose_limit("town", Price(rho=steps / 4096), "why", by), "set"))
         was = self.limit_of(place)
         if was is not None and was < units:
             assert got[1].state == "open"
@@ -590,8 +598,8 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 9), admin=st.sampled_from(ADMINS), approve=st.booleans(), at=st.integers(0, 1))
     def decide(self, pick: int, admin: str, approve: bool, at: int) -> None:
         proposal = self.proposals[pick % len(self.proposals)]
-        limits = self.workers[at].limits
-        got = told(lambda: (limits.decide(proposal["id"], self.people[admin], approve=approve), "set"))
+        approvals = self.workers[at].approvals
+        got = told(lambda: (approvals.decide(proposal["id"], self.people[admin], approve=approve), "set"))
         if not proposal["open"]:
             assert got == ("limit-conflict",)
         elif not approve:
@@ -654,10 +662,11 @@ class LedgerMachine(RuleBasedStateMachine):
         model = self.model
         account = self.world.account()
         assert (account.limit, account.posted, account.pending) == (model.limit, model.posted, model.pending)
-        names = {person.id: name for name, person in self.people.items()}
         columns = "scope, label, limit_units, posted_units, pending_units"
         rows = self.world.sql(f"SELECT {columns} FROM shares WHERE population = 'town'")
-        shares = {(scope, names.get(label, label)): Part(*amounts) for scope, label, *amounts in rows}
+        places = {permit: place for place, permit in self.permits.items()}
+        assert {scope for scope, *_ in rows} == {"permit"}
+        shares = {places[label]: Part(*amounts) for _, label, *amounts in rows}
         assert {n: p for n, p in shares.items() if p != Part()} == {n: p for n, p in model.parts.items() if p != Part()}
         assert self.reservations_in_database() == {
             name: reservation.left for name, reservation in model.reservations.items()

@@ -25,15 +25,15 @@ from curator_service.releases import audit, charges, publisher, routes
 
 RELEASES = "/v1/datasets/cohort/releases"
 RESERVATIONS = "/v1/datasets/cohort/reservations"
-LAST = 7
+LAST = 9
 FIRST = "SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = 1"
 
 
 @pytest.fixture
 def tampered(tmp_path: Path) -> Iterator[World]:
-    """Return a world with a chain of seven entries and no triggers.
+    """Return a world with a chain of nine entries and no triggers.
 
-    Open, dataset, three charges at once (3, 4, 5), and a charge (7) of what was reserved (6).
+    Open, dataset, two permits, three charges at once (5, 6, 7), and a charge (9) of what was reserved (8).
     """
     with open_world(tmp_path) as world:
         add_charges(world)
@@ -70,12 +70,12 @@ def test_verification_reads_postgresql_the_same_way(tmp_path: Path, postgres_url
         tables = ("ledger_entries", "releases", "idempotency_keys", "snapshots")
         world.sql(*(f"DROP TRIGGER {table}_append_only ON {table}" for table in tables))
         world.sql("ALTER TABLE releases DROP CONSTRAINT fk_releases_entry")
-        world.sql("UPDATE releases SET answer = replace(answer, 'gram', 'gran') WHERE sequence = 4")
+        world.sql("UPDATE releases SET answer = replace(answer, 'gram', 'gran') WHERE sequence = 6")
         assert len(world.discrepancies()) == 1
-        world.sql("DELETE FROM ledger_entries WHERE population = 'town' AND sequence = 5")
+        world.sql("DELETE FROM ledger_entries WHERE population = 'town' AND sequence = 7")
+        assert bad_sequence(world) == 7
+        rewrite(world, 5, rehash=False, units="1")
         assert bad_sequence(world) == 5
-        rewrite(world, 3, rehash=False, units="1")
-        assert bad_sequence(world) == 3
 
 
 def bad_sequence(world: World) -> int | None:
@@ -113,7 +113,7 @@ def sign(world: World, payload_text: str) -> str:
         {"answer_digest": "0" * 64},
         {"previous_hash": "0" * 64},
         {"population": "valley"},
-        {"sequence": 9},
+        {"sequence": 11},
         {"format": 1},
         {"format": 3},
         {"limit": "1"},
@@ -127,11 +127,11 @@ def sign(world: World, payload_text: str) -> str:
     ids=lambda fact: next(iter(fact)),
 )
 def test_a_changed_entry_is_found(tampered: World, fact: dict[str, object]) -> None:
-    rewrite(tampered, 4, rehash=False, **fact)
-    assert bad_sequence(tampered) == 4
+    rewrite(tampered, 6, rehash=False, **fact)
+    assert bad_sequence(tampered) == 6
 
 
-@pytest.mark.parametrize("place", [6, LAST])
+@pytest.mark.parametrize("place", [8, LAST])
 @pytest.mark.parametrize(
     "fact", [{"reservation": "job_0"}, {"units": "1"}, {"from": "res_0"}, {"project": "x"}], ids=str
 )
@@ -145,15 +145,15 @@ def test_a_changed_reservation_in_the_chain_is_found(tampered: World, place: int
 )
 def test_a_changed_entry_with_a_new_hash_is_found(tampered: World, fact: dict[str, object]) -> None:
     """Nobody but the curator signs it."""
-    rewrite(tampered, 4, rehash=True, **fact)
-    assert bad_sequence(tampered) == 4
+    rewrite(tampered, 6, rehash=True, **fact)
+    assert bad_sequence(tampered) == 6
 
 
 def test_a_changed_entry_with_a_new_hash_and_signature_is_found(tampered: World) -> None:
-    rewrite(tampered, 4, rehash=True, stolen_key=True, time="2020-01-01T00:00:00Z")
-    assert bad_sequence(tampered) == 5  # the next entry does not follow it
-    rewrite(tampered, 4, rehash=True, stolen_key=True, units="1")
-    assert bad_sequence(tampered) == 4  # it states what the account was, with another amount
+    rewrite(tampered, 6, rehash=True, stolen_key=True, time="2020-01-01T00:00:00Z")
+    assert bad_sequence(tampered) == 7  # the next entry does not follow it
+    rewrite(tampered, 6, rehash=True, stolen_key=True, units="1")
+    assert bad_sequence(tampered) == 6  # it states what the account was, with another amount
 
 
 @pytest.mark.parametrize("stolen_key", [False, True])
@@ -179,14 +179,14 @@ def test_a_changed_public_key_is_found(tampered: World, change: str) -> None:
 
 
 def test_a_mechanism_that_costs_something_else_is_found(tampered: World) -> None:
-    (text,) = tampered.sql("SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = 4")[0]
+    (text,) = tampered.sql("SELECT payload FROM ledger_entries WHERE population = 'town' AND sequence = 6")[0]
     stated = json.loads(text)["mechanism"]
     quieter = [part | {"scales": [str(2 * int(scale)) for scale in part["scales"]]} for part in stated]
     for mechanism in (quieter, [], [{}], "none"):
         assert tampered.discrepancies() == []
-        rewrite(tampered, 4, rehash=True, mechanism=mechanism)
-        assert "the cost of sequence 4" in tampered.discrepancies()
-        rewrite(tampered, 4, rehash=True, mechanism=stated)
+        rewrite(tampered, 6, rehash=True, mechanism=mechanism)
+        assert "the cost of sequence 6" in tampered.discrepancies()
+        rewrite(tampered, 6, rehash=True, mechanism=stated)
 
 
 HALVED: dict[str, tuple[str, dict[str, Any], Adjacency]] = {
@@ -296,17 +296,17 @@ def test_sensitivities_are_derived_once_for_requests_that_differ_in_price(
 
 
 def test_a_changed_hash_is_found(tampered: World) -> None:
-    tamper(tampered, f"UPDATE ledger_entries SET entry_hash = '{'0' * 64}' WHERE population = 'town' AND sequence = 3")
-    assert bad_sequence(tampered) == 3
+    tamper(tampered, f"UPDATE ledger_entries SET entry_hash = '{'0' * 64}' WHERE population = 'town' AND sequence = 5")
+    assert bad_sequence(tampered) == 5
 
 
 def test_text_that_is_no_entry_is_found(tampered: World) -> None:
     tamper(
         tampered,
         f"UPDATE ledger_entries SET payload = '[]', entry_hash = '{entry_hash('[]')}' "
-        "WHERE population = 'town' AND sequence = 3",
+        "WHERE population = 'town' AND sequence = 5",
     )
-    assert bad_sequence(tampered) == 3
+    assert bad_sequence(tampered) == 5
 
 
 @pytest.mark.parametrize("sequence", range(1, LAST + 1))
@@ -323,7 +323,7 @@ def test_an_emptied_chain_is_found(tampered: World) -> None:
 @pytest.mark.parametrize("stolen_key", [False, True])
 def test_an_inserted_entry_is_found(tampered: World, stolen_key: bool) -> None:
     """Also one that would be a sound next entry, when the account's row does not know it."""
-    last = tampered.entries()[4]
+    last = tampered.entries()[6]
     before = tampered.entries()[-1]
     payload_text = canonical(
         {
@@ -345,11 +345,11 @@ def test_an_inserted_entry_is_found(tampered: World, stolen_key: bool) -> None:
 def test_swapped_entries_are_found(tampered: World) -> None:
     tamper(
         tampered,
-        "UPDATE ledger_entries SET sequence = 99 WHERE population = 'town' AND sequence = 3",
-        "UPDATE ledger_entries SET sequence = 3 WHERE population = 'town' AND sequence = 4",
-        "UPDATE ledger_entries SET sequence = 4 WHERE population = 'town' AND sequence = 99",
+        "UPDATE ledger_entries SET sequence = 99 WHERE population = 'town' AND sequence = 5",
+        "UPDATE ledger_entries SET sequence = 5 WHERE population = 'town' AND sequence = 6",
+        "UPDATE ledger_entries SET sequence = 6 WHERE population = 'town' AND sequence = 99",
     )
-    assert bad_sequence(tampered) == 3
+    assert bad_sequence(tampered) == 5
 
 
 def test_entries_of_another_population_are_found(tampered: World) -> None:
@@ -444,7 +444,7 @@ def test_a_changed_release_is_found(tampered: World, change: str) -> None:
     """Each column: a wrong request digest or dataset would hand an answer to whoever did not ask or may not read."""
     if change.startswith("id "):  # nothing may point to it
         tamper(tampered, "DELETE FROM idempotency_keys")
-    tamper(tampered, f"UPDATE releases SET {change} WHERE population = 'town' AND sequence = 4")
+    tamper(tampered, f"UPDATE releases SET {change} WHERE population = 'town' AND sequence = 6")
     assert tampered.discrepancies() != []
 
 
@@ -464,16 +464,16 @@ def test_a_changed_dataset_is_found(tampered: World, change: str) -> None:
 
 
 def test_a_deleted_release_is_found(tampered: World) -> None:
-    tamper(tampered, "DELETE FROM idempotency_keys", "DELETE FROM releases WHERE sequence = 4")
-    assert tampered.discrepancies() == ["sequence 4"]
+    tamper(tampered, "DELETE FROM idempotency_keys", "DELETE FROM releases WHERE sequence = 6")
+    assert tampered.discrepancies() == ["sequence 6"]
 
 
 def test_swapped_answers_are_found(tampered: World) -> None:
     tamper(
         tampered,
-        "UPDATE releases SET sequence = 99 WHERE sequence = 3",
-        "UPDATE releases SET sequence = 3 WHERE sequence = 4",
-        "UPDATE releases SET sequence = 4 WHERE sequence = 99",
+        "UPDATE releases SET sequence = 99 WHERE sequence = 5",
+        "UPDATE releases SET sequence = 5 WHERE sequence = 6",
+        "UPDATE releases SET sequence = 6 WHERE sequence = 99",
     )
     assert len(tampered.discrepancies()) == 2
 
@@ -564,9 +564,9 @@ def receipts(world: World) -> list[dict[str, Any]]:
 def rewrite_history(world: World, *, stolen_key: bool) -> None:
     """Make the first charge cost nothing to speak of, and everything else agree with it."""
     previous, saved = "", int(world.entries()[2]["units"]) - 1
-    for sequence in range(3, LAST + 1):
+    for sequence in range(5, LAST + 1):
         posted = str(int(world.entries()[sequence - 1]["posted"]) - saved)
-        payload = {"units": "1"} if sequence == 3 else {"previous_hash": previous}
+        payload = {"units": "1"} if sequence == 5 else {"previous_hash": previous}
         previous = rewrite(world, sequence, rehash=True, stolen_key=stolen_key, posted=posted, **payload)
     tamper(
         world,
@@ -577,7 +577,7 @@ def rewrite_history(world: World, *, stolen_key: bool) -> None:
 
 def test_replacing_every_hash_from_a_changed_entry_on_is_found(tampered: World) -> None:
     rewrite_history(tampered, stolen_key=False)
-    assert bad_sequence(tampered) == 3
+    assert bad_sequence(tampered) == 5
 
 
 def test_replacing_every_hash_and_signature_is_still_found_by_the_holder_of_a_receipt(tampered: World) -> None:

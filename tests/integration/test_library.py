@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scenes import QUOTES, RELEASES, assert_sound, box, kinds, register_private
+from scenes import QUOTES, RELEASES, assert_sound, box, forget_permits, kinds, register_private
 from support import Api, World, ZeroNoise, body, make_rows, open_world, problem
 
 from curator_service.kinds import designs
@@ -185,6 +185,7 @@ def test_a_block_has_the_stored_numbers_and_states_their_noise(shelf: World, nam
 
 def test_a_block_costs_nothing_and_has_its_own_entry_and_receipt(rich: World) -> None:
     world, asked = rich, sub_request(WIDE, {"features": ["age", "sex"]})
+    world.permit(people=["ben"])
     api = world.api()
     _, source = buy(api, WIDE, "stored")
     before = world.account()
@@ -693,6 +694,7 @@ def test_what_is_stored_is_listed_by_the_migration_as_it_was_listed_when_it_was_
     def stored() -> list[list[Any]]:
         return [rich.sql(f"SELECT * FROM {table} ORDER BY {order}") for table, order in orders.items()]
 
+    forget_permits(rich)
     before = stored()
     rich.curator.database.downgrade("0002")
     rich.curator.database.upgrade()

@@ -124,6 +124,7 @@ def test_no_stored_release_is_taken_for_what_it_is_not(wealthy: World, seed: int
     """Whatever is served is what a fresh computation gives, entry by entry, and nowhere noisier than asked."""
     source, world = random.Random(seed), wealthy
     dataset = declare(source, world, f"random{seed}")
+    world.grant("ada", dataset.id)
     analyst = next(p for p in world.curator.identity.list_principals() if p.name == "ada")
     seen = dict.fromkeys(AnswerKind, 0)
     for i in range(STORED):

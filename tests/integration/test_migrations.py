@@ -10,6 +10,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from scenes import forget_permits
 from sqlalchemy import CheckConstraint, inspect
 from support import ADMIN, World, body, open_world
 
@@ -120,11 +121,6 @@ def test_a_database_with_permits_does_not_go_down(both: World) -> None:
     with pytest.raises(RuntimeError, match="permits were granted"):
         migrate(both, command.downgrade, "0009")
     assert both.curator.database.revisions()[0] == both.curator.database.revisions()[1]
-
-
-def forget_permits(world: World) -> None:
-    """Let the tables be as one who never granted any would have them, for what an older schema is tested with."""
-    world.sql("DELETE FROM permits", "DELETE FROM grants")
 
 
 def test_a_populated_database_goes_down_and_up(both: World) -> None:

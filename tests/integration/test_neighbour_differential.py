@@ -18,7 +18,7 @@ from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.samplers import SystemNoise
 
 # Random ids, and digests of requests, which hold the random id of the dataset.
-_IDS = re.compile(r"\b(?:(?:rel|job|res|req|prn|ds|key|prp|wrk)_[0-9a-f]{16,32}|[0-9a-f]{64})\b")
+_IDS = re.compile(r"\b(?:(?:rel|job|res|req|prn|prm|ds|key|prp|wrk)_[0-9a-f]{16,32}|[0-9a-f]{64})\b")
 # What an answer holds that was paid for, and the hashes and signatures that cover it.
 _PAID = {"values"}
 _HIDING = {"answer_digest", "snapshot", "entry_hash", "previous_hash", "signature", "evidence", "public_key"}
@@ -156,7 +156,7 @@ def _requests() -> dict[str, dict[str, Any]]:
 
 
 def _reserve_and_wait(seen: Transcript, api: Api, data: str) -> None:
-    reservation = {"price": {"mu": 0.05}, "expires_in_s": 3600, "project": "kidney"}
+    reservation = {"price": {"mu": 0.05}, "expires_in_s": 3600}
     made = seen.add("reservation", api.post(f"{data}/reservations", json=reservation, key="reservation")).json()["id"]
     drawn = body(reservation=made, fresh=True, price={"mu": 0.02})
     seen.add("draw", api.post(f"{data}/releases", json=drawn, key="draw"))

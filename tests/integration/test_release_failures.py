@@ -289,6 +289,7 @@ AT_ONCE = (
     "ledger.repository.move",
     "ledger.repository.move_share",
     "ledger.repository.append_entry",
+    "ledger.repository.add_spending",
     "ledger.accounts.unit_of_work.entry_hash",
     "ledger.chain.signing.Signer.sign",
     "releases.repository.claim_key",
@@ -299,11 +300,11 @@ OF_A_PASS = (
     "kinds.gram.kernel.compute_gram",
     "ledger.accounts.reservations.insert_reservation",
     "ledger.accounts.reservations.close_reservation",
-    "ledger.repository.settle_share",
     "releases.repository.answer_keys",
 )
 TWICE = (  # in the unit of work that reserves, and in the one that posts
     "ledger.repository.move",
+    "ledger.repository.move_share",
     "ledger.repository.append_entry",
     "ledger.accounts.unit_of_work.entry_hash",
     "ledger.chain.signing.Signer.sign",

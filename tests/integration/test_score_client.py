@@ -126,7 +126,7 @@ def test_what_was_posted_is_the_same_request_when_it_is_sent_again(client: Curat
 
 
 def test_a_reservation_and_a_job_pay_for_a_score(client: CuratorClient) -> None:
-    held = client.reserve("cohort", expires_in_s=3600, mu=0.03, project="kidney")
+    held = client.reserve("cohort", expires_in_s=3600, mu=0.03)
     request = ScoreRequest(["age"], "kappa", directions={"age": [1.0]}, mu=0.02, reservation=held.id)
     release = client.wait(client.submit_release("cohort", request))
     assert isinstance(release, ScoreRelease)

@@ -230,17 +230,17 @@ def assert_closed(world: World, secret: str, *, changed: int = 0, registered: bo
     assert (ready.status_code, ready.json()) == (503, {"status": "sealed"})
     for address in (COHORT, BUDGET_OF, RELEASES, "/v1/keys"):
         assert api.get(address).status_code == 200
-    for sequence, release in enumerate(api.get(RELEASES).json()["releases"], start=3):
+    for sequence, release in enumerate(api.get(RELEASES).json()["releases"], start=5):
         assert api.get(f"/v1/releases/{release['id']}").status_code == (503 if sequence == changed else 200)
     assert world.api("audra").get("/v1/ledger/town").status_code == 200
     stored = box(features=["age", "sex", "weight"], price={"mu": 0.1})
     replayed = api.post(RELEASES, json=stored, key="stored")
     reader = serve(world, "ben").post(RELEASES, json=stored, key="n6")
-    if changed == 3:
+    if changed == 5:
         problem(replayed, "ledger-unverified", 503)
     else:
         assert replayed.headers["curator-answer"] == "replayed"
-    if changed == 3 or not registered:  # whose answers these are is not known
+    if changed == 5 or not registered:  # whose answers these are is not known
         problem(reader, "ledger-unverified", 503)
     else:
         assert reader.headers["curator-answer"] == "stored"
@@ -260,7 +260,7 @@ def environment(world: World) -> dict[str, str]:
 
 
 def change_entry(world: World) -> None:
-    tamper(world, "UPDATE ledger_entries SET payload = replace(payload, 'cohort', 'cohorn') WHERE sequence = 3")
+    tamper(world, "UPDATE ledger_entries SET payload = replace(payload, 'cohort', 'cohorn') WHERE sequence = 5")
 
 
 def change_account(world: World) -> None:
@@ -271,7 +271,7 @@ def change_signature(world: World) -> None:
     tamper(
         world,
         "UPDATE ledger_entries SET signature = (SELECT signature FROM ledger_entries WHERE population = 'town' "
-        "AND sequence = 3) WHERE population = 'town' AND sequence = 4",
+        "AND sequence = 5) WHERE population = 'town' AND sequence = 8",
     )
 
 
@@ -288,7 +288,7 @@ def forget_reservations(world: World) -> None:
 
 
 def lift_a_part(world: World) -> None:
-    tamper(world, "UPDATE shares SET posted_units = 0 WHERE scope = 'analyst'")
+    tamper(world, "UPDATE shares SET posted_units = 0 WHERE scope = 'permit'")
 
 
 def widen_a_bound(world: World) -> None:
@@ -334,14 +334,14 @@ def change_a_public_key(world: World) -> None:
 
 
 DAMAGES: list[tuple[Callable[[World], None], str]] = [
-    (change_entry, "broken at sequence 3"),
+    (change_entry, "broken at sequence 5"),
     (change_account, "disagree on posted"),
     (change_signature, "signature is not one of this curator's"),
     (forget_reservations, "disagree on pending, shares, reservations"),
     (lift_a_part, "disagree on shares"),
     (widen_a_bound, "is not the one that the ledger registered"),
-    (go_back_behind_the_anchor, "has no entry at sequence 5"),
-    (fork, "has another entry at sequence 5"),
+    (go_back_behind_the_anchor, "has no entry at sequence 7"),
+    (fork, "has another entry at sequence 7"),
     (put_a_foreign_anchor, "not signed by any key of this curator"),
 ]
 
@@ -350,7 +350,7 @@ DAMAGES: list[tuple[Callable[[World], None], str]] = [
 def test_a_start_seals_a_ledger_with(used: World, damage: Callable[[World], None], reason: str) -> None:
     damage(used)
     assert reason in start(used)
-    place = {change_entry: 3, change_signature: 4}.get(damage, 0)
+    place = {change_entry: 5, change_signature: 6}.get(damage, 0)
     assert_sealed(used, reason, changed=place, registered=damage is not widen_a_bound)
     assert reason in start(used)  # nothing but a reconciliation lifts it
 
@@ -419,8 +419,8 @@ def test_a_further_host_begins_an_anchor_of_its_own_by_an_explicit_act(used: Wor
     assert result.exit_code == 0, result.output
     assert start(host) == ""
     api = serve(host)
-    assert buy(api, "there", price={"mu": 0.01})["receipt"]["sequence"] == 5
-    assert buy(used.api(), "here", price={"mu": 0.01})["receipt"]["sequence"] == 6
+    assert buy(api, "there", price={"mu": 0.01})["receipt"]["sequence"] == 7
+    assert buy(used.api(), "here", price={"mu": 0.01})["receipt"]["sequence"] == 8
     assert start(host) == ""
 
 
@@ -537,7 +537,7 @@ def test_a_client_that_saw_another_entry_in_its_place_seals(used: World) -> None
     assert api.get(BUDGET_OF, headers=seen(checkpoint_of(kept))).status_code == 200
     refused = api.post(RELEASES, json=box(fresh=True), key="n", headers=seen(checkpoint_of(lost)))
     problem(refused, "ledger-unverified", 503)
-    assert "has another entry at sequence 5" in used.curator.ledger.guard.reason()
+    assert "has another entry at sequence 7" in used.curator.ledger.guard.reason()
 
 
 def forge(checkpoint: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
@@ -607,13 +607,13 @@ def test_whoever_has_no_access_cannot_even_show_a_checkpoint(used: World) -> Non
 
 # --- A database that is changed or replaced under a running service
 
-LAST = "population = 'town' AND sequence = 6"
+LAST = "population = 'town' AND sequence = 8"
 CHANGES = {
     "gives back what was spent": ["UPDATE populations SET posted_units = posted_units - 1000 WHERE name = 'town'"],
     "raises the limit": ["UPDATE populations SET limit_units = 2 * limit_units WHERE name = 'town'"],
     "begins another epoch": ["UPDATE populations SET epoch = 2 WHERE name = 'town'"],
     "points to another head": [f"UPDATE populations SET head_hash = '{'0' * 64}' WHERE name = 'town'"],
-    "skips a sequence": ["UPDATE populations SET head_sequence = 7 WHERE name = 'town'"],
+    "skips a sequence": ["UPDATE populations SET head_sequence = 9 WHERE name = 'town'"],
     "takes the last entry away": [f"DELETE FROM ledger_entries WHERE {LAST}"],
     "takes all entries away": ["DELETE FROM ledger_entries WHERE population = 'town'"],
     "changes the last entry": [f"UPDATE ledger_entries SET payload = replace(payload, 'cohort', 'c') WHERE {LAST}"],
@@ -630,7 +630,7 @@ def test_whoever_changes_the_account_or_its_last_entry_is_found_before_the_next_
     api, other = used.api(), used.api()
     buy(other, "k", price={"mu": 0.01})
     buy(api, "own", price={"mu": 0.01})
-    assert used.account().sequence == 6
+    assert used.account().sequence == 8
     tamper(used, *CHANGES[change])
     before = used.entries()
     for request in (box, body):
@@ -699,7 +699,7 @@ def test_an_answer_waits_for_an_anchor_that_cannot_be_written(
             assert "same Idempotency-Key" in refused["detail"]
     count = len(used.entries())
     assert ask().status_code == 201
-    assert len(used.entries()) == count == 5
+    assert len(used.entries()) == count == 7
     assert Anchor(used.settings.anchor_folder).read()["town"].checkpoint.sequence == count
     assert_sound(used)
 
@@ -722,7 +722,7 @@ def rows_of(world: World) -> dict[str, list[tuple[Any, ...]]]:
     """Return everything that a backup keeps, but for the seal."""
     tables = (
         "populations", "ledger_entries", "shares", "reservations", "releases", "idempotency_keys", "datasets",
-        "snapshots", "principals", "tokens", "grants", "proposals", "signing_keys",
+        "snapshots", "principals", "tokens", "grants", "permits", "spending", "proposals", "signing_keys",
     )  # fmt: skip
     return {table: sorted(world.sql(f"SELECT * FROM {table}"), key=repr) for table in tables}
 
@@ -730,6 +730,7 @@ def rows_of(world: World) -> dict[str, list[tuple[Any, ...]]]:
 def live(world: World) -> None:
     """Let something of everything happen."""
     world.add_token("rita", *ADMIN)
+    world.permit()
     api, admin = world.api(), world.api("root")
     buy(api, "kept", price={"mu": 0.03})
     assert api.post(RELEASES, json=body(price={"mu": 0.03}), key="pass").status_code == 201
@@ -738,10 +739,10 @@ def live(world: World) -> None:
         RESERVATIONS, json={"price": {"mu": 0.1}, "expires_in_s": 600, "project": "kidney"}, key="s"
     ).json()
     assert api.post(RELEASES, json=body(reservation=reservation["id"], fresh=True), key="drawn").status_code == 201
-    limits = "/v1/admin/populations/town/limits"
-    part = {"scope": "analyst", "label": "ada", "reason": "a part"}
-    assert admin.post(limits, json={"limit": {"mu": 0.2}} | part).status_code == 200
-    assert admin.post(limits, json={"limit": {"mu": 0.22}} | part).status_code == 202
+    (permit,) = (p["id"] for p in api.get("/v1/permits").json()["permits"] if not p["project"])
+    part = {"people": ["ada"], "datasets": ["cohort"], "reason": "a part"}
+    assert admin.post(f"/v1/permits/{permit}", json={"limit": {"mu": 0.2}} | part).status_code == 200
+    assert admin.post(f"/v1/permits/{permit}", json={"limit": {"mu": 0.22}} | part).status_code == 202
 
 
 def test_a_backup_of_one_database_is_a_curator_on_the_other(
@@ -1057,7 +1058,7 @@ def test_a_broken_chain_cannot_be_reconciled(used: World) -> None:
     change_entry(used)
     start(used)
     for anchor_lost in (False, True):
-        with pytest.raises(ReconciliationError, match="broken at sequence 3"):
+        with pytest.raises(ReconciliationError, match="broken at sequence 5"):
             account_for(used, anchor_lost=anchor_lost)
     assert used.curator.ledger.guard.reason() != ""
 
@@ -1075,7 +1076,7 @@ def test_an_empty_ledger_cannot_be_reconciled(used: World) -> None:
 def test_the_command_line_backs_up_restores_and_reconciles(used: World) -> None:
     run: Callable[..., Any] = lambda world, *words, code=0: command(world, *words, code=code)  # noqa: E731
     file, saved = used.folder / "backup.tar", used.folder / "release.json"
-    assert run(used, "backup", str(file))["rows"]["ledger_entries"] == 6
+    assert run(used, "backup", str(file))["rows"]["ledger_entries"] == 8
     api = used.api()
     lost = api.post(RELEASES, json=box(fresh=True, price={"mu": 0.05}), key="lost")
     saved.write_bytes(lost.content)

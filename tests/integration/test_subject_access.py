@@ -22,9 +22,9 @@ from curator_service.datasets.exports.officer_page import render_officer_page
 from curator_service.datasets.exports.patient_page import render_patient_page
 from curator_service.datasets.exports.patient_words import LANGUAGES
 from curator_service.datasets.exports.processing import Holdings, describe_dataset
-from curator_service.identity.service import IdentityError
 from curator_service.kinds.registry import KINDS
 from curator_service.ledger.trust.recovery import reconcile
+from curator_service.permits.service import PermitError
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.guessing import best_guess, percent_up
@@ -51,7 +51,7 @@ def exposure(world: World, population: str = "clinic", identifier: str = CANARY)
 
 def grant(world: World, dataset: str) -> None:
     (held,) = (d for d in world.curator.datasets.list_all() if d.name == dataset)
-    with suppress(IdentityError):  # granted already
+    with suppress(PermitError):  # granted already
         world.grant("ada", held.id)
 
 

@@ -1,11 +1,12 @@
 """A database whose digests had no key, and which held counts, is taken over whole; nothing of them stays in it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rows_on_disk import write_former
-from scenes import RELEASES, another_worker, assert_sound, box
+from scenes import RELEASES, another_worker, assert_sound, box, forget_permits
 from support import ROWS, World, body, make_rows, open_world
 
 from curator_service.container import Curator, make_curator
@@ -30,6 +31,7 @@ def go_back(world: World) -> dict[str, dict[str, Any]]:
             "values": part.values_digest,
             "population": dataset.population,
         }
+    BRING_BACK[id(world)] = forget_permits(world)
     world.curator.database.downgrade("0002")
     on_sqlite = world.curator.database.is_sqlite
     drop = ["snapshots_no_update", "snapshots_no_delete"] if on_sqlite else ["snapshots_append_only ON snapshots"]
@@ -55,6 +57,15 @@ def go_back(world: World) -> dict[str, dict[str, Any]]:
     return held
 
 
+BRING_BACK: dict[int, Callable[[], None]] = {}
+
+
+def upgrade(world: World) -> None:
+    """Bring the schema up, and back the permits that an older one cannot hold."""
+    world.curator.database.upgrade()
+    BRING_BACK.pop(id(world))()
+
+
 def served(world: World) -> Curator:
     """Return the services as a hospital runs them: on PostgreSQL with the rights of the service's group alone."""
     return make_curator(world.served or world.settings, now=world.clock)
@@ -73,7 +84,7 @@ def holding(world: World, held: dict[str, dict[str, Any]]) -> list[str]:
 def test_what_was_in_the_clear_is_taken_over_at_the_first_start(both: World) -> None:
     assert both.api().post(RELEASES, json=box(), key="before").status_code == 201
     held = go_back(both)
-    both.curator.database.upgrade()
+    upgrade(both)
     assert holding(both, held) == ["unkeyed"]
     assert len(both.sql("SELECT * FROM unkeyed")) == len(held) * 2 + 1
     curator = served(both)
@@ -100,7 +111,7 @@ def test_what_was_in_the_clear_is_taken_over_at_the_first_start(both: World) -> 
 def test_the_guard_knows_the_old_rows_afterwards(both: World) -> None:
     """By their keyed digest, the old file's too, and by a sketch of the lattice where they come in disguise."""
     go_back(both)
-    both.curator.database.upgrade()
+    upgrade(both)
     curator = served(both)
     assert curator.ledger.guard.start() == ""
     curator.datasets.start()
@@ -118,7 +129,7 @@ def test_the_guard_knows_the_old_rows_afterwards(both: World) -> None:
 
 def test_a_start_that_was_interrupted_is_finished_by_the_next(both: World, monkeypatch: pytest.MonkeyPatch) -> None:
     held = go_back(both)
-    both.curator.database.upgrade()
+    upgrade(both)
     away = both.settings.data_dir / "datasets" / min(held)
     away.rename(away.with_name("away"))
     curator = served(both)
@@ -149,7 +160,7 @@ def test_nothing_of_it_is_left_in_the_files_of_the_embedded_database(world: Worl
         return {word for word in words if word.encode() in content}
 
     assert found() == words
-    world.curator.database.upgrade()
+    upgrade(world)
     curator = another_worker(world)
     curator.ledger.guard.start()
     curator.datasets.start()
@@ -162,7 +173,7 @@ def test_nothing_of_it_is_left_in_the_files_of_postgresql(tmp_path: Path, postgr
     with open_world(tmp_path, url=postgres_url) as world:
         go_back(world)
         files = dict(world.sql("SELECT relname, relfilenode FROM pg_class WHERE relname IN ('datasets', 'snapshots')"))
-        world.curator.database.upgrade()
+        upgrade(world)
         curator = served(world)
         curator.ledger.guard.start()
         curator.datasets.start()
@@ -177,7 +188,7 @@ def test_public_counts_stay_public(tmp_path: Path, database_url: str | None) -> 
         api = world.api()
         assert api.get("/v1/datasets/cohort").json()["rows"] == len(ROWS)
         go_back(world)
-        world.curator.database.upgrade()
+        upgrade(world)
         curator = served(world)
         curator.ledger.guard.start()
         curator.datasets.start()
@@ -186,8 +197,9 @@ def test_public_counts_stay_public(tmp_path: Path, database_url: str | None) -> 
 
 
 def test_the_schema_goes_back_and_up_again(both: World) -> None:
+    BRING_BACK[id(both)] = forget_permits(both)
     both.curator.database.downgrade("0002")
-    both.curator.database.upgrade()
+    upgrade(both)
     curator = served(both)
     assert curator.ledger.guard.start() == ""
     assert curator.datasets.start() == []

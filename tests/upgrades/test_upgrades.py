@@ -14,11 +14,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from served_worlds import serve_world
 from support import Api, CountingNoise, Ticking, World
 
 from analyst_client import AdaSSP, CuratorClient, Release
 from curator_service.container import make_curator
+from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 from curator_service.settings import Settings
 
@@ -98,6 +100,27 @@ def test_the_ledger_and_all_that_it_states_hold(place: World) -> None:
     for population in ("town", "valley"):
         assert place.curator.ledger.verify(population).ok
         assert place.discrepancies(population) == []
+
+
+def test_grants_are_permits_now(place: World) -> None:
+    """With what was spent before; and each entry fits what the interface says of entries."""
+    app = place.api("ada").app
+    document = app.openapi()
+    schema = document["components"]["schemas"]["LedgerAnswer"] | {"components": document["components"]}
+    for population in ("town", "valley"):
+        adopted = [entry for entry in place.entries(population) if "adopts" in entry]
+        assert {name for entry in adopted for name in entry["people"].values()} == {"ada", "ben"}
+        account = place.account(population)
+        spent = place.curator.ledger.verify(population).state
+        own = [spent.shares["permit", entry["permit"]] for entry in adopted if entry["adopts"][0] == "analyst"]
+        assert sum(share.posted for share in own) == account.posted
+        assert sum(units for _, units in spent.spending.values()) == account.posted
+        sequence = place.account(population).sequence
+        place.add_token("olga", Role.PRIVACY_OFFICER)
+        answer = place.api("olga").get(f"/v1/ledger/{population}?after={sequence - 3}").json()
+        assert list(Draft202012Validator(schema).iter_errors(answer)) == []
+    assert place.curator.permits.adopt() is None
+    assert place.account().sequence == len(place.entries())
 
 
 def test_every_answer_is_the_same_to_the_byte(place: World, left: Left) -> None:

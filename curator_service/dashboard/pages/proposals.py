@@ -106,53 +106,55 @@ def _show(context: PageContext, problem: Problem | None = None) -> Response:
     return context.render(
         "proposals.html",
         200 if problem is None else int(problem.status),
-        waiting=[_make(context, one, names, populations[one.population]) for one in waiting],
-        decided=[_make(context, one, names, populations[one.population]) for one in decided],
+        waiting=[_make(context, one, names, populations.get(one.population)) for one in waiting],
+        decided=[_make(context, one, names, populations.get(one.population)) for one in decided],
         faults=[] if problem is None else list_faults(problem),
     )
 
 
-def _make(context: PageContext, proposal: Proposal, names: dict[str, str], population: Population) -> Shown:
-    is_limit = proposal.scope == ACCOUNT
+def _make(context: PageContext, proposal: Proposal, names: dict[str, str], population: Population | None) -> Shown:
     amounts = []
-    if is_limit:
+    if proposal.scope == ACCOUNT and population is not None:
         stated = {"from": proposal.was, "to": proposal.limit, "spent and held": population.posted + population.pending}
         amounts = [(name, render_amount(population.view(units))) for name, units in stated.items()]
     rendered = render_proposal(proposal)
-    people = (rendered["terms"] or {}).get("people", [])
+    terms = rendered.get("terms", {})
     return Shown(
         rendered,
-        _title(proposal, rendered),
+        _title(proposal, terms),
         names.get(proposal.proposed_by, proposal.proposed_by),
         names.get(proposal.decided_by or "", proposal.decided_by or ""),
         proposal.proposed_by == context.principal.id,
-        context.principal.name in people,
+        context.principal.name in terms.get("people", []),
         amounts,
-        population.accountant.name,
-        population.delta,
-        _list_changes(context, proposal, rendered["terms"]) if proposal.scope == PERMIT else [],
+        "" if population is None else population.accountant.name,
+        0.0 if population is None else population.delta,
+        _list_changes(context, proposal, terms),
     )
 
 
-def _title(proposal: Proposal, rendered: dict[str, Any]) -> str:
+def _title(proposal: Proposal, terms: dict[str, Any]) -> str:
     match proposal.scope:
         case "":
             return f"{'Raise' if proposal.limit > proposal.was else 'Lower'} the limit of {proposal.population}"
         case "permit":
-            project = (rendered["terms"] or {}).get("project")
-            what = f"of the project {project}" if project else "without a project"
+            what = f"of the project {terms['project']}" if terms.get("project") else "without a project"
             return f"{'Change' if proposal.was else 'Grant'} a permit {what}"
+        case "population":
+            return f"Give the population {proposal.population} a budget"
         case _:
             return f"Rows of {proposal.population} are of other people"
 
 
 def _list_changes(context: PageContext, proposal: Proposal, terms: dict[str, Any]) -> list[Change]:
     """Return every term that is asked; where a permit is to change, with what it is now."""
+    if proposal.scope != PERMIT:
+        return [Change(name, "", _write(value)) for name, value in terms.items()]
     now: dict[str, Any] = {}
     if proposal.was and proposal.state == OPEN:
         permit = context.get(PermitService).get_permit(proposal.label)
         now = render_permit(permit) | {"limit": permit.terms.model_dump().get("limit")}
-    changes = [Change(name, _write(now.get(name)) if now else "", _write(terms.get(name))) for name in TERMS]
+    changes = [Change(name, _write(now.get(name)), _write(terms.get(name))) for name in TERMS]
     return [one for one in changes if one.before or one.after]
 
 
@@ -161,4 +163,4 @@ def _write(value: Any) -> str:
         return ", ".join(value)
     if isinstance(value, dict):
         return ", ".join(f"{name} = {number!r}" for name, number in value.items() if number is not None)
-    return value or ""
+    return "" if value is None else str(value)

@@ -61,8 +61,8 @@ class Charged(NamedTuple):
     @classmethod
     def read(cls, payload: Mapping[str, Any]) -> "Charged":
         """Read it from the entry of a charge; an entry of the first kind names none."""
-        named = (payload.get(name, "") for name in (PERMIT, "project"))
-        return cls(payload["time"][:7], payload["actor"], *named, payload["dataset"], payload.get("release_kind", ""))
+        permit, project, kind = (payload.get(name, "") for name in (PERMIT, "project", "release_kind"))
+        return cls(payload["time"][:7], payload["actor"], permit, project, payload["dataset"], kind)
 
 
 @dataclass(slots=True)

@@ -6,16 +6,18 @@ import numpy as np
 import pytest
 
 from analyst_client import RefinementRules, Term
-from analyst_client.kinds.score.release import NORM_EDGES
+from analyst_client.kinds.score.release import NORM_EDGES, ScoreRelease
 from analyst_client.refinement.belief import TERMS_MAX, Belief
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, _learn, look
 from analyst_client.refinement.places import Place
+from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.problem import Field, Problem
 from analyst_client.refinement.questions import Coding
-from analyst_client.refinement.requests import share_kept
+from analyst_client.refinement.requests import measured, share_kept
 from analyst_client.refinement.solution import shrunk_coefficients
 from analyst_client.terms import col
+from bench.ideal import IdealCurator
 
 SDS = (9.0, 9.0 / np.sqrt(2), 4.0)
 
@@ -251,6 +253,44 @@ class TestShareKept:
         counts = np.histogram(lengths, [0.0, *NORM_EDGES, np.inf])[0].astype(float) if told else None
         release = SimpleNamespace(norms=counts, norm_edges=np.array(NORM_EDGES))
         assert share_kept(release, norm, float(n), d, sd**2) == pytest.approx(derivative / n, abs=0.03)
+
+
+class TestMeasured:
+    def test_a_score_its_noise_and_its_squares_are_all_made_up_for_what_clipping_took(self):
+        generator = np.random.default_rng(32)
+        score, half = generator.standard_normal(4), generator.standard_normal((4, 4))
+        release = SimpleNamespace(
+            score=score,
+            meat=half @ half.T,
+            noise=SimpleNamespace(score=3.0, meat_diagonal=5.0, meat_offdiagonal=4.0),
+            terms=TestFrame.FRAME.terms,
+            coefficients=np.zeros(4),
+            directions=np.eye(4),
+        )
+        seen = measured(TestFrame.FRAME, release, 0.4)
+        assert 0.4 * seen.score == pytest.approx(score)
+        assert 0.4 * seen.sd == pytest.approx(3.0)
+        assert 0.4**2 * seen.meat == pytest.approx(half @ half.T)  # of gradients in units of the score
+        assert 0.4**2 * np.array([seen.meat_sd, seen.meat_sd_beside]) == pytest.approx([5.0, 4.0])
+
+    def test_a_plan_makes_them_up_for_the_part_of_gradients_that_is_within_its_norm(self):
+        generator, n = np.random.default_rng(33), 1000
+        x = generator.standard_normal((n, 3))
+        rows = np.column_stack([x, x @ [0.8, -0.5, 0.3] + 0.8 * generator.standard_normal(n)])
+        refinement = IdealCurator.of_rows(rows, [(-6.0, 6.0)] * 4, generator).refine(0.1)
+        found, last = refinement.found, refinement.releases[-1]
+        assert isinstance(found, Refined)
+        assert found.frame is not None
+        assert isinstance(last, ScoreRelease)
+        seen = found.measurements[-1]
+        center, scale = np.array([(term.center, term.scale) for term in (*last.terms[1:], last.target)]).T
+        z = np.clip((rows - center) / scale, -1.0, 1.0)
+        v = np.column_stack([np.ones(n), z[:, :-1]]) @ found.frame.matrix
+        r = z[:, -1] / found.frame.target_scale - v @ seen.theta
+        squares = np.sum((v @ seen.P) ** 2, axis=1)
+        kept = squares[squares * r**2 <= 1.0].sum() / squares.sum()
+        assert kept < 0.8
+        assert last.score / seen.score == pytest.approx(kept, abs=0.1)
 
 
 class TestLooks:

@@ -48,7 +48,7 @@ def record(manifest: Manifest, **changes: Any) -> dict[str, Any]:
         populations=[TOWN],
         datasets=[describe(manifest).dataset],
         principals=PEOPLE,
-        grants=[("ada", "ds_1"), ("ben", "ds_2")],
+        grants=[("ada", describe(manifest).dataset.name, "prm_1"), ("ben", "another", "prm_2")],
     )
     return render_record(dataclasses.replace(held, **changes))
 

@@ -314,7 +314,7 @@ class Stage:
     def _head(self) -> Head:
         return Head("town", 7, "0" * 64, 1, 10**12, 0, 0)
 
-    def charge(self, population: str, cost: int, payer: Payer) -> Head:
+    def charge(self, population: str, cost: int, payer: Payer, moment: str) -> Head:
         self.take("charge")
         return self._head()
 
@@ -322,7 +322,7 @@ class Stage:
         self.take("reserve")
         self.job = job
 
-    def post(self, job: Reservation) -> Head:
+    def post(self, job: Reservation, moment: str) -> Head:
         if not self.take("post"):
             raise Refused
         return self._head()
@@ -406,7 +406,7 @@ class Stage:
 
 
 def submit(prepared: Prepared, by: Principal = ADA, **payer: Any) -> Submission:
-    return Submission(prepared, by, "key", Payer(by.id, **payer))
+    return Submission(prepared, by, "key", Payer(by.id, "prm_of_" + by.name, **payer))
 
 
 def details_of(prepared: Prepared) -> dict[str, str]:
