@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench.planning import assume, quote_of
-from bench.simulation import Hospital, Truth
 from fastapi import Request
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from analyst_client import expected_accuracy
+from bench.planning import assume, quote_of
+from bench.simulation import Hospital, Truth
 from curator_service.dashboard import charts
 from curator_service.dashboard.browser import Browser
 from curator_service.dashboard.glossary import Words, glossary
