@@ -233,13 +233,6 @@ def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:
 def _list_events(context: PageContext, permit: Permit, populations: dict[str, Population]) -> list[Event]:
     """Return what happened to a permit, the newest first, as far as whoever looks may read of it."""
     events, names = [], list_names(context)
-    for proposal in _list_proposals(context, permit):
-        asked = "a change was asked for" if proposal.was else "it was asked for"
-        who = names.get(proposal.proposed_by, proposal.proposed_by)
-        events.append(Event(proposal.proposed_at, asked, who, proposal.reason, ""))
-        if proposal.decided_at is not None and proposal.state == "rejected":
-            decider = names.get(proposal.decided_by or "", proposal.decided_by or "")
-            events.append(Event(proposal.decided_at, "the proposal was rejected", decider, proposal.decision, ""))
     if context.may(Action.READ_LEDGER):
         said = [("kind", PERMIT), ("permit", permit.id)]
         for name, population in populations.items():
@@ -253,4 +246,12 @@ def _list_events(context: PageContext, permit: Permit, populations: dict[str, Po
                 both = shown.actor if shown.approved_by in {"", shown.actor} else f"{shown.actor}, {shown.approved_by}"
                 address = f"/admin/populations/{name}/ledger/{entry.sequence}"
                 events.append(Event(payload["time"], what, both, payload["reason"], address))
+    for proposal in _list_proposals(context, permit):
+        asked = "a change was asked for" if proposal.was else "it was asked for"
+        who = names.get(proposal.proposed_by, proposal.proposed_by)
+        events.append(Event(proposal.proposed_at, asked, who, proposal.reason, ""))
+        if proposal.decided_at is not None and proposal.state == "rejected":
+            decider = names.get(proposal.decided_by or "", proposal.decided_by or "")
+            events.append(Event(proposal.decided_at, "the proposal was rejected", decider, proposal.decision, ""))
+    # What was granted at once was asked for before.
     return sorted(events, key=lambda event: event.time, reverse=True)
