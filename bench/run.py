@@ -32,6 +32,7 @@ SPEED = [
     "cuts",
     "ledger",
     "library",
+    "pages",
 ]
 ACCURACY = ["demo_fit", "coverage", "calibration", "prediction", "sites", "posterior", "planning", "sizes"]
 WITH_ROWS = {"bounds": "--data", "copies": "--uci", "logistic": "--data", "weights": "--data"}

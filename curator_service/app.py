@@ -23,6 +23,7 @@ from curator_service.api.traces import make_tracer
 from curator_service.approvals import routes as approval_routes
 from curator_service.approvals.schemas import DecisionRequest, LimitRequest, PopulationRequest
 from curator_service.container import THREADS, make_curator
+from curator_service.dashboard.pages import add_dashboard
 from curator_service.datasets import routes as dataset_routes
 from curator_service.evidence import routes as evidence_routes
 from curator_service.identity.response_models import PermissionDeniedProblem
@@ -162,6 +163,7 @@ def create_app(
         evidence_routes,
     ):
         app.include_router(routes.router)
+    add_dashboard(app)
     _add_health(app, readiness, pages)
     _add_document(app, kinds)
     return app

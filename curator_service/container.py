@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from curator_service.approvals.service import ApprovalService
+from curator_service.dashboard.sessions import BrowserSessions
 from curator_service.datasets.engines.base import Engine
 from curator_service.datasets.engines.conformance import check_engine
 from curator_service.datasets.engines.numpy import NumpyEngine
@@ -54,6 +55,7 @@ class Curator:
     approvals: ApprovalService
     permits: PermitService
     identity: IdentityService
+    browser_sessions: BrowserSessions
     datasets: DatasetService
     versions: VersionService
     job_runner: JobRunner
@@ -166,6 +168,9 @@ def make_curator(
         pace=pace,
         now=now,
     )
+    identity = IdentityService(
+        database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
+    )
     return Curator(
         database=database,
         kinds=kinds,
@@ -173,9 +178,8 @@ def make_curator(
         ledger=ledger,
         approvals=approvals,
         permits=permits,
-        identity=IdentityService(
-            database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
-        ),
+        identity=identity,
+        browser_sessions=BrowserSessions(database, identity, now),
         datasets=datasets,
         versions=VersionService(
             datasets,

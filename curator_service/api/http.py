@@ -32,19 +32,21 @@ from curator_service.kit.problems import (
 )
 
 _CACHE_CONTROL = b"cache-control"
+_POLICY, _REFERRER = b"content-security-policy", b"referrer-policy"
 SECURITY_HEADERS = (
-    (_CACHE_CONTROL, b"no-store"),  # the one that a route may set otherwise
+    (_CACHE_CONTROL, b"no-store"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    (_REFERRER, b"no-referrer"),
     # /docs has one inline script; its assets come from this server.
     (
-        b"content-security-policy",
+        _POLICY,
         b"default-src 'self'; img-src 'self' data:; script-src 'self' 'unsafe-inline'; "
         b"style-src 'self' 'unsafe-inline'; frame-ancestors 'none'",
     ),
 )
-_OURS = {name for name, _ in SECURITY_HEADERS} - {_CACHE_CONTROL}
+_OURS = {name for name, _ in SECURITY_HEADERS} - {_CACHE_CONTROL, _POLICY, _REFERRER}
+"""What no route sets otherwise; a page of the dashboard has a stricter policy of its own."""
 Body = TypeVar("Body", bound=BaseModel)
 # RFC 3986, section 3.2.2, and a port; an `http` address without a host is invalid (RFC 9110, section 4.2.1).
 _HOST = re.compile(rb"(\[[\w:.%~-]+\]|([\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+)(:\d*)?")
@@ -100,8 +102,8 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 started = True
                 own = [header for header in message.get("headers", ()) if header[0] not in _OURS]
-                cached = any(name == _CACHE_CONTROL for name, _ in own)
-                message["headers"] = [*own, *(extra[1:] if cached else extra)]
+                stated = {name for name, _ in own}
+                message["headers"] = [*own, *(header for header in extra if header[0] not in stated)]
             await send(message)
 
         async def guarded_receive() -> Message:

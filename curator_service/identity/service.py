@@ -152,29 +152,33 @@ class IdentityService:
         """Return the principal of an ``Authorization`` header; see `identify`."""
         return self.identify(authorization).principal
 
-    def _identify_token(self, text: str) -> Caller | None:
-        token, moment = parse_token(text), timestamp(self.now())
-        if token is None:
-            return None
+    def find_valid(self, token_id: str) -> TokenRecord | None:
+        """Return a token that holds now, by its public id, with the roles that it acts with; or None.
+
+        Sessions of browsers begin with one, and end with it.
+        """
+        moment = timestamp(self.now())
         with self.database.read() as connection:
-            stored = repository.find_token(connection, token.id)
-        if (
-            stored is None
-            or not token.matches(stored.secret_hash)
-            or stored.revoked_at is not None
-            or moment >= stored.expires_at
-        ):
+            stored = repository.find_token(connection, token_id)
+        if stored is None or stored.revoked_at is not None or moment >= stored.expires_at:
             return None
         record = self.attestation.restrict(stored, moment)
         if record is None:
             return None
-        self._used[record.id] = moment
         principal = replace(
             record.principal,
             roles=record.scopes.restrict(record.principal.roles),
             read_only=record.principal.read_only or record.scopes.read_only,
         )
-        return Caller(principal, "token", record.expires_at, record.id)
+        return replace(record, principal=principal)
+
+    def _identify_token(self, text: str) -> Caller | None:
+        token = parse_token(text)
+        record = None if token is None else self.find_valid(token.id)
+        if token is None or record is None or not token.matches(record.secret_hash):
+            return None
+        self._used[record.id] = timestamp(self.now())
+        return Caller(record.principal, "token", record.expires_at, record.id)
 
     def _identify_at_provider(self, text: str) -> Caller | None:
         if self.providers is None or not self.providers.recognises(text):

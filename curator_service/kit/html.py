@@ -1,5 +1,6 @@
 """Pages as HTML, for printing and for screens: no scripts, no addresses, nothing that a page would fetch.
 
+With the templates of the dashboard the only places where text becomes HTML.
 A plain string is text and gets escaped; only `Markup`, which is made here, is HTML.
 """
 
@@ -20,6 +21,10 @@ class Markup(str):
     """Text that is HTML already."""
 
     __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return it as it is: so templates ask whether something is HTML."""
+        return self
 
 
 def escape(text: str) -> Markup:

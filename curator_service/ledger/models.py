@@ -1,6 +1,6 @@
 """Tables of the ledger."""
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, String, Text
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, Integer, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.kit.db import Base
@@ -73,10 +73,25 @@ class SpendingRow(Base):
     units: Mapped[int] = mapped_column(BigInteger)
 
 
+FREQUENT_KINDS = ("charge", "reserve", "void", "derive")
+"""Kinds of entries of which a chain has many: one or more for each release."""
+IS_RARE = " AND ".join(f'payload NOT LIKE \'%"kind":"{kind}"%\'' for kind in FREQUENT_KINDS)
+"""Of entries of other kinds, as SQL: an index leads to them, however many lie between."""
+
+
 class LedgerEntryRow(Base):
     """One entry of a population's chain: everything it says is in `payload`, which `entry_hash` covers."""
 
     __tablename__ = "ledger_entries"
+    __table_args__ = (
+        Index(
+            "ix_ledger_entries_rare",
+            "population",
+            "sequence",
+            sqlite_where=text(IS_RARE),
+            postgresql_where=text(IS_RARE),
+        ),
+    )
 
     population: Mapped[str] = mapped_column(ForeignKey("populations.name"), primary_key=True)
     sequence: Mapped[int] = mapped_column(BigInteger, primary_key=True)

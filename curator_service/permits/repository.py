@@ -1,16 +1,17 @@
 """Queries of permits: what holds, and who may use which dataset under which."""
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, insert, select, update
+from sqlalchemy import BigInteger, Dialect, and_, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.orm import aliased
 
 from curator_service.datasets.models import DatasetRow
 from curator_service.identity.models import GrantRow, PermitRow, PrincipalRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.verification import PERMIT
-from curator_service.ledger.models import ShareRow
+from curator_service.ledger.models import ShareRow, SpendingRow
 from curator_service.ledger.repository import IS_PERMITTED
 
 
@@ -105,6 +106,75 @@ _LEFT = Statement(
     .where(GrantRow.permit_id == "")
     .order_by(GrantRow.principal_id, GrantRow.dataset_id)
 )
+
+
+_SUMMED_BY: dict[str, Any] = {
+    "analyst": func.coalesce(PrincipalRow.name, SpendingRow.principal_id),
+    "project": SpendingRow.project,
+    "dataset": SpendingRow.dataset,
+    "kind": case((SpendingRow.kind == "", bindparam("first_kind")), else_=SpendingRow.kind),
+    "month": SpendingRow.month,
+}
+
+
+class _SumSpending(Statement):
+    """Sum charges by population and group, in the order of their names."""
+
+    def __init__(self, by: tuple[str, ...], *, of_one: bool) -> None:
+        super().__init__(select(SpendingRow.population))
+        self._by = by
+        self._of_one = of_one
+
+    def _build(self, dialect: Dialect) -> Any:
+        keys = [SpendingRow.population.label("of"), *(_SUMMED_BY[name].label(f"by_{name}") for name in self._by)]
+        # The same order on both databases, whatever the server's language is.
+        shown = [key if dialect.name == "sqlite" else key.collate("C") for key in keys]
+        chosen = select(*keys, func.sum(SpendingRow.charges), func.sum(SpendingRow.units)).join(
+            PrincipalRow, PrincipalRow.id == SpendingRow.principal_id, isouter=True
+        )
+        if self._of_one:
+            chosen = chosen.where(SpendingRow.population == bindparam("population"))
+        page = {name: bindparam(name, type_=BigInteger) for name in ("count", "start")}
+        return chosen.group_by(*keys).order_by(*shown).limit(page["count"]).offset(page["start"])
+
+
+@cache
+def _sum_spending(by: tuple[str, ...], of_one: bool) -> _SumSpending:
+    return _SumSpending(by, of_one=of_one)
+
+
+def sum_spending(
+    connection: Connection,
+    by: tuple[str, ...],
+    first_kind: str,
+    population: str | None,
+    *,
+    start: int = 0,
+    count: int | None = None,
+) -> list[tuple[Any, ...]]:
+    """Return what was charged, by population and group.
+
+    Parameters
+    ----------
+    connection : Connection
+    by : tuple of str
+        Of analyst, project, dataset, kind, month.
+    first_kind : str
+        What releases are of whose entries name no kind.
+    population : str or None
+        All of them if None.
+    start, count : int
+        Which of the groups; all of them without a count.
+
+    Returns
+    -------
+    list of tuple
+        Population, the group's names, how many charges, and their units.
+    """
+    asked: dict[str, Any] = {"start": start, "count": 2**62 if count is None else count}
+    asked |= {"first_kind": first_kind} if "kind" in by else {}
+    asked |= {} if population is None else {"population": population}
+    return _sum_spending(by, population is not None).all(connection, **asked)
 
 
 def find_permit(connection: Connection, permit_id: str) -> PermitRecord | None:

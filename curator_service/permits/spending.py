@@ -3,16 +3,15 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from curator_service.identity.repository import list_principals
-from curator_service.kit.db import Connection, Database
-from curator_service.ledger.chain.verification import Charged
-from curator_service.ledger.repository import Population, list_populations, list_spending
+from curator_service.kit.db import Database
+from curator_service.ledger.repository import Population, find_population, list_populations
 from curator_service.ledger.schemas import render_amount
+from curator_service.permits.repository import sum_spending
 
 _DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
 """What a cell must not begin with, or a spreadsheet takes it for a formula."""
@@ -48,7 +47,15 @@ class Spent:
     units: int
 
 
-def list_spent(database: Database, by: Sequence[By], first_kind: str, population: str | None = None) -> list[Spent]:
+def list_spent(
+    database: Database,
+    by: Sequence[By],
+    first_kind: str,
+    population: str | None = None,
+    *,
+    start: int = 0,
+    count: int | None = None,
+) -> list[Spent]:
     """Return what was charged, by population and group.
 
     Parameters
@@ -59,37 +66,29 @@ def list_spent(database: Database, by: Sequence[By], first_kind: str, population
         What releases are of whose entries name no kind.
     population : str, optional
         All of them if not given.
+    start, count : int
+        Which of the groups; all of them without a count.
 
     Returns
     -------
     list of Spent
         In the order of population and group.
     """
+    groups = tuple(one.value for one in by)
     with database.snapshot() as connection:
-        names = {principal.id: principal.name for principal in list_principals(connection)}
-        accounts = [one for one in list_populations(connection) if population in {None, one.name}]
-        return [spent for account in accounts for spent in _group(connection, account, by, names, first_kind)]
+        found = sum_spending(connection, groups, first_kind, population, start=start, count=count)
+        names = {row[0] for row in found}
+        if len(names) == 1:
+            accounts = {name: find_population(connection, name) for name in names}
+        else:
+            accounts = {one.name: one for one in list_populations(connection)}
+    return [_spent(accounts[name], by, row) for name, *row in found]
 
 
-def _group(
-    connection: Connection, account: Population, by: Sequence[By], names: dict[str, str], first_kind: str
-) -> Iterable[Spent]:
-    sums: dict[tuple[str, ...], list[int]] = {}
-    for charged, (charges, units) in list_spending(connection, account.name).items():
-        found = sums.setdefault(tuple(_named(charged, one, names, first_kind) for one in by), [0, 0])
-        found[0], found[1] = found[0] + charges, found[1] + units
-    for key in sorted(sums):
-        yield Spent(account, dict(zip(by, key, strict=True)), *sums[key])
-
-
-def _named(charged: Charged, by: By, names: dict[str, str], first_kind: str) -> str:
-    match by:
-        case By.ANALYST:
-            return names.get(charged.actor, charged.actor)
-        case By.KIND:
-            return charged.kind or first_kind
-        case _:
-            return str(getattr(charged, by))
+def _spent(account: Population | None, by: Sequence[By], row: list[Any]) -> Spent:
+    *names, charges, units = row
+    assert account is not None
+    return Spent(account, dict(zip(by, names, strict=True)), int(charges), int(units))
 
 
 def render_spent(spent: Spent) -> dict[str, Any]:

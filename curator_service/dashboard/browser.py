@@ -1,0 +1,109 @@
+"""What a browser sends and is sent: cookies, forms, where a request comes from, and the policy of a page."""
+
+import secrets
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from curator_service.kit.problems import BodyMalformed, MediaTypeUnsupported
+
+FIELDS_MAX = 200
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+PAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    # Within the dashboard alone: without a referrer policy that sends one, a form is posted with `Origin: null`.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+SESSION, ENTRY = "curator-session", "curator-entry"
+"""Names of cookies: who is signed in, and which browser is about to be."""
+
+
+class Browser:
+    """One request of a browser, as the worker thread reads it.
+
+    Parameters
+    ----------
+    request : Request
+    body : bytes
+    """
+
+    def __init__(self, request: Request, body: bytes) -> None:
+        headers: Headers = request.headers
+        self.method = request.method
+        self.path = request.url.path
+        self.address = self.path + (f"?{request.url.query}" if request.url.query else "")
+        self.query = request.query_params
+        self.instance: str = request.state.instance
+        self.is_htmx = headers.get("hx-request") == "true"
+        self._cookies = request.cookies
+        self._body = body
+        self._content_type = headers.get("content-type", "")
+        self._host = urlsplit(f"//{headers.get('host', '')}")
+        self._origin = headers.get("origin")
+        self._site = headers.get("sec-fetch-site")
+        self.is_bare = request.url.scheme == "http" and self._host.hostname in _LOOPBACK
+
+    def cookie(self, name: str) -> str:
+        """Return a cookie of ours; empty if the browser has none."""
+        return self._cookies.get(self._name_of(name), "")
+
+    def set_cookie(self, name: str, value: str) -> str:
+        """Return the header that sets a cookie, or with an empty value removes it."""
+        age = "" if value else "; Max-Age=0"
+        secure = "" if self.is_bare else "; Secure"
+        return f"{self._name_of(name)}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}"
+
+    def _name_of(self, name: str) -> str:
+        """Return a name that no other host, path or plain connection can set; a loopback without TLS cannot have it."""
+        return name if self.is_bare else f"__Host-{name}"
+
+    def is_own_form(self) -> bool:
+        """Tell whether a form was posted from a page of this origin, as far as the browser says where from.
+
+        A browser says so in `Origin`, in `Sec-Fetch-Site`, or in both; who says nothing is none.
+        """
+        if self._origin is None and self._site is None:
+            return False
+        if self._site not in {None, "same-origin"}:
+            return False
+        return self._origin is None or self._is_own(self._origin)
+
+    def _is_own(self, origin: str) -> bool:
+        try:
+            stated = urlsplit(origin)
+            # A proxy may pass the name on without its port; then the browser's word on the site must do.
+            same_port = stated.port == self._host.port or (self._host.port is None and self._site == "same-origin")
+        except ValueError:
+            return False
+        known = stated.scheme == "https" or (stated.scheme == "http" and stated.hostname in _LOOPBACK)
+        return known and stated.hostname == self._host.hostname and same_port
+
+    def form(self) -> dict[str, list[str]]:
+        """Return the fields of the form that was posted.
+
+        Raises
+        ------
+        MediaTypeUnsupported, BodyMalformed
+        """
+        if self._content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+            raise MediaTypeUnsupported("A form is sent as `application/x-www-form-urlencoded`.")
+        try:
+            return parse_qs(
+                self._body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX, errors="strict"
+            )
+        except ValueError:
+            raise BodyMalformed("The form cannot be read.") from None
+
+
+def new_secret() -> str:
+    """Return 32 random bytes, as a cookie takes them."""
+    return secrets.token_urlsafe(32)
+
+
+def own_address(text: str) -> str:
+    """Return an address of the dashboard to go on to; the overview instead of any other."""
+    is_ours = text == "/admin" or text.startswith(("/admin/", "/admin?"))
+    return text if is_ours and text.isprintable() and "\\" not in text and text.isascii() else "/admin"

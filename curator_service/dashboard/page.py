@@ -1,0 +1,220 @@
+"""How a function becomes a page: a page exists only through an action of the policy, as a route of `/v1` does."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from curator_service.api.endpoint import Services
+from curator_service.dashboard.browser import PAGE_HEADERS, SESSION, Browser
+from curator_service.dashboard.rendering import render
+from curator_service.dashboard.sessions import BrowserSession, BrowserSessions, SignInRefused, matches
+from curator_service.identity.policy import Action, Objects
+from curator_service.identity.repository import Principal
+from curator_service.identity.service import PermissionDenied
+from curator_service.kit.db import DATABASE_ERRORS
+from curator_service.kit.logs import log_without_data
+from curator_service.kit.problems import InternalError, Problem, RequestInvalid, Unavailable
+
+S = TypeVar("S")
+FORM_TOKEN, TOKEN = "form_token", "token"
+DONE = {
+    "approved": "Approved. It holds from now on, and the ledger names both of you.",
+    "rejected": "Rejected. Nothing has changed.",
+    "asked": "Asked. Another privacy officer decides.",
+    "restricted": "Done. It only restricts, so it holds from now on.",
+    "ended": "Ended. Nothing is charged under this permit any more.",
+    "revoked": "Revoked. From the next request on the token lets nobody in.",
+}
+"""What a page says after an act: an address can choose among these, and say nothing of its own."""
+
+
+class FormForged(Problem):
+    """A form was not one that this session was shown, or was posted from elsewhere."""
+
+    slug = "permission-denied"
+    status = PermissionDenied.status
+    title = "This form is not one of yours"
+
+
+@dataclass
+class PageContext:
+    """A request of somebody who is signed in, with permission for one action.
+
+    Attributes
+    ----------
+    services : Services
+    browser : Browser
+    session : BrowserSession
+    objects : Objects
+    form : dict of str to list of str
+        What was posted; empty where nothing was.
+    """
+
+    services: Services
+    browser: Browser
+    session: BrowserSession
+    objects: Objects
+    form: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def principal(self) -> Principal:
+        """Who is signed in."""
+        return self.session.principal
+
+    def get(self, service: type[S]) -> S:
+        """Return the service of a class."""
+        return self.services.get(service)
+
+    def objects_of(self, action: Action) -> Objects | None:
+        """Return the objects on which whoever looks may take an action, or None."""
+        try:
+            return self.services.identity.authorize(self.principal, action)
+        except PermissionDenied:
+            return None
+
+    def may(self, action: Action) -> bool:
+        """Tell whether whoever looks may take an action at all: what they may not is not shown."""
+        return self.objects_of(action) is not None
+
+    def text(self, name: str) -> str:
+        """Return a field of the form that was posted, without blanks around it."""
+        return self.form.get(name, [""])[0].strip()
+
+    @cached_property
+    def entered(self) -> Mapping[str, str]:
+        """What was entered, to be shown again where it was refused."""
+        return {name: values[0] for name, values in self.form.items() if name not in {FORM_TOKEN, TOKEN}}
+
+    def count(self, name: str, default: int, highest: int = 2**62) -> int:
+        """Read a whole number from the address; any other text is the default."""
+        text = self.browser.query.get(name, "")
+        return min(int(text), highest) if text.isascii() and text.isdigit() and len(text) < 20 else default
+
+    def render(self, template: str, /, status: int = 200, **values: Any) -> Response:
+        """Return a page."""
+        said = DONE.get(self.browser.query.get("done", ""), "")
+        shown = {"context": self, "said_done": said, "problem": None, **values}
+        return respond(render(template, **shown), status)
+
+
+def respond(text: str, status: int = 200, **headers: str) -> Response:
+    """Return HTML under the policy of the dashboard's pages."""
+    return Response(text, status, media_type="text/html", headers=PAGE_HEADERS | headers)
+
+
+def go_to(address: str, browser: Browser | None = None) -> Response:
+    """Send the browser on to another page; a script that asks for a part of one must load it as a whole."""
+    if browser is not None and browser.is_htmx:
+        return Response(status_code=200, headers=PAGE_HEADERS | {"HX-Redirect": address})
+    return Response(status_code=303, headers=PAGE_HEADERS | {"Location": address})
+
+
+def page(action: Action, *, is_fresh: bool = False) -> Callable[[Callable[..., Response]], Callable[..., Any]]:
+    """Turn a function of a `PageContext` and the route's parameters into a page.
+
+    The event loop reads the body; one worker thread finds the session, checks where a form comes from, authorises and
+    answers, in this order. A refusal is a page, too.
+
+    Parameters
+    ----------
+    action : Action
+        What whoever looks must be allowed to do.
+    is_fresh : bool
+        Whether the token must have been entered within the last minutes; it is asked for where it was not, and what
+        the form held is kept.
+    """
+
+    def decorate(function: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
+        signature = inspect.signature(function)
+
+        def answer(browser: Browser, services: Services, parameters: dict[str, object]) -> Response:
+            with services.database.shared_read():
+                sessions = services.get(BrowserSessions)
+                session = sessions.find(browser.cookie(SESSION))
+                if session is None:
+                    return go_to(_entrance(browser), browser)
+                context = PageContext(services, browser, session, Objects.GRANTED)
+                try:
+                    if browser.method == "POST":
+                        context.form = _check_form(browser, session)
+                    context.objects = services.identity.authorize(session.principal, action)
+                    with services.requests.place(session.principal.id):
+                        if is_fresh and not session.is_fresh and not _confirm(context, sessions):
+                            return _ask_token(context)
+                        return function(context, **parameters)
+                except Problem as problem:
+                    return _refuse(context, problem)
+                except Exception as error:
+                    log_without_data(browser.instance, error)
+                    return _refuse(context, _as_problem(error))
+
+        async def endpoint(request: Request, **parameters: object) -> Response:
+            browser = Browser(request, await request.body())
+            return await run_in_threadpool(answer, browser, request.app.state.curator, parameters)
+
+        # What FastAPI reads: the request in place of the context, then the route's own parameters.
+        _, *own = signature.parameters.values()
+        place = inspect.Parameter("request", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)
+        endpoint.__signature__ = signature.replace(parameters=[place, *own])  # type: ignore[attr-defined]
+        endpoint.__name__, endpoint.__doc__ = function.__name__, function.__doc__
+        endpoint.action = action  # type: ignore[attr-defined]
+        return endpoint
+
+    return decorate
+
+
+def _entrance(browser: Browser) -> str:
+    return f"/admin/sign-in?next={quote(browser.address)}" if browser.method == "GET" else "/admin/sign-in"
+
+
+def _check_form(browser: Browser, session: BrowserSession) -> dict[str, list[str]]:
+    """Return the fields of a form that is this session's own.
+
+    Raises
+    ------
+    FormForged, MediaTypeUnsupported, BodyMalformed
+    """
+    form = browser.form()
+    if not browser.is_own_form() or not matches(session.id, form.get(FORM_TOKEN, [""])[0]):
+        raise FormForged("Nothing was done. Open the page anew and send the form from there.")
+    return form
+
+
+def _confirm(context: PageContext, sessions: BrowserSessions) -> bool:
+    """Take a token that was entered with the form; tell whether there was one that is right."""
+    text = context.text(TOKEN)
+    if not text:
+        return False
+    try:
+        sessions.confirm(context.session, text)
+    except SignInRefused:
+        return False
+    return True
+
+
+def _ask_token(context: PageContext) -> Response:
+    kept = [(name, text) for name, texts in context.form.items() if name not in {FORM_TOKEN, TOKEN} for text in texts]
+    return context.render("confirm.html", 403, kept=kept, was_wrong=bool(context.text(TOKEN)))
+
+
+def _refuse(context: PageContext, problem: Problem) -> Response:
+    return context.render("problem.html", int(problem.status), problem=problem)
+
+
+def _as_problem(error: Exception) -> Problem:
+    if isinstance(error, DATABASE_ERRORS):
+        return Unavailable("The database is busy, or does not answer. Look again in a moment.")
+    return InternalError("The page failed; the log has the id below.")
+
+
+def list_faults(problem: Problem) -> list[str]:
+    """Return what is wrong with a form, place by place."""
+    if isinstance(problem, RequestInvalid):
+        return [f"{place['pointer'].strip('/?') or 'form'}: {place['detail']}" for place in problem.members["errors"]]
+    return [problem.detail]

@@ -1,0 +1,44 @@
+"""The pages, one module for each subject, and what makes them one application with the routes of `/v1`."""
+
+from fastapi import APIRouter, FastAPI, Response
+
+from curator_service.dashboard.page import page
+from curator_service.dashboard.pages import (
+    datasets,
+    entrance,
+    keys,
+    ledger,
+    permits,
+    populations,
+    proposals,
+    spending,
+    tokens,
+)
+from curator_service.identity.policy import Action
+from curator_service.kit.problems import NotFound
+
+_rest = APIRouter(prefix="/admin")
+
+
+@_rest.get("/{path:path}")
+@page(Action.READ_KEYS)
+def find_nothing(context: object, path: str) -> Response:
+    """Refuse any other address, as a page."""
+    raise NotFound("There is no page at this address.")
+
+
+def add_dashboard(app: FastAPI) -> None:
+    """Add the pages to an application; no client is generated for them, so no document lists them."""
+    for router in (
+        entrance.router,
+        populations.router,
+        ledger.router,
+        spending.router,
+        permits.router,
+        proposals.router,
+        datasets.router,
+        tokens.router,
+        keys.router,
+        _rest,  # last: it takes what is left
+    ):
+        app.include_router(router, include_in_schema=False)

@@ -1,0 +1,208 @@
+"""The ledger: entries of a chain by what they say, and one entry with what it costs, how, and whether it holds."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from curator_service.dashboard import repository
+from curator_service.dashboard.page import PageContext, page
+from curator_service.identity.policy import Action
+from curator_service.kit.names import NAME
+from curator_service.kit.problems import NotFound
+from curator_service.ledger.chain.entries import GENESIS, Receipt, StoredEntry, entry_hash
+from curator_service.ledger.chain.signing import SigningError
+from curator_service.ledger.repository import Population, find_entry
+from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.service import LedgerService
+
+router = APIRouter(prefix="/admin")
+PAGE = 50
+KINDS = {
+    "open": "the population was opened",
+    "dataset": "a dataset was registered, renewed or ended",
+    "reserve": "an amount is held",
+    "charge": "a release was charged",
+    "void": "what was held was given back",
+    "derive": "an answer was cut out of a stored one",
+    "limit": "a limit was set",
+    "permit": "a permit was granted, changed or ended",
+    "key": "a key signs from here on",
+    "refusal": "rows like another population's were refused",
+    "confirmation": "two people say that such rows are of others",
+    "reconcile": "the ledger was reconciled after a restore",
+    "unreadable": "its text is no entry",
+}
+SPENDING = frozenset({"charge", "reserve", "void", "open", "limit", "reconcile"})
+"""Kinds whose `units` are an amount."""
+ABOUT = ("dataset", "project", "reason", "reservation", "signing_key")
+"""Members that say what an entry is about: the first that it has."""
+ACCOUNT = ("limit", "posted", "pending")
+_MONTH = re.compile(r"\d{4}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An entry as it is shown.
+
+    Attributes
+    ----------
+    sequence : int
+    payload : dict
+    meaning : str
+        What its kind does.
+    amount : dict or None
+        As the interface of `/v1` states amounts; None where the entry has none.
+    about : str
+        What it is about, in a few words.
+    actor, approved_by : str
+        Names in place of ids.
+    """
+
+    sequence: int
+    payload: dict[str, Any]
+    meaning: str
+    amount: dict[str, Any] | None
+    about: str
+    actor: str
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that must hold of an entry, and whether it does; None where it cannot be told."""
+
+    what: str
+    holds: bool | None
+    detail: str
+
+
+@router.get("/ledger")
+@page(Action.READ_LEDGER)
+def choose_chain(context: PageContext) -> Response:
+    """Let a chain be chosen."""
+    asked = context.browser.query.get("q", "").strip()
+    populations = context.get(LedgerService).list_populations()
+    found = [one for one in populations if asked.lower() in one.name.lower()]
+    start = context.count("start", 0)
+    return context.render(
+        "ledgers.html",
+        populations=found[start : start + PAGE],
+        asked=asked,
+        start=start,
+        page_size=PAGE,
+        found=len(found),
+    )
+
+
+@router.get("/populations/{name}/ledger")
+@page(Action.READ_LEDGER)
+def show_chain(context: PageContext, name: str) -> Response:
+    """Show entries, the newest first."""
+    population, names = _population(context, name), list_names(context)
+    asked = {key: context.browser.query.get(key, "").strip() for key in ("kind", "actor", "permit", "month")}
+    before = context.count("before", population.sequence + 1)
+    with context.services.database.read() as connection:
+        found, following = repository.list_entries_that_say(
+            connection, population.name, _said(asked, names), before=before, count=PAGE
+        )
+    return context.render(
+        "ledger.html",
+        population=population,
+        entries=[make_shown(population, entry, payload, names) for entry, payload in found],
+        asked=asked,
+        kinds=KINDS,
+        names=sorted(names.values()),
+        following=following,
+        is_first=before > population.sequence,
+    )
+
+
+@router.get("/populations/{name}/ledger/{sequence}")
+@page(Action.READ_LEDGER)
+def show_entry(context: PageContext, name: str, sequence: str) -> Response:
+    """Show one entry."""
+    population, names = _population(context, name), list_names(context)
+    absent = NotFound("There is no entry of this sequence.")
+    if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 19):
+        raise absent
+    with context.services.database.snapshot() as connection:
+        entry = find_entry(connection, population.name, int(sequence))
+        before = repository.find_entry_before(connection, population.name, int(sequence))
+        after = find_entry(connection, population.name, int(sequence) + 1)
+    if entry is None:
+        raise absent
+    payload = repository.read_payload(entry)
+    return context.render(
+        "entry.html",
+        population=population,
+        entry=entry,
+        shown=make_shown(population, entry, payload, names),
+        checks=check_entry(context, entry, payload, before),
+        receipt=Receipt(entry.payload_text, entry.entry_hash, entry.signature).text,
+        names=names,
+        before=before,
+        after=after,
+        account={
+            member: render_amount(population.view(_whole(payload.get(member))))
+            for member in ("limit", "posted", "pending")
+        },
+    )
+
+
+def list_names(context: PageContext) -> dict[str, str]:
+    """Return the names of principals by their ids."""
+    return {principal.id: principal.name for principal in context.services.identity.list_principals()}
+
+
+def make_shown(population: Population, entry: StoredEntry, payload: dict[str, Any], names: dict[str, str]) -> Shown:
+    """Return what is shown of an entry."""
+    kind, actor, approver = payload["kind"], payload["actor"], payload.get("approved_by", "")
+    amount = render_amount(population.view(_whole(payload["units"]))) if kind in SPENDING else None
+    about = next((payload[name] for name in ABOUT if payload.get(name)), "")
+    people = names.get(actor, actor), names.get(approver, approver)
+    return Shown(entry.sequence, payload, KINDS.get(kind, kind), amount, about, *people)
+
+
+def check_entry(
+    context: PageContext, entry: StoredEntry, payload: dict[str, Any], before: StoredEntry | None
+) -> list[Check]:
+    """Check an entry by itself: its hash, its link to the one before, and its signature.
+
+    The whole chain, and the account that its entries add up to, is what `curator ledger verify` reads.
+    """
+    hashed, linked = entry_hash(entry.payload_text), GENESIS if before is None else before.entry_hash
+    checks = [
+        Check("Hash", hashed == entry.entry_hash, "SHA-256 of the entry's text is the hash that is stored of it"),
+        Check("Link", linked == payload.get("previous_hash"), "The entry names the hash of the entry before it"),
+    ]
+    try:
+        signed = Receipt(entry.payload_text, entry.entry_hash, entry.signature).signed
+        holds = context.get(LedgerService).guard.keys.verifier().holds(signed.checkpoint, signed.signature)
+        checks.append(Check("Signature", holds, f"By one of this curator's keys, {payload.get('key_id')}"))
+    except SigningError as error:
+        checks.append(Check("Signature", None, str(error)))
+    except (ValueError, KeyError, TypeError):
+        checks.append(Check("Signature", False, "The entry is not one that could be signed"))
+    return checks
+
+
+def _whole(text: Any) -> int:
+    """Return an amount of units; of a text that was changed into something else, none."""
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 19 else 0
+
+
+def _said(asked: dict[str, str], names: dict[str, str]) -> list[tuple[str, str]]:
+    """Return what entries must say; an actor is looked for by name, or as the entry has it."""
+    ids = {name: principal_id for principal_id, name in names.items()}
+    said = {"kind": asked["kind"], "actor": ids.get(asked["actor"], asked["actor"]), "permit": asked["permit"]}
+    if _MONTH.fullmatch(asked["month"]):
+        said["time"] = f"{asked['month']}-"
+    return [(name, text) for name, text in said.items() if text]
+
+
+def _population(context: PageContext, name: str) -> Population:
+    if not NAME.fullmatch(name):
+        raise NotFound("There is no population of this name.")
+    return context.get(LedgerService).get_population(name)

@@ -1,0 +1,257 @@
+"""Permits: all that whoever looks may see, one with what has happened to it, and asking for one or a change of one."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from curator_service.api.http import read_model
+from curator_service.approvals.repository import Proposal
+from curator_service.approvals.schemas import DecisionRequest
+from curator_service.approvals.service import ApprovalService
+from curator_service.dashboard import repository
+from curator_service.dashboard.page import PageContext, go_to, list_faults, page
+from curator_service.dashboard.pages.ledger import list_names, make_shown
+from curator_service.dashboard.pages.parts import NOTIONS, moment_of, parts_of, read_price, state_of
+from curator_service.datasets.service import DatasetService
+from curator_service.identity.policy import Action, Objects, Role
+from curator_service.kit.problems import NotFound, Problem
+from curator_service.ledger.chain.verification import PERMIT
+from curator_service.ledger.repository import Population
+from curator_service.ledger.service import LedgerService
+from curator_service.permits.schemas import PermitRequest
+from curator_service.permits.service import Permit, PermitService, render_permit
+
+router = APIRouter(prefix="/admin")
+PAGE = 50
+EVENTS = 200
+"""Of each chain, the newest."""
+STATES = ("holds", "expired", "ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a permit: an entry of a chain, or a proposal.
+
+    Attributes
+    ----------
+    time, what, who, said : str
+    address : str
+        Of the entry; empty for a proposal.
+    """
+
+    time: str
+    what: str
+    who: str
+    said: str
+    address: str
+
+
+@router.get("/permits")
+@page(Action.READ_PERMIT)
+def show_permits(context: PageContext) -> Response:
+    """Show permits, the newest first."""
+    asked, state = context.browser.query.get("q", "").strip(), context.browser.query.get("state", "")
+    of = None if context.objects is Objects.ALL else context.principal.id
+    now, start = moment_of(context), context.count("start", 0)
+    found = [
+        (permit, state_of(permit, now))
+        for permit in context.get(PermitService).list_permits(of=of)
+        if _has(permit, asked.lower())
+    ]
+    if state in STATES:
+        found = [one for one in found if one[1] == state]
+    return context.render(
+        "permits.html",
+        permits=[(render_permit(permit), state) for permit, state in found[start : start + PAGE]],
+        asked=asked,
+        state=state,
+        states=STATES,
+        start=start,
+        page_size=PAGE,
+        found=len(found),
+        now=now,
+    )
+
+
+@router.get("/permits/ask")
+@page(Action.ASK_PERMIT)
+def show_form(context: PageContext) -> Response:
+    """Show the form to ask for a permit."""
+    return _show_form(context, {})
+
+
+@router.post("/permits/ask")
+@page(Action.ASK_PERMIT)
+def ask(context: PageContext) -> Response:
+    """Ask for a permit, which somebody else grants or refuses."""
+    try:
+        asked = _read_request(context)
+        context.get(PermitService).ask(asked, asked.reason, context.principal)
+    except Problem as problem:
+        return _show_form(context, dict(context.entered), problem=problem)
+    return go_to("/admin/permits?done=asked")
+
+
+@router.get("/permits/{permit_id}")
+@page(Action.READ_PERMIT)
+def show_permit(context: PageContext, permit_id: str) -> Response:
+    """Show one permit."""
+    return _show(context, get_visible(context, permit_id))
+
+
+@router.get("/permits/{permit_id}/change")
+@page(Action.ASK_PERMIT)
+def show_change(context: PageContext, permit_id: str) -> Response:
+    """Show the form to ask for other terms."""
+    permit = get_visible(context, permit_id)
+    return _show_form(context, _entered_of(permit), permit)
+
+
+@router.post("/permits/{permit_id}/change")
+@page(Action.ASK_PERMIT, is_fresh=True)
+def change(context: PageContext, permit_id: str) -> Response:
+    """Ask for other terms; what only restricts holds at once."""
+    permit = get_visible(context, permit_id)
+    try:
+        asked = _read_request(context)
+        proposal = context.get(PermitService).ask(asked, asked.reason, context.principal, permit.id)
+    except Problem as problem:
+        return _show_form(context, dict(context.entered), permit, problem)
+    return go_to(f"/admin/permits/{permit.id}?done={'asked' if proposal.state == 'open' else 'restricted'}")
+
+
+@router.post("/permits/{permit_id}/end")
+@page(Action.END_PERMIT, is_fresh=True)
+def end(context: PageContext, permit_id: str) -> Response:
+    """End a permit."""
+    permit = get_visible(context, permit_id)
+    try:
+        reason = read_model({"reason": context.text("reason")}, DecisionRequest).reason
+        context.get(PermitService).end(permit.id, reason, context.principal.id)
+    except Problem as problem:
+        return _show(context, permit, problem)
+    return go_to(f"/admin/permits/{permit.id}?done=ended")
+
+
+def get_visible(context: PageContext, permit_id: str) -> Permit:
+    """Return a permit that whoever looks may see: an analyst's are those that let them spend.
+
+    Raises
+    ------
+    NotFound
+    """
+    permit = context.get(PermitService).get_permit(permit_id)
+    is_theirs = context.principal.id in permit.people
+    if context.objects_of(Action.READ_PERMIT) is not Objects.ALL and not is_theirs:
+        raise NotFound("There is no permit of this id.")
+    return permit
+
+
+def _show(context: PageContext, permit: Permit, problem: Problem | None = None) -> Response:
+    populations = {one.name: one for one in context.get(LedgerService).list_populations() if one.name in permit.limits}
+    return context.render(
+        "permit.html",
+        200 if problem is None else int(problem.status),
+        permit=render_permit(permit),
+        state=state_of(permit, moment_of(context)),
+        now=moment_of(context),
+        parts=parts_of(context, permit, populations),
+        events=_list_events(context, permit, populations),
+        proposals=[one for one in _list_proposals(context, permit) if one.state == "open"],
+        entered=context.entered,
+        faults=[] if problem is None else list_faults(problem),
+    )
+
+
+def _show_form(
+    context: PageContext, entered: dict[str, str], permit: Permit | None = None, problem: Problem | None = None
+) -> Response:
+    objects = context.objects_of(Action.READ_DATASET)
+    visible = [] if objects is None else context.get(DatasetService).list_visible(context.principal, objects)
+    people = []
+    if context.may(Action.READ_PRINCIPALS):
+        people = [one.name for one in context.services.identity.list_principals() if Role.ANALYST in one.roles]
+    return context.render(
+        "permit_form.html",
+        200 if problem is None else int(problem.status),
+        permit=permit,
+        address="/admin/permits/ask" if permit is None else f"/admin/permits/{permit.id}/change",
+        entered=entered,
+        notions=NOTIONS,
+        datasets=[dataset.name for dataset in visible if not dataset.is_retired][:200],
+        people=people[:200],
+        faults=[] if problem is None else list_faults(problem),
+    )
+
+
+def _read_request(context: PageContext) -> PermitRequest:
+    """Read the form as the body of `/v1/permits` is read.
+
+    Raises
+    ------
+    RequestInvalid
+    """
+    asked: dict[str, Any] = {name: context.text(name) for name in ("project", "purpose", "legal_basis", "conditions")}
+    asked |= {name: _names(context.text(name)) for name in ("people", "datasets")}
+    asked |= {"reason": context.text("reason"), "limit": read_price(context)}
+    ends = context.text("expires_at")
+    asked["expires_at"] = f"{ends if ends.count(':') != 1 else ends + ':00'}Z" if ends else None
+    return read_model(asked, PermitRequest)
+
+
+def _entered_of(permit: Permit) -> dict[str, str]:
+    """Return a permit's terms as its form shows them."""
+    terms, price = permit.terms, permit.terms.limit
+    entered = {name: getattr(terms, name) for name in ("project", "purpose", "legal_basis", "conditions")}
+    entered |= {"people": "\n".join(terms.people), "datasets": "\n".join(terms.datasets)}
+    entered |= {"expires_at": (terms.expires_at or "").removesuffix("Z"), "notion": ""}
+    if price is not None:
+        stated = {name: value for name, value in price.model_dump().items() if value is not None}
+        entered |= {name: repr(value) for name, value in stated.items()}
+        notion = next(iter(stated))
+        entered["notion"] = "pure" if notion == "epsilon" and "delta" not in stated else notion
+    return entered
+
+
+def _names(text: str) -> list[str]:
+    return text.replace(",", " ").split()
+
+
+def _has(permit: Permit, asked: str) -> bool:
+    told = (permit.id, permit.terms.project, *permit.people.values(), *permit.datasets.values())
+    return any(asked in text.lower() for text in told)
+
+
+def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:
+    if not context.may(Action.SET_LIMIT):
+        return []
+    found = context.get(ApprovalService).list_proposals()
+    return [one for one in found if one.scope == PERMIT and one.label == permit.id]
+
+
+def _list_events(context: PageContext, permit: Permit, populations: dict[str, Population]) -> list[Event]:
+    """Return what happened to a permit, the newest first, as far as whoever looks may read of it."""
+    events, names = [], list_names(context)
+    if context.may(Action.READ_LEDGER):
+        said = [("kind", PERMIT), ("permit", permit.id)]
+        for name, population in populations.items():
+            with context.services.database.read() as connection:
+                found, _ = repository.list_entries_that_say(
+                    connection, name, said, before=population.sequence + 1, count=EVENTS
+                )
+            for entry, payload in found:
+                shown = make_shown(population, entry, payload, names)
+                what = f"version {payload['version']} holds for {name}" if payload["people"] else f"ended for {name}"
+                both = shown.actor if shown.approved_by in {"", shown.actor} else f"{shown.actor}, {shown.approved_by}"
+                address = f"/admin/populations/{name}/ledger/{entry.sequence}"
+                events.append(Event(payload["time"], what, both, payload["reason"], address))
+    for proposal in _list_proposals(context, permit):
+        asked = "a change was asked for" if proposal.was else "it was asked for"
+        who = names.get(proposal.proposed_by, proposal.proposed_by)
+        events.append(Event(proposal.proposed_at, asked, who, proposal.reason, ""))
+        if proposal.decided_at is not None and proposal.state == "rejected":
+            decider = names.get(proposal.decided_by or "", proposal.decided_by or "")
+            events.append(Event(proposal.decided_at, "the proposal was rejected", decider, proposal.decision, ""))
+    # What was granted at once was asked for before.
+    return sorted(events, key=lambda event: event.time, reverse=True)

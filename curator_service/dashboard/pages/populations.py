@@ -1,0 +1,198 @@
+"""Populations: all of them with what is left of their budgets, and one with its account."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from curator_service.api.http import read_model
+from curator_service.approvals.repository import OPEN
+from curator_service.approvals.schemas import LimitRequest
+from curator_service.approvals.service import ApprovalService
+from curator_service.dashboard import charts, repository
+from curator_service.dashboard.page import PageContext, go_to, list_faults, page
+from curator_service.dashboard.pages.parts import list_parts, read_price
+from curator_service.dashboard.precision import ROWS, expected_lengths
+from curator_service.datasets.service import DatasetService
+from curator_service.identity.policy import Action, Objects
+from curator_service.kinds.registry import KindRegistry
+from curator_service.kit.html import Markup
+from curator_service.kit.names import NAME
+from curator_service.kit.problems import NotFound, Problem
+from curator_service.ledger.repository import Population
+from curator_service.ledger.schemas import render_budget
+from curator_service.ledger.service import LedgerService
+from curator_service.permits.spending import By, Spent, list_spent, render_spent
+
+router = APIRouter(prefix="/admin")
+PAGE, PARTS = 20, 20
+SORTS = {"spent": "what is nearly spent", "name": "name", "left": "what has most left"}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A population as it is shown.
+
+    Attributes
+    ----------
+    budget : dict
+        As the interface of `/v1` states it.
+    bar, chart : Markup
+        Figures; of what was left month by month only where spending may be read.
+    """
+
+    budget: dict[str, Any]
+    bar: Markup
+    chart: Markup
+
+
+@router.get("")
+@page(Action.READ_KEYS)
+def show_overview(context: PageContext) -> Response:
+    """Show the populations that whoever looks may see, and what waits to be decided."""
+    asked, sort = context.browser.query.get("q", "").strip(), context.browser.query.get("sort", "spent")
+    visible = list_visible(context)
+    found = [one for one in visible if asked.lower() in one.name.lower()]
+    found.sort(key=lambda one: one.name)
+    if sort != "name":
+        found.sort(key=share_of, reverse=sort != "left")
+    start = context.count("start", 0)
+    reason, since = context.get(LedgerService).guard.status()
+    proposals = context.get(ApprovalService).list_proposals() if context.may(Action.SET_LIMIT) else []
+    return context.render(
+        "overview.html",
+        accounts=[make_account(context, one) for one in found[start : start + PAGE]],
+        asked=asked,
+        sort=sort if sort in SORTS else "spent",
+        sorts=SORTS,
+        start=start,
+        page_size=PAGE,
+        found=len(found),
+        total=len(visible),
+        nearly_spent=sum(share_of(one) >= 0.9 for one in visible),
+        is_sealed=bool(reason),
+        reason=reason,
+        since=since,
+        waiting=sum(proposal.state == OPEN for proposal in proposals),
+    )
+
+
+@router.get("/populations/{name}")
+@page(Action.READ_BUDGET)
+def show_population(context: PageContext, name: str) -> Response:
+    """Show one account: what is left, what that can still tell, who may spend it, and on what."""
+    return _show(context, get_visible(context, name))
+
+
+@router.post("/populations/{name}/limit")
+@page(Action.SET_LIMIT, is_fresh=True)
+def set_limit(context: PageContext, name: str) -> Response:
+    """Lower the limit, or propose to raise it."""
+    population = get_visible(context, name)
+    try:
+        asked = read_model({"limit": read_price(context), "reason": context.text("reason")}, LimitRequest)
+        approvals = context.get(ApprovalService)
+        proposal = approvals.propose_limit(name, asked.limit.price, asked.reason, context.principal)
+    except Problem as problem:
+        return _show(context, population, problem)
+    return go_to(f"/admin/populations/{name}?done={'asked' if proposal.state == OPEN else 'restricted'}")
+
+
+def _show(context: PageContext, population: Population, problem: Problem | None = None) -> Response:
+    rows = context.count("rows", 0, 10**9)
+    months: list[Spent] = []
+    if context.may(Action.READ_SPENDING):
+        kind = context.get(KindRegistry).first.name
+        months = list_spent(context.services.database, [By.MONTH], kind, population.name)
+    objects = context.objects_of(Action.READ_DATASET)
+    datasets = [] if objects is None else context.get(DatasetService).list_visible(context.principal, objects)
+    parts, parts_found = list_parts(context, population, PARTS) if context.may(Action.READ_PERMIT) else ([], 0)
+    return context.render(
+        "population.html",
+        200 if problem is None else int(problem.status),
+        population=population,
+        account=make_account(context, population),
+        lengths=expected_lengths(population, sorted({*ROWS, rows} - {0})),
+        rows=rows,
+        months=[render_spent(month) for month in months],
+        parts=parts,
+        parts_found=parts_found,
+        datasets=[dataset for dataset in datasets if dataset.population == population.name],
+        entered=context.entered,
+        faults=[] if problem is None else list_faults(problem),
+    )
+
+
+def list_visible(context: PageContext) -> list[Population]:
+    """Return the populations whose accounts whoever looks may read: an analyst's are those of granted datasets."""
+    objects = context.objects_of(Action.READ_BUDGET)
+    if objects is None:
+        return []
+    populations = context.get(LedgerService).list_populations()
+    if objects is Objects.ALL:
+        return populations
+    granted = context.get(DatasetService).list_visible(context.principal, objects)
+    names = {dataset.population for dataset in granted}
+    return [one for one in populations if one.name in names]
+
+
+def get_visible(context: PageContext, name: str) -> Population:
+    """Return a population whose account whoever looks may read.
+
+    Raises
+    ------
+    NotFound
+    """
+    absent = NotFound("There is no population of this name among those that you may see.")
+    if not NAME.fullmatch(name):
+        raise absent
+    if context.objects_of(Action.READ_BUDGET) is Objects.ALL:
+        return context.get(LedgerService).get_population(name)
+    found = [one for one in list_visible(context) if one.name == name]
+    if not found:
+        raise absent
+    return found[0]
+
+
+def share_of(population: Population) -> float:
+    """Return which share of a limit is spent or held."""
+    return (population.posted + population.pending) / population.limit
+
+
+def make_account(context: PageContext, population: Population) -> Account:
+    """Return what is shown of an account."""
+    budget = render_budget(population)
+    described = f"{100 * share_of(population):.1f} % of the limit is spent or held"
+    drawn = charts.bar(population.limit, population.posted, population.pending, population.highest_limit, described)
+    chart = draw_left(context, population) if context.may(Action.READ_SPENDING) else Markup("")
+    return Account(budget, drawn, chart)
+
+
+def draw_left(context: PageContext, population: Population) -> Markup:
+    """Draw what was left of a limit month by month, from when the account was opened until now."""
+    with context.services.database.read() as connection:
+        charged = dict(repository.list_months(connection, population.name))
+    now = context.services.identity.now().strftime("%Y-%m")
+    months = months_between(min([population.created_at[:7], *charged]), max([now, *charged]))
+    # What a reconciliation wrote off is of no month: it is missing from the beginning.
+    left = population.limit - (population.posted - sum(charged.values()))
+    points = [left / population.limit]
+    for month in months:
+        left -= charged.get(month, 0)
+        points.append(left / population.limit)
+    described = f"What was left by month, {months[0]} to {months[-1]}: now {100 * points[-1]:.1f} % of the limit"
+    return charts.line(points, described)
+
+
+def months_between(first: str, last: str) -> list[str]:
+    """Return the months from one to another, both included.
+
+    Examples
+    --------
+    >>> months_between("2026-11", "2027-01")
+    ['2026-11', '2026-12', '2027-01']
+    """
+    (year, month), (last_year, last_month) = (map(int, text.split("-")) for text in (first, last))
+    count = (last_year - year) * 12 + last_month - month + 1
+    places = [year * 12 + month - 1 + i for i in range(max(count, 1))]
+    return [f"{place // 12:04}-{place % 12 + 1:02}" for place in places]

@@ -1,0 +1,166 @@
+"""Proposals: what waits for a second person, with what would change, and what was decided."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Response
+
+from curator_service.api.http import read_model
+from curator_service.approvals.repository import ACCOUNT, OPEN, Proposal
+from curator_service.approvals.schemas import DecisionRequest, render_proposal
+from curator_service.approvals.service import ApprovalService
+from curator_service.dashboard.page import PageContext, go_to, list_faults, page
+from curator_service.dashboard.pages.ledger import list_names
+from curator_service.identity.policy import Action
+from curator_service.kit.problems import NotFound, Problem
+from curator_service.ledger.chain.verification import PERMIT
+from curator_service.ledger.repository import Population
+from curator_service.ledger.schemas import render_amount
+from curator_service.ledger.service import LedgerService
+from curator_service.permits.service import PermitService, render_permit
+
+router = APIRouter(prefix="/admin")
+DECIDED = 50
+TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One term of a permit: as it is, and as it would be."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A proposal as it is shown.
+
+    Attributes
+    ----------
+    proposal : dict
+        As the interface of `/v1` states it.
+    title : str
+    proposed_by, decided_by : str
+        Names.
+    is_own : bool
+        Whether whoever looks made it, and so cannot approve it.
+    gains : bool
+        Whether it would let whoever looks spend.
+    amounts : list of (str, dict)
+        Limits, as the interface of `/v1` states amounts.
+    delta : float
+    changes : list of Change
+    """
+
+    proposal: dict[str, Any]
+    title: str
+    proposed_by: str
+    decided_by: str
+    is_own: bool
+    gains: bool
+    amounts: list[tuple[str, dict[str, Any]]]
+    accountant: str
+    delta: float
+    changes: list[Change]
+
+
+@router.get("/proposals")
+@page(Action.SET_LIMIT)
+def show_proposals(context: PageContext) -> Response:
+    """Show what waits to be decided, and what was decided last."""
+    return _show(context)
+
+
+@router.post("/proposals/{proposal_id}/approve")
+@page(Action.SET_LIMIT, is_fresh=True)
+def approve(context: PageContext, proposal_id: str) -> Response:
+    """Approve what somebody else proposed."""
+    return _decide(context, proposal_id, is_approved=True)
+
+
+@router.post("/proposals/{proposal_id}/reject")
+@page(Action.SET_LIMIT)
+def reject(context: PageContext, proposal_id: str) -> Response:
+    """Reject a proposal, or take it back."""
+    return _decide(context, proposal_id, is_approved=False)
+
+
+def _decide(context: PageContext, proposal_id: str, *, is_approved: bool) -> Response:
+    try:
+        reason = read_model({"reason": context.text("reason")}, DecisionRequest).reason
+        context.get(ApprovalService).decide(proposal_id, context.principal, approve=is_approved, reason=reason)
+    except NotFound:
+        raise
+    except Problem as problem:
+        return _show(context, problem)
+    return go_to(f"/admin/proposals?done={'approved' if is_approved else 'rejected'}")
+
+
+def _show(context: PageContext, problem: Problem | None = None) -> Response:
+    proposals, names = context.get(ApprovalService).list_proposals(), list_names(context)
+    waiting = [one for one in proposals if one.state == OPEN]
+    decided = [one for one in proposals if one.state != OPEN][:DECIDED]
+    populations = {one.name: one for one in context.get(LedgerService).list_populations()}
+    return context.render(
+        "proposals.html",
+        200 if problem is None else int(problem.status),
+        waiting=[_make(context, one, names, populations.get(one.population)) for one in waiting],
+        decided=[_make(context, one, names, populations.get(one.population)) for one in decided],
+        faults=[] if problem is None else list_faults(problem),
+    )
+
+
+def _make(context: PageContext, proposal: Proposal, names: dict[str, str], population: Population | None) -> Shown:
+    amounts = []
+    if proposal.scope == ACCOUNT and population is not None:
+        stated = {"from": proposal.was, "to": proposal.limit, "spent and held": population.posted + population.pending}
+        amounts = [(name, render_amount(population.view(units))) for name, units in stated.items()]
+    rendered = render_proposal(proposal)
+    terms = rendered.get("terms", {})
+    return Shown(
+        rendered,
+        _title(proposal, terms),
+        names.get(proposal.proposed_by, proposal.proposed_by),
+        names.get(proposal.decided_by or "", proposal.decided_by or ""),
+        proposal.proposed_by == context.principal.id,
+        context.principal.name in terms.get("people", []),
+        amounts,
+        "" if population is None else population.accountant.name,
+        0.0 if population is None else population.delta,
+        _list_changes(context, proposal, terms),
+    )
+
+
+def _title(proposal: Proposal, terms: dict[str, Any]) -> str:
+    match proposal.scope:
+        case "":
+            return f"{'Raise' if proposal.limit > proposal.was else 'Lower'} the limit of {proposal.population}"
+        case "permit":
+            what = f"of the project {terms['project']}" if terms.get("project") else "without a project"
+            return f"{'Change' if proposal.was else 'Grant'} a permit {what}"
+        case "population":
+            return f"Give the population {proposal.population} a budget"
+        case _:
+            return f"Rows of {proposal.population} are of other people"
+
+
+def _list_changes(context: PageContext, proposal: Proposal, terms: dict[str, Any]) -> list[Change]:
+    """Return every term that is asked; where a permit is to change, with what it is now."""
+    if proposal.scope != PERMIT:
+        return [Change(name, "", _write(value)) for name, value in terms.items()]
+    now: dict[str, Any] = {}
+    if proposal.was and proposal.state == OPEN:
+        permit = context.get(PermitService).get_permit(proposal.label)
+        now = render_permit(permit) | {"limit": permit.terms.model_dump().get("limit")}
+    changes = [Change(name, _write(now.get(name)), _write(terms.get(name))) for name in TERMS]
+    return [one for one in changes if one.before or one.after]
+
+
+def _write(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {number!r}" for name, number in value.items() if number is not None)
+    return "" if value is None else str(value)

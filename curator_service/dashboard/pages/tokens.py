@@ -1,0 +1,57 @@
+"""Tokens: whose there are, until when, and revoking one."""
+
+from fastapi import APIRouter, Response
+
+from curator_service.dashboard.page import PageContext, go_to, page
+from curator_service.dashboard.pages.parts import moment_of
+from curator_service.identity.policy import Action
+from curator_service.identity.repository import TokenRecord, sort_roles
+from curator_service.identity.service import IdentityError
+from curator_service.kit.problems import NotFound
+
+router = APIRouter(prefix="/admin")
+PAGE = 50
+STATES = ("holds", "expired", "revoked")
+
+
+@router.get("/tokens")
+@page(Action.READ_PRINCIPALS)
+def show_tokens(context: PageContext) -> Response:
+    """Show tokens, those that hold unless others are asked for, the newest first; no secret is known."""
+    asked, state = context.browser.query.get("q", "").strip(), context.browser.query.get("state", "holds")
+    now, start = moment_of(context), context.count("start", 0)
+    found = [
+        (token, _state(token, now))
+        for token in reversed(context.services.identity.list_tokens())
+        if asked.lower() in token.principal.name.lower() or asked.lower() in token.id
+    ]
+    if state in STATES:
+        found = [one for one in found if one[1] == state]
+    return context.render(
+        "tokens.html",
+        tokens=[(token, state, sort_roles(token.principal.roles)) for token, state in found[start : start + PAGE]],
+        asked=asked,
+        state=state,
+        states=STATES,
+        start=start,
+        page_size=PAGE,
+        found=len(found),
+        now=now,
+    )
+
+
+@router.post("/tokens/{token_id}/revoke")
+@page(Action.REVOKE, is_fresh=True)
+def revoke(context: PageContext, token_id: str) -> Response:
+    """Revoke a token; sessions that began with it end."""
+    try:
+        context.services.identity.revoke_token(token_id)
+    except IdentityError:
+        raise NotFound("There is no token of this id that could be revoked.") from None
+    return go_to("/admin/tokens?done=revoked")
+
+
+def _state(token: TokenRecord, now: str) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    return "expired" if token.expires_at <= now else "holds"

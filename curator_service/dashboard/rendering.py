@@ -1,0 +1,115 @@
+"""Templates of the dashboard, in which text is never HTML: every value is escaped, and no name is left undefined.
+
+A value is made visible, too, before it is escaped: what turns the direction of text or hides some of it is shown as
+JSON writes it, so that nobody approves other words than those that they read.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from curator_service.dashboard import charts
+from curator_service.dashboard.glossary import Words
+from curator_service.identity.policy import Action
+from curator_service.kit.names import make_visible
+
+STATIC = Path(__file__).parent / "static"
+MEDIA_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+LEADING = 5
+"""Digits of a number that are set off from the rest, which is there to the last one."""
+
+
+@cache
+def assets() -> dict[str, tuple[bytes, str]]:
+    """Return the files that pages load, with their media types, by name."""
+    return {path.name: (path.read_bytes(), MEDIA_TYPES[path.suffix]) for path in STATIC.iterdir()}
+
+
+@cache
+def address_of(name: str) -> str:
+    """Return the address of a file, which changes with its content."""
+    return f"/admin/static/{name}?{hashlib.sha256(assets()[name][0]).hexdigest()[:16]}"
+
+
+def write_number(value: float | str | None, absent: str = "–") -> Markup:
+    """Return a number to its last digit, as the interface of `/v1` states it; what comes after the first few is small.
+
+    Examples
+    --------
+    >>> write_number(0.25)
+    Markup('<span class="number">0.25</span>')
+    >>> write_number(0.123456789)
+    Markup('<span class="number">0.12345<small>6789</small></span>')
+    """
+    if value is None:
+        return Markup('<span class="number">{}</span>').format(absent)
+    text = value if isinstance(value, str) else repr(value)
+    whole, point, digits = text.partition(".")
+    if "e" in text or len(digits) <= LEADING + 1:
+        return Markup('<span class="number">{}</span>').format(text)
+    head, tail = f"{whole}{point}{digits[:LEADING]}", digits[LEADING:]
+    return Markup('<span class="number">{}<small>{}</small></span>').format(head, tail)
+
+
+def write_moment(text: str | None) -> Markup:
+    """Return a moment, as people read it."""
+    if not text:
+        return Markup("–")
+    shown = text.replace("T", " ").removesuffix("Z")
+    return Markup('<time datetime="{}">{}<small> UTC</small></time>').format(text, shown)
+
+
+def write_json(content: Any) -> str:
+    """Return JSON to be read: text, which is escaped like any other."""
+    return json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True)
+
+
+def write_percent(share: float) -> str:
+    """Return a share in percent, of which no digit is the interface's."""
+    return "<0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
+def days_until(text: str, now: str) -> int:
+    """Return how many whole days are left until a moment."""
+    return (datetime.fromisoformat(text) - datetime.fromisoformat(now)).days
+
+
+def _finalize(value: Any) -> Any:
+    """Make visible what is not HTML already; nothing is shown as the word None."""
+    if value is None:
+        raise ValueError("a template shows a value that is not there")
+    return make_visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of the templates."""
+    made = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"number": write_number, "moment": write_moment, "json": write_json, "percent": write_percent}
+    made.globals |= {"charts": charts, "Action": Action, "address_of": address_of, "days_until": days_until}
+    return made
+
+
+def render(template: str, /, **values: Any) -> str:
+    """Return a page as HTML."""
+    return environment().get_template(template).render(**values, words=Words())
+
+
+def spread(names: Iterable[str]) -> str:
+    """Return names with commas between them."""
+    return ", ".join(names)

@@ -1,0 +1,693 @@
+"""The dashboard as browsers without scripts see it: sessions, forms, who sees and does what, and numbers."""
+
+import html
+import re
+import sqlite3
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from dashboard_worlds import MARKUP, ORIGIN, PEOPLE, Person, furnished_world, text_of, token_of
+from starlette.routing import Route
+from support import World, body
+
+from curator_service.backup import write_backup
+from curator_service.dashboard.browser import own_address
+from curator_service.dashboard.pages.populations import months_between
+from curator_service.identity.policy import POLICY, Objects, Role, allowed_objects
+from curator_service.ledger.schemas import render_amount
+from curator_service.permits.spending import By, list_spent, write_csv
+
+COOKIE = "__Host-curator-session"
+POLICY_TEXT = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Return a world with half a year behind it, which tests of this module look at and do not change."""
+    with furnished_world(tmp_path_factory.mktemp("past")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def people(past: World) -> dict[str, Person]:
+    """Return everybody, signed in, at one application."""
+    first = Person(past, "olga")
+    return {who: first if who == "olga" else Person(past, who, app=first.app) for who in PEOPLE}
+
+
+@pytest.fixture
+def officers(world: World) -> World:
+    """Return a world with two privacy officers."""
+    for who in ("olga", "otto"):
+        world.add_token(who, Role.PRIVACY_OFFICER)
+    return world
+
+
+def pages_of(world: World) -> list[str]:
+    """Return the address of each kind of page, with what there is in a furnished world."""
+    permit = next(one.id for one in world.curator.permits.list_permits() if one.terms.project == "frailty")
+    return [
+        "/admin", "/admin?q=town&sort=name", "/admin/populations/town", "/admin/ledger",
+        "/admin/populations/town/ledger",
+        "/admin/populations/town/ledger/6", "/admin/populations/town/ledger/37", "/admin/spending",
+        "/admin/spending?by=month&by=kind&population=town", "/admin/permits", f"/admin/permits/{permit}",
+        "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals", "/admin/datasets",
+        "/admin/datasets/cohort", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
+    ]  # fmt: skip
+
+
+def routes_of(app: Any) -> list[Route]:
+    """Return the pages' own routes, however they are nested."""
+    found, pending = [], list(app.routes)
+    while pending:
+        route = pending.pop()
+        if getattr(route, "path", "").startswith("/admin") and hasattr(route, "endpoint"):
+            found.append(route)
+        pending += getattr(route, "routes", None) or []
+        pending += getattr(getattr(route, "original_router", None), "routes", None) or []
+    return found
+
+
+def route_of(app: Any, path: str) -> Route:
+    """Return the route of a page, of several that fit the one with the fewest parameters."""
+    fitting = [
+        route for route in routes_of(app)
+        if "GET" in route.methods and re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path)
+    ]  # fmt: skip
+    return min(fitting, key=lambda route: route.path.count("{"))
+
+
+class Tags(HTMLParser):
+    """Every tag of a page, with its attributes as a browser reads them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def amounts(page: str) -> dict[str, list[str]]:
+    """Return the rows of a table of amounts: what each number says, by the row's title."""
+    rows = re.findall(r"<tr[^>]*>\s*<th scope=\"row\">(.*?)</th>(.*?)</tr>", page, re.DOTALL)
+    return {
+        text_of(title).strip(): [text_of(one) for one in re.findall(r"<td[^>]*>(.*?)</td>", row)] for title, row in rows
+    }
+
+
+def stated(amount: dict[str, Any]) -> list[str]:
+    """Return an amount of the interface as a page must say it."""
+    notions = [amount[name] for name in ("epsilon", "mu", "rho")]
+    return ["–" if value is None else repr(value) for value in notions] + [amount["units"]]
+
+
+class TestSignIn:
+    def test_a_token_begins_a_session_that_is_bound_to_this_host_and_out_of_reach_of_scripts(
+        self, world: World
+    ) -> None:
+        person = Person(world)
+        answer = person.sign_in(world.tokens["ada"])
+        assert (answer.status_code, answer.headers["location"]) == (303, "/admin")
+        cookies = answer.headers.get_list("set-cookie")
+        attributes = {part.strip() for part in next(one for one in cookies if COOKIE in one).split(";")[1:]}
+        assert attributes == {"Path=/", "HttpOnly", "SameSite=Strict", "Secure"}
+        assert person.get("/admin").status_code == 200
+
+    def test_neither_the_session_s_id_nor_the_token_is_stored_or_shown(self, world: World) -> None:
+        person = Person(world, "ada")
+        session, secret = person.cookies[COOKIE], world.tokens["ada"].split("_", 2)[2]
+        with sqlite3.connect(world.settings.data_dir / "curator.sqlite3") as connection:
+            stored = "\n".join(connection.iterdump())
+        assert "browser_sessions" in stored
+        for hidden in (session, world.tokens["ada"], secret):
+            assert hidden not in stored
+            assert all(hidden not in person.get(page).text for page in ("/admin", "/admin/keys"))
+
+    def test_a_loopback_without_tls_has_a_cookie_under_another_name_and_no_other_host_has(self, world: World) -> None:
+        local, remote = Person(world, origin="http://127.0.0.1:8000"), Person(world, origin="http://curator.test")
+        assert local.sign_in(world.tokens["ada"]).status_code == 303
+        assert set(local.cookies) == {"curator-session"}
+        assert local.get("/admin").status_code == 200
+        sent = remote.get("/admin/sign-in").headers["set-cookie"]
+        assert sent.startswith("__Host-curator-entry=")
+        assert sent.endswith("; Secure")
+
+    @pytest.mark.parametrize("token", ["", "cur_0", "cur_0123456789abcdef_" + "A" * 43, "Bearer x", "é" * 60])
+    def test_whatever_is_no_token_begins_nothing(self, world: World, token: str) -> None:
+        person = Person(world)
+        answer = person.sign_in(token)
+        assert answer.status_code == 403
+        assert COOKIE not in answer.headers.get("set-cookie", "")
+        assert person.get("/admin").status_code == 303
+
+    def test_a_session_that_somebody_else_has_set_is_not_taken_over(self, world: World) -> None:
+        attacker, victim = Person(world, "ben"), Person(world)
+        planted = attacker.cookies[COOKIE]
+        victim.cookies.set(COOKIE, planted, domain="curator.test", path="/")
+        form = re.search(r'name="form_token"', victim.get("/admin/sign-in").text)
+        assert form is None  # a session that holds leads on; and whoever signs in with no session gets a new id
+        free = Person(world)
+        free.cookies.set(COOKIE, "A" * 43, domain="curator.test", path="/")
+        free.sign_in(world.tokens["ada"])
+        ids = [cookie.value for cookie in free.cookies.jar if cookie.name == COOKIE]
+        assert any(one not in {"A" * 43, planted} for one in ids)
+
+    @pytest.mark.parametrize("wrong", ["no cookie", "foreign form", "no form token", "other origin", "says nothing"])
+    def test_nobody_is_signed_in_by_a_form_of_another_page(self, world: World, wrong: str) -> None:
+        person, other = Person(world), Person(world)
+        form, foreign = token_of(person.get("/admin/sign-in")), token_of(other.get("/admin/sign-in"))
+        fields, headers = {"form_token": form, "token": world.tokens["ada"]}, {}
+        if wrong == "no cookie":
+            person.cookies.clear()
+        elif wrong == "foreign form":
+            fields["form_token"] = foreign
+        elif wrong == "no form token":
+            del fields["form_token"]
+        elif wrong == "other origin":
+            headers = {"Origin": "https://evil.test", "Sec-Fetch-Site": "cross-site"}
+        else:
+            headers = {"Origin": None, "Sec-Fetch-Site": None}
+        assert person.post("/admin/sign-in", fields, headers=headers).status_code == 403
+        assert COOKIE not in person.cookies
+
+    @pytest.mark.parametrize(
+        "address",
+        [
+            "https://evil.test/",
+            "//evil.test",
+            "/\\evil.test",
+            "/v1/keys",
+            "/administrator",
+            "/admin\n/x",
+            "javascript:x",
+        ],
+    )
+    def test_whoever_signs_in_goes_on_within_the_dashboard_alone(self, world: World, address: str) -> None:
+        assert own_address(address) == "/admin"
+        answer = Person(world).sign_in(world.tokens["ada"], next=address)
+        assert answer.headers["location"] == "/admin"
+
+    def test_whoever_is_not_signed_in_comes_back_to_the_page_that_was_asked_for(self, world: World) -> None:
+        person = Person(world)
+        answer = person.get("/admin/populations/town?rows=5")
+        assert answer.headers["location"] == "/admin/sign-in?next=/admin/populations/town%3Frows%3D5"
+        assert 'value="/admin/populations/town?rows=5"' in person.get(answer.headers["location"]).text
+
+    def test_a_script_that_asks_for_a_part_of_a_page_is_sent_to_sign_in_as_a_whole(self, world: World) -> None:
+        answer = Person(world).get("/admin?q=x", headers={"HX-Request": "true"})
+        assert (answer.status_code, answer.text) == (200, "")
+        assert answer.headers["hx-redirect"].startswith("/admin/sign-in?next=")
+
+
+class TestSession:
+    def is_in(self, person: Person) -> bool:
+        return person.get("/admin").status_code == 200
+
+    def test_it_ends_after_half_an_hour_without_a_page(self, both: World) -> None:
+        person = Person(both, "ada")
+        both.clock.advance(minutes=29)
+        assert self.is_in(person)
+        both.clock.advance(minutes=29)
+        assert self.is_in(person)
+        both.clock.advance(minutes=31)
+        assert not self.is_in(person)
+
+    def test_it_ends_after_eight_hours_however_busy(self, world: World) -> None:
+        person = Person(world, "ada")
+        for _ in range(8 * 3 - 1):
+            both = world.clock.advance(minutes=20)
+            assert both is None
+            assert self.is_in(person)
+        world.clock.advance(minutes=20)
+        assert not self.is_in(person)
+
+    def test_it_ends_with_its_token(self, world: World) -> None:
+        revoked, expired = Person(world, "ada"), Person(world)
+        world.curator.identity.revoke_token(world.tokens["ada"].split("_")[1])
+        assert not self.is_in(revoked)
+        token = world.curator.identity.create_token("cora", Role.ANALYST, days=1)
+        world.clock.advance(hours=23, minutes=50)
+        expired.sign_in(token.text)
+        assert self.is_in(expired)
+        world.clock.advance(minutes=11)
+        assert not self.is_in(expired)
+
+    def test_a_session_that_was_signed_out_of_cannot_be_replayed(self, world: World) -> None:
+        person = Person(world, "ada")
+        kept = person.cookies[COOKIE]
+        assert person.submit("/admin", "/admin/sign-out").headers["location"] == "/admin/sign-in"
+        assert COOKIE not in person.cookies
+        person.cookies.set(COOKIE, kept, domain="curator.test", path="/")
+        assert not self.is_in(person)
+
+    def test_nobody_is_signed_out_by_another_page(self, world: World) -> None:
+        person = Person(world, "ada")
+        evil = {"Origin": "https://evil.test", "Sec-Fetch-Site": "cross-site"}
+        form = token_of(person.get("/admin"))
+        assert person.post("/admin/sign-out", {"form_token": form}, headers=evil).status_code == 403
+        assert person.post("/admin/sign-out", {"form_token": "0" * 64}).status_code == 403
+        assert self.is_in(person)
+
+    def test_the_token_of_a_session_is_no_credential_of_the_interface(self, world: World) -> None:
+        person = Person(world, "ada")
+        assert person.get("/v1/datasets").status_code == 401
+        assert (
+            person.get("/v1/datasets", headers={"Authorization": f"Bearer {person.cookies[COOKIE]}"}).status_code == 401
+        )
+
+    def test_a_backup_holds_no_session_so_that_none_comes_back(self, world: World, tmp_path: Path) -> None:
+        Person(world, "ada")
+        assert "browser_sessions" not in write_backup(world.curator, tmp_path / "backup.tar")["rows"]
+
+
+class TestForms:
+    @pytest.mark.parametrize(
+        ("form", "headers"),
+        [
+            ("none", {}),
+            ("foreign", {}),
+            ("of somebody else", {}),
+            ("own", {"Origin": "https://evil.test"}),
+            ("own", {"Origin": "null"}),
+            ("own", {"Origin": "http://curator.test"}),
+            ("own", {"Sec-Fetch-Site": "same-site"}),
+            ("own", {"Sec-Fetch-Site": "cross-site", "Origin": None}),
+            ("own", {"Sec-Fetch-Site": None, "Origin": None}),
+        ],
+    )
+    def test_no_act_is_done_by_a_form_that_the_session_was_not_shown(
+        self, officers: World, form: str, headers: dict[str, str | None]
+    ) -> None:
+        """Of every address that a form can be posted to: one that is added is tried, too."""
+        person, other = Person(officers, "olga"), Person(officers, "otto")
+        own, theirs = token_of(person.get("/admin")), token_of(other.get("/admin"))
+        token = {"none": "", "foreign": "0" * 64, "of somebody else": theirs, "own": own}[form]
+        values = {"name": "town", "permit_id": "x", "proposal_id": "x", "token_id": "x"}
+        before = [officers.account(name).sequence for name in ("town", "valley")]
+        posted = 0
+        for route in routes_of(person.app):
+            if "POST" in (route.methods or ()) and not route.path.endswith("/sign-in"):
+                address = re.sub(r"{(\w+)(:\w+)?}", lambda found: values[found[1]], route.path)
+                fields = {"form_token": token, "notion": "mu", "mu": "0.1", "reason": "x"}
+                assert person.post(address, fields, headers=headers).status_code == 403, address
+                posted += 1
+        assert posted == 8
+        assert [officers.account(name).sequence for name in ("town", "valley")] == before
+        assert person.get("/admin").status_code == 200
+
+    def test_a_form_is_no_upload_and_no_json(self, officers: World) -> None:
+        person = Person(officers, "olga")
+        answer = person._request(
+            "POST",
+            "/admin/permits/ask",
+            json={"form_token": "x"},
+            headers={"Origin": ORIGIN, "Sec-Fetch-Site": "same-origin"},
+        )
+        assert answer.status_code == 415
+
+    def test_every_form_that_is_posted_holds_the_session_s_own_token(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        own = token_of(people["olga"].get("/admin"))
+        for page in pages_of(past):
+            for form in re.findall(r"<form[^>]*method=\"post\".*?</form>", people["olga"].get(page).text, re.DOTALL):
+                assert f'name="form_token" value="{own}"' in form, page
+
+
+class TestFreshness:
+    def ask(self, person: Person, **fields: str) -> Any:
+        asked = {"notion": "mu", "mu": "0.1", "epsilon": "", "reason": "less"} | fields
+        return person.submit("/admin/populations/town", "/admin/populations/town/limit", **asked)
+
+    def test_what_may_be_spent_is_changed_by_whoever_entered_the_token_just_now(self, officers: World) -> None:
+        person = Person(officers, "olga")
+        officers.clock.advance(minutes=4)
+        assert self.ask(person).headers["location"] == "/admin/populations/town?done=restricted"
+        assert officers.account().limit == 10**10
+
+    def test_else_it_is_asked_for_again_and_what_was_filled_in_is_kept(self, officers: World) -> None:
+        person = Person(officers, "olga")
+        officers.clock.advance(minutes=6)
+        answer = self.ask(person)
+        assert answer.status_code == 403
+        assert 'name="mu" value="0.1"' in answer.text
+        assert officers.account().sequence == len(officers.entries())
+        before = officers.account().limit
+        for wrong in ("cur_wrong", officers.tokens["otto"]):
+            assert self.ask(person, token=wrong).status_code == 403
+        assert officers.account().limit == before
+        again = self.ask(person, token=officers.tokens["olga"])
+        assert again.headers["location"] == "/admin/populations/town?done=restricted"
+        assert officers.tokens["olga"] not in again.text
+        assert self.ask(person, mu="0.05").status_code == 303  # it counts for the next minutes
+
+    def test_every_act_that_changes_what_may_be_spent_asks(self, officers: World) -> None:
+        person = Person(officers, "olga")
+        officers.clock.advance(minutes=6)
+        form = token_of(person.get("/admin"))
+        for address in (
+            "/admin/populations/town/limit",
+            "/admin/proposals/prp_0/approve",
+            "/admin/permits/prm_0/change",
+            "/admin/permits/prm_0/end",
+            "/admin/tokens/0/revoke",
+        ):
+            answer = person.post(address, {"form_token": form})
+            assert answer.status_code == 403, address
+            assert "Enter your token again" in answer.text
+
+
+class TestPolicy:
+    @pytest.mark.parametrize("who", list(PEOPLE))
+    def test_pages_are_those_of_the_policy(self, past: World, people: dict[str, Person], who: str) -> None:
+        person, shown = people[who], people[who].get("/admin").text
+        for page in pages_of(past)[:-1]:
+            path = page.partition("?")[0]
+            route = route_of(person.app, path)
+            objects = allowed_objects(PEOPLE[who], route.endpoint.action)
+            expected = {200} if objects is Objects.ALL else {403} if objects is None else {200, 404}
+            assert person.get(page).status_code in expected, page
+            if objects is None and route.path.count("/") == 2:
+                assert f'href="{path}"' not in shown
+
+    @pytest.mark.parametrize("who", list(PEOPLE))
+    def test_acts_are_those_of_the_policy(self, past: World, people: dict[str, Person], who: str) -> None:
+        person = people[who]
+        values = {"name": "nowhere", "permit_id": "prm_0", "proposal_id": "prp_0", "token_id": "0"}
+        form = token_of(person.get("/admin"))
+        for route in routes_of(person.app):
+            if "POST" in route.methods and hasattr(route.endpoint, "action"):
+                address = re.sub(r"{(\w+)}", lambda found: values[found[1]], route.path)
+                allowed = allowed_objects(PEOPLE[who], route.endpoint.action) is not None
+                answer = person.post(address, {"form_token": form, "token": past.tokens[who]})
+                assert (answer.status_code == 403) is not allowed, (address, answer.status_code)
+
+    @pytest.mark.parametrize("who", ["audra", "opal", "stella", "ada"])
+    def test_what_may_not_be_done_is_not_shown(self, past: World, people: dict[str, Person], who: str) -> None:
+        person = people[who]
+        acts = {route.path: route.endpoint.action for route in routes_of(person.app)
+                if "POST" in route.methods and hasattr(route.endpoint, "action")}  # fmt: skip
+        for page in pages_of(past):
+            found = re.findall(r'(?:form)?action="(/admin/[^"]+)"', person.get(page).text)
+            for address in set(found) - {"/admin/sign-out"}:
+                for path, action in acts.items():
+                    if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address):
+                        assert any(role in POLICY[action] for role in PEOPLE[who]), (page, address)
+
+    def test_an_analyst_sees_nothing_of_what_was_not_granted(self, past: World, people: dict[str, Person]) -> None:
+        person = people["ada"]
+        theirs = [one.id for one in past.curator.permits.list_permits() if "ada" not in one.people.values()]
+        assert theirs
+        for page in (
+            "/admin/populations/valley",
+            "/admin/datasets/hidden",
+            "/admin/populations/olmsted",
+            *(f"/admin/permits/{permit}" for permit in theirs),
+            *(f"/admin/permits/{permit}/change" for permit in theirs),
+        ):
+            assert person.get(page).status_code == 404, page
+        for page in ("/admin", "/admin/permits", "/admin/datasets", "/admin/populations/town", "/admin/permits/ask"):
+            shown = person.get(page).text
+            for hidden in ("valley", "hidden<", "hidden,", "olmsted", "registry-2019", "frailty", *theirs):
+                assert hidden not in shown, (page, hidden)
+        assert "kidney-2027" in person.get("/admin/permits").text
+
+
+class TestNumbers:
+    def test_the_overview_s_are_those_of_the_interface(self, past: World, people: dict[str, Person]) -> None:
+        page = people["olga"].get("/admin").text
+        articles = dict(re.findall(r'<article[^>]*data-population="([^"]+)">(.*?)</article>', page, re.DOTALL))
+        assert set(articles) == {"town", "valley", "olmsted", "registry-2019", "maternity"}
+        for name, article in articles.items():
+            budget = people["olga"].get(f"/v1/ledger/{name}", headers=bearer(past, "olga")).json()
+            rows = amounts(article)
+            for title, member in (
+                ("spent", "posted"),
+                ("held", "pending"),
+                ("limit",) * 2,
+                ("highest", "highest_limit"),
+            ):
+                assert rows[title] == stated(budget[member]), (name, title)
+
+    def test_an_account_s_entry_s_and_permit_s_are_those_of_the_interface(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        olga, headers = people["olga"], bearer(past, "olga")
+        ledger = olga.get("/v1/ledger/town?limit=1000", headers=headers).json()
+        rows = amounts(olga.get("/admin/populations/town").text)
+        for title, member in (("spent", "posted"), ("held", "pending"), ("left", "remaining"), ("limit",) * 2):
+            assert rows[title] == stated(ledger[member]), title
+        assert rows["highest limit"] == stated(ledger["highest_limit"])
+        charge = next(entry for entry in ledger["entries"] if entry["kind"] == "charge")
+        page = olga.get(f"/admin/populations/town/ledger/{charge['sequence']}").text
+        assert amounts(page)["this entry"] == stated(render_amount(past.account().view(int(charge["units"]))))
+        receipt = re.search(r'<pre id="receipt"[^>]*>(.*?)</pre>', page, re.DOTALL)
+        assert receipt is not None
+        assert f'"entry_hash":"{charge["entry_hash"]}"' in html.unescape(receipt[1])
+
+    def test_spending_is_that_of_the_interface(self, past: World, people: dict[str, Person]) -> None:
+        olga, headers = people["olga"], bearer(past, "olga")
+        for groups in (["analyst", "project"], ["month"], ["dataset", "kind", "month"]):
+            by = ",".join(groups)
+            told = olga.get(f"/v1/admin/spending?by={by}", headers=headers).json()["spending"]
+            page = olga.get("/admin/spending?" + "&".join(f"by={group}" for group in groups)).text
+            rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", page, re.DOTALL)
+            assert len(rows) == len(told) > 0
+            for row, one in zip(rows, told, strict=True):
+                numbers = re.findall(r'<span class="number">(.*?)</span>', row)
+                shown = [text_of(number) for number in numbers]
+                assert [number for number in shown if number != repr(one["spent"]["delta"])] == stated(one["spent"])
+            csv = olga.get("/admin/spending.csv?" + "&".join(f"by={group}" for group in groups))
+            found = list_spent(past.curator.database, [By(group) for group in groups], "gram")
+            assert csv.text == write_csv(found, [By(group) for group in groups])
+            assert csv.headers["content-type"].startswith("text/csv")
+
+    def test_what_was_left_by_month_begins_with_the_account(self) -> None:
+        assert months_between("2025-12", "2026-02") == ["2025-12", "2026-01", "2026-02"]
+
+
+def bearer(world: World, who: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {world.tokens[who]}"}
+
+
+class TestText:
+    def test_what_people_write_stays_text(self, past: World, people: dict[str, Person]) -> None:
+        shown = 0
+        for page in pages_of(past):
+            text = people["olga"].get(page).text
+            for harm in ("<img src=x", "<script>doc", "\u202e", "\u200f", "\u2066", "49 '&#34;"):
+                assert harm not in text, (page, harm)
+            shown += html.escape(MARKUP).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in text
+        assert shown >= 3
+        assert "\\u202eevitisop" in people["olga"].get("/admin/proposals").text
+
+    def test_pages_have_a_strict_policy_and_nothing_that_it_forbids(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        for page in [*pages_of(past), "/admin/sign-in"]:
+            answer = people["otto"].get(page)
+            assert answer.headers["content-security-policy"] == POLICY_TEXT
+            assert answer.headers["referrer-policy"] == "same-origin"
+            assert answer.headers["cache-control"] == "no-store"
+            assert answer.headers["x-frame-options"] == "DENY"
+            for tag, attributes in Tags(answer.text).found:
+                assert tag != "style", page
+                assert tag != "script" or "src" in attributes, page
+                assert not [name for name in attributes if name == "style" or name.startswith("on")], page
+                for name in ("src", "href", "action", "formaction"):
+                    assert (attributes.get(name) or "/admin").startswith(("/admin", "#")), (page, attributes)
+
+    def test_the_interface_keeps_its_own_policy(self, people: dict[str, Person]) -> None:
+        headers = people["ada"].get("/healthz").headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["referrer-policy"] == "no-referrer"
+
+    def test_files_are_kept_and_changed_ones_asked_for_anew(self, people: dict[str, Person]) -> None:
+        page = people["ada"].get("/admin").text
+        addresses = set(re.findall(r'"(/admin/static/[^"]+)"', page))
+        assert len(addresses) == 4
+        for address in addresses:
+            answer = people["ada"].get(address)
+            assert answer.status_code == 200
+            assert "immutable" in answer.headers["cache-control"]
+            assert re.fullmatch(r".*\?[0-9a-f]{16}", address)
+        assert people["ada"].get("/admin/static/../models.py").status_code == 404
+
+
+class TestLedger:
+    def found(self, person: Person, query: str) -> list[str]:
+        page = person.get(f"/admin/populations/town/ledger?{query}")
+        assert page.status_code == 200
+        return re.findall(r'class="kind kind-\w+" title="[^"]*">(\w+)<', page.text)
+
+    def test_entries_are_found_by_what_they_say(self, past: World, people: dict[str, Person]) -> None:
+        entries, olga = past.entries(), people["olga"]
+        assert self.found(olga, "") == [entry["kind"] for entry in reversed(entries)]
+        for kind in {entry["kind"] for entry in entries}:
+            assert self.found(olga, f"kind={kind}") == [kind] * sum(entry["kind"] == kind for entry in entries)
+        month = entries[10]["time"][:7]
+        assert len(self.found(olga, f"month={month}")) == sum(entry["time"].startswith(month) for entry in entries)
+        ids = {one.name: one.id for one in past.curator.identity.list_principals()}
+        assert len(self.found(olga, "actor=ada")) == sum(entry["actor"] == ids["ada"] for entry in entries)
+        assert len(self.found(olga, "actor=operator:test")) == sum(
+            entry["actor"] == "operator:test" for entry in entries
+        )
+        permit = next(entry["permit"] for entry in entries if entry["kind"] == "charge")
+        both = [entry for entry in entries if entry.get("permit") == permit and entry["kind"] == "charge"]
+        assert self.found(olga, f"permit={permit}&kind=charge") == ["charge"] * len(both)
+        assert self.found(olga, "actor=nobody") == []
+
+    def test_pages_follow_each_other_and_leave_nothing_out(self, both: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        from curator_service.dashboard import repository
+        from curator_service.dashboard.pages import ledger
+
+        monkeypatch.setattr(ledger, "PAGE", 2)
+        monkeypatch.setattr(repository, "WINDOW", 3)
+        for i in range(4):
+            asked = body(price={"mu": 0.01}, fresh=True)
+            assert both.api("ada").post("/v1/datasets/cohort/releases", json=asked, key=f"k{i}").status_code == 201
+        person = Person(both, "audra")
+        for query in ("kind=charge", "kind=permit", ""):
+            address, seen = f"/admin/populations/town/ledger?{query}", []
+            for _ in range(20):
+                page = person.get(address).text
+                seen += [int(number) for number in re.findall(r'/ledger/(\d+)">\d+</a></th>', page)]
+                following = re.search(r'rel="next" href="([^"]+)"', page)
+                if following is None:
+                    break
+                address = html.unescape(following[1])
+            expected = [e["sequence"] for e in both.entries() if not query or e["kind"] == query.partition("=")[2]]
+            assert seen == expected[::-1], query
+
+    def test_an_entry_that_holds_says_so_and_one_that_was_changed_does_too(self, world: World) -> None:
+        person = Person(world, "audra")
+        page = person.get("/admin/populations/town/ledger/2").text
+        for what in ("Hash", "Link", "Signature"):
+            assert f"{what} holds" in page
+        for (name,) in world.sql(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'ledger_entries'"
+        ):
+            world.sql(f"DROP TRIGGER {name}")
+        world.sql("""UPDATE ledger_entries SET payload = replace(payload, '"actor":"operator:test"', '"actor":"nobody"')
+                     WHERE population = 'town' AND sequence = 2""")
+        page = person.get("/admin/populations/town/ledger/2").text
+        assert "Hash does not hold" in page
+        assert "Link holds" in page
+        world.sql("UPDATE ledger_entries SET entry_hash = '%s' WHERE population = 'town' AND sequence = 2" % ("0" * 64))
+        assert "Signature does not hold" in person.get("/admin/populations/town/ledger/2").text
+        assert "Link does not hold" in person.get("/admin/populations/town/ledger/3").text
+        world.sql("UPDATE ledger_entries SET payload = 'no entry' WHERE population = 'town' AND sequence = 2")
+        assert "Hash does not hold" in person.get("/admin/populations/town/ledger/2").text
+        assert person.get("/admin/populations/town/ledger").status_code == 200
+
+    @pytest.mark.parametrize("sequence", ["0", "99", "-1", "x", "9" * 30, "２"])
+    def test_what_is_no_entry_is_not_found(self, people: dict[str, Person], sequence: str) -> None:
+        assert people["olga"].get(f"/admin/populations/town/ledger/{sequence}").status_code == 404
+
+
+class TestActs:
+    TERMS: ClassVar = {
+        "project": "kidney", "people": "ada", "datasets": "cohort", "purpose": "kidneys", "legal_basis": "consent",
+        "expires_at": "2099-01-01T00:00", "notion": "epsilon", "epsilon": "0.5", "delta": "1e-6", "reason": "a study",
+    }  # fmt: skip
+
+    def test_a_permit_is_asked_for_granted_by_another_changed_and_ended(self, officers: World) -> None:
+        olga, otto = Person(officers, "olga"), Person(officers, "otto")
+        assert olga.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS).status_code == 303
+        proposal = officers.curator.approvals.list_proposals()[0]
+        approve = f"/admin/proposals/{proposal.id}/approve"
+        assert f'formaction="{approve}"' not in olga.get("/admin/proposals").text
+        refused = olga.submit("/admin/proposals", approve)
+        assert refused.status_code == 403
+        assert "ask another privacy officer" in refused.text
+        assert f'formaction="{approve}"' in otto.get("/admin/proposals").text
+        assert otto.submit("/admin/proposals", approve, reason="sound").headers["location"].endswith("done=approved")
+        permit = officers.curator.permits.get_permit(proposal.label)
+        assert permit.terms.expires_at == "2099-01-01T00:00:00Z"
+        address = f"/admin/permits/{permit.id}"
+        fewer = self.TERMS | {"epsilon": "0.25", "reason": "less will do"}
+        assert olga.submit(f"{address}/change", f"{address}/change", **fewer).headers["location"].endswith("restricted")
+        page = otto.get(address).text
+        assert "Version 2 holds for town" in page
+        assert "less will do" in page
+        assert otto.submit(address, f"{address}/end", reason="it is over").headers["location"].endswith("done=ended")
+        assert officers.curator.permits.get_permit(permit.id).ended_at
+        assert "Ended for town" in otto.get(address).text
+
+    def test_a_form_that_is_refused_says_why_and_keeps_what_was_entered(self, officers: World) -> None:
+        olga = Person(officers, "olga")
+        for wrong, said in (
+            ({"people": "nobody"}, "there is no analyst 'nobody'"),
+            ({"expires_at": "2001-01-01T00:00"}, "a permit ends in the future"),
+            ({"epsilon": "much"}, "valid number"),
+            ({"purpose": ""}, "a project states its purpose"),
+        ):
+            answer = olga.submit("/admin/permits/ask", "/admin/permits/ask", **self.TERMS | wrong)
+            assert answer.status_code == 422
+            assert said in text_of(answer.text), text_of(answer.text)
+            assert 'value="a study"' in answer.text
+        assert officers.curator.approvals.list_proposals() == []
+
+    def test_a_proposal_is_refused_with_a_reason(self, officers: World) -> None:
+        olga, otto = Person(officers, "olga"), Person(officers, "otto")
+        asked = {"notion": "epsilon", "epsilon": "2", "delta": "1e-6", "reason": "more"}
+        answer = olga.submit("/admin/populations/town", "/admin/populations/town/limit", **asked)
+        assert answer.headers["location"] == "/admin/populations/town?done=asked"
+        proposal = officers.curator.approvals.list_proposals()[0]
+        otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/reject", reason="not yet")
+        decided = officers.curator.approvals.get_proposal(proposal.id)
+        assert (decided.state, decided.decision) == ("rejected", "not yet")
+        assert "not yet" in otto.get("/admin/proposals").text
+        again = otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve")
+        assert again.status_code == 409
+        assert "was rejected before" in text_of(again.text)
+
+    def test_a_limit_below_what_is_spent_is_refused_with_a_reason(self, officers: World) -> None:
+        answer = officers.api("ada").post("/v1/datasets/cohort/releases", json=body(price={"mu": 0.1}), key="k")
+        assert answer.status_code == 201
+        olga = Person(officers, "olga")
+        asked = {"notion": "mu", "mu": "0.01", "reason": "less"}
+        answer = olga.submit("/admin/populations/town", "/admin/populations/town/limit", **asked)
+        assert answer.status_code == 409
+        assert "would fall below what is spent" in text_of(answer.text)
+
+    def test_a_revoked_token_ends_its_session(self, world: World) -> None:
+        ada, opal = Person(world, "ada"), Person(world)
+        opal.sign_in(world.add_token("opal", Role.OPERATOR))
+        token = world.tokens["ada"].split("_")[1]
+        assert f"/admin/tokens/{token}/revoke" in opal.get("/admin/tokens").text
+        answer = opal.submit("/admin/tokens", f"/admin/tokens/{token}/revoke")
+        assert answer.headers["location"] == "/admin/tokens?done=revoked"
+        assert ada.get("/admin").status_code == 303
+        assert opal.submit("/admin/tokens", f"/admin/tokens/{token}/revoke").status_code == 404
+
+
+class TestSealed:
+    def test_a_sealed_curator_says_why_to_whoever_may_know_and_the_way_out_to_all(self, officers: World) -> None:
+        officers.curator.ledger.guard.seal("the ledger of 'town' has no entry at sequence 22")
+        officer, analyst = Person(officers, "olga"), Person(officers, "ada")
+        for page in ("/admin", "/admin/keys"):
+            for person in (officer, analyst):
+                text = text_of(person.get(page).text)
+                assert "The curator is sealed" in text
+                assert "curator restore --reconcile" in text
+            assert "has no entry at sequence 22" in text_of(officer.get(page).text)
+            assert "has no entry" not in analyst.get(page).text
+        asked = {"notion": "mu", "mu": "0.1", "reason": "less"}
+        answer = officer.submit("/admin/populations/town", "/admin/populations/town/limit", **asked)
+        assert answer.status_code == 503
+
+
+def test_pages_are_in_no_document_and_each_has_an_action_or_is_the_entrance(world: World) -> None:
+    api = world.api()
+    assert not [path for path in api.get("/openapi.json").json()["paths"] if path.startswith("/admin")]
+    open_to_all = {route.path for route in routes_of(api.app) if not hasattr(route.endpoint, "action")}
+    assert open_to_all == {"/admin/sign-in", "/admin/sign-out", "/admin/static/{name}"}

@@ -1,0 +1,172 @@
+"""A world with a past for the dashboard: months of charges, permits, proposals, and texts of people who mean harm."""
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+from patience import scaled
+from support import ADMIN, World, body, make_rows, open_population, open_world
+
+from curator_service.api.connections import server_options
+from curator_service.app import create_app
+from curator_service.identity.policy import Role
+from curator_service.privacy.accountant import Price
+
+MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+TURNED = "\u202eevitisop\u2066 \u200fend"
+HOSTILE = f"{MARKUP} {{{{ 7 * 7 }}}} '\"><b> {TURNED} " + "w" * 300
+"""Markup, a template, quotes, signs that turn text around, and a word without an end; within 500 characters."""
+PEOPLE = {
+    "ada": (Role.ANALYST,),
+    "ben": (Role.ANALYST,),
+    "audra": (Role.AUDITOR,),
+    "stella": (Role.STEWARD,),
+    "opal": (Role.OPERATOR,),
+    "olga": (Role.PRIVACY_OFFICER,),
+    "otto": (Role.PRIVACY_OFFICER,),
+    "root": ADMIN,
+}
+ORIGIN = "https://curator.test"
+
+
+def furnish(world: World) -> None:
+    """Let half a year pass: charges in several months, permits, proposals of all sorts, and a lowered limit."""
+    curator, clock = world.curator, world.clock
+    for who, roles in PEOPLE.items():
+        world.tokens[who] = curator.identity.create_token(who, *roles, days=400).text
+    open_population(curator, "olmsted", Price(rho=0.5), accountant="zcdp")
+    open_population(curator, "registry-2019", Price(epsilon=2.0), accountant="pure")
+    open_population(curator, "maternity", Price(mu=0.11))
+    maternity = world.register("births", "maternity", make_rows(30, seed=11))
+    world.grant("ada", maternity)
+    api = world.api("ada")
+    for month in range(6):
+        for repeat in range(month % 3 + 1):
+            price = {"mu": 0.03 + 0.006 * month}
+            asked = body(price=price, fresh=True, features=["age", "weight"][: 1 + repeat % 2])
+            answer = api.post("/v1/datasets/cohort/releases", json=asked, key=f"k{month}{repeat}")
+            assert answer.status_code == 201, answer.text
+        if month % 2 == 0:
+            small = body(price={"mu": 0.06}, fresh=True)
+            answer = api.post("/v1/datasets/births/releases", json=small, key=f"b{month}")
+            assert answer.status_code == 201, answer.text
+        clock.advance(days=31)
+        curator.versions.cut_due()
+    world.permit("kidney-2027", people=("ada", "ben"), limit={"epsilon": 0.5, "delta": 1e-6})
+    world.permit("frailty", people=("ben",), purpose=HOSTILE[:500], conditions=HOSTILE[:500], legal_basis=TURNED)
+    asked = {"project": "registry-linkage", "people": ["ben"], "datasets": ["cohort", "births"]}
+    asked |= {"expires_at": "2099-01-01T00:00:00Z", "purpose": HOSTILE[:500], "legal_basis": "consent"}
+    asked |= {"reason": HOSTILE[:500], "limit": {"mu": 0.05}}
+    assert world.api("olga").post("/v1/permits", json=asked).status_code == 202
+    raised = {"limit": {"epsilon": 1.5, "delta": 1e-6}, "reason": "a second study of the same people"}
+    assert world.api("otto").post("/v1/admin/populations/town/limits", json=raised).status_code == 202
+    lowered = {"limit": {"rho": 0.3}, "reason": "the study became smaller"}
+    assert world.api("olga").post("/v1/admin/populations/olmsted/limits", json=lowered).status_code == 200
+    reserved = {"price": {"mu": 0.1}, "expires_in_s": 86400, "project": "kidney-2027"}
+    held = world.api("ada").post("/v1/datasets/cohort/reservations", json=reserved, key="held")
+    assert held.status_code == 201, held.text
+
+
+@contextmanager
+def furnished_world(folder: Path, *, ends: datetime | None = None, **options: Any) -> Iterator[World]:
+    """Open a world whose past ends now."""
+    ends = datetime.now(UTC) if ends is None else ends
+    with open_world(folder, moment=ends - timedelta(days=6 * 31, minutes=1), **options) as world:
+        furnish(world)
+        yield world
+
+
+@contextmanager
+def serve(world: World) -> Iterator[str]:
+    """Serve a world on loopback, in the present; yield its address."""
+    app = create_app(world.settings)
+    world.apps.append(app)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", **server_options(world.settings)))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        for _ in range(int(scaled(200))):
+            if server.started:
+                break
+            time.sleep(0.05)
+        assert server.started
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(scaled(20))
+
+
+class Person:
+    """Somebody with a browser that has no scripts: httpx on the application, with cookies.
+
+    Parameters
+    ----------
+    world : World
+    who : str or None
+        Signs in; None does not.
+    app : FastAPI, optional
+        One that there is.
+    """
+
+    def __init__(
+        self, world: World, who: str | None = None, *, app: FastAPI | None = None, origin: str = ORIGIN
+    ) -> None:
+        self._api = world.api(None)
+        self.world, self.origin = world, origin
+        self.app = self._api.app if app is None else app
+        self.cookies = httpx.Cookies()
+        if who is not None:
+            self.sign_in(world.tokens[who])
+
+    def get(self, address: str, **options: Any) -> httpx.Response:
+        return self._request("GET", address, **options)
+
+    def post(self, address: str, fields: dict[str, Any], **options: Any) -> httpx.Response:
+        """Post a form as a browser does, from a page of the same origin."""
+        headers = {"Origin": self.origin, "Sec-Fetch-Site": "same-origin", **options.pop("headers", {})}
+        sent = {name: value for name, value in headers.items() if value is not None}
+        return self._request("POST", address, data=fields, headers=sent, **options)
+
+    def _request(self, method: str, address: str, **options: Any) -> httpx.Response:
+        async def send() -> httpx.Response:
+            transport = httpx.ASGITransport(self.app)
+            async with httpx.AsyncClient(transport=transport, base_url=self.origin, cookies=self.cookies) as client:
+                answer = await client.request(method, address, **options)
+                self.cookies = client.cookies
+                return answer
+
+        return self._api.runner.run(send())
+
+    def sign_in(self, token: str, **fields: str) -> httpx.Response:
+        form = token_of(self.get("/admin/sign-in"))
+        return self.post("/admin/sign-in", {"form_token": form, "token": token, **fields})
+
+    def submit(self, page: str, address: str, **fields: str) -> httpx.Response:
+        """Open a page, and post one of its forms."""
+        return self.post(address, {"form_token": token_of(self.get(page)), **fields})
+
+
+def token_of(answer: httpx.Response) -> str:
+    """Return the form token of a page."""
+    assert answer.status_code in {200, 403, 409, 422}, answer.text[:2000]
+    found = re.search(r'name="form_token" value="([0-9a-f]{64})"', answer.text)
+    assert found is not None, answer.text[:2000]
+    return found[1]
+
+
+def text_of(html: str) -> str:
+    """Return what a page says, without its tags."""
+    import html as library
+
+    return library.unescape(re.sub(r"<[^>]+>", "", html))

@@ -1,0 +1,233 @@
+"""The dashboard in Debian's Chromium: what axe finds, what leaves the origin, what runs, and what fits on a screen."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from dashboard_worlds import PEOPLE, furnished_world, serve
+from patience import scaled
+from support import World
+
+pytestmark = pytest.mark.slow
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with furnished_world(tmp_path_factory.mktemp("past")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Return another one, for what is decided."""
+    with furnished_world(tmp_path_factory.mktemp("changing")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def address(past: World) -> Iterator[str]:
+    with serve(past) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser(past: World, changing: World) -> Iterator[Any]:
+    """Return a browser, which is the system's: playwright brings one of its own by network alone.
+
+    Worlds come first and go last: no other loop of events runs in a thread in which playwright does.
+    """
+    del past, changing
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("the dashboard is NOT tested in a browser: install chromium")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=found, args=sandbox)
+        yield launched
+        launched.close()
+
+
+class Tab:
+    """Somebody's page in a browser; notes what it asks for elsewhere, and what goes wrong on it."""
+
+    def __init__(self, page: Any, address: str) -> None:
+        self.page, self.address = page, address
+        self.asked: list[str] = []
+        self.elsewhere: list[str] = []
+        self.faults: list[str] = []
+        page.route("**/*", self._route)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("console", lambda said: self.faults.append(said.text) if said.type in {"error", "warning"} else None)
+
+    def _route(self, route: Any) -> None:
+        self.asked.append(route.request.url)
+        if route.request.url.startswith(f"{self.address}/"):
+            route.continue_()
+        else:
+            self.elsewhere.append(route.request.url)
+            route.abort()
+
+    def open(self, path: str) -> None:
+        self.page.goto(f"{self.address}{path}")
+
+    def sign_in(self, token: str) -> None:
+        self.open("/admin/sign-in")
+        self.page.fill("#token", token)
+        self.page.click("button.main")
+        self.page.wait_for_url(f"{self.address}/admin")
+
+
+@contextmanager
+def opened(browser: Any, address: str, token: str | None = None, **options: Any) -> Iterator[Tab]:
+    context = browser.new_context(**options)
+    try:
+        tab = Tab(context.new_page(), address)
+        if token is not None:
+            tab.sign_in(token)
+        yield tab
+    finally:
+        context.close()
+
+
+def pages_of(world: World) -> list[str]:
+    permits = [one for one in world.curator.permits.list_permits() if one.terms.project]
+    return [
+        "/admin", "/admin/populations/town", "/admin/ledger", "/admin/populations/town/ledger",
+        "/admin/populations/town/ledger/6", "/admin/spending?by=month&by=analyst", "/admin/permits",
+        *(f"/admin/permits/{permit.id}" for permit in permits), f"/admin/permits/{permits[0].id}/change",
+        "/admin/permits/ask", "/admin/proposals", "/admin/datasets", "/admin/datasets/cohort", "/admin/tokens",
+        "/admin/keys", "/admin/nothing-here",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_and_nothing_leaves_the_origin(browser: Any, past: World, address: str, scheme: str) -> None:
+    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
+    axe = axe_module.Axe()
+    options = {"runOnly": {"type": "tag", "values": WCAG}}
+    with opened(browser, address, color_scheme=scheme, bypass_csp=True) as tab:
+        tab.open("/admin/sign-in")
+        faults = {"/admin/sign-in": axe.run(tab.page, options=options).response["violations"]}
+        tab.sign_in(past.tokens["olga"])
+        for page in pages_of(past):
+            tab.open(page)
+            for summary in tab.page.query_selector_all("details:not([open]) > summary"):
+                summary.click()
+            faults[page] = axe.run(tab.page, options=options).response["violations"]
+        said = {
+            page: [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
+            for page, found in faults.items() if found
+        }  # fmt: skip
+        assert said == {}
+        assert tab.elsewhere == []
+        assert len(tab.asked) > len(faults)
+
+
+@pytest.mark.parametrize("who", list(PEOPLE))
+def test_pages_of_everybody_load_without_a_fault(browser: Any, past: World, address: str, who: str) -> None:
+    """The policy of these pages refuses nothing that they need, and what people wrote does nothing."""
+    with opened(browser, address, past.tokens[who]) as tab:
+        links = tab.page.eval_on_selector_all("nav[aria-label=Pages] a", "all => all.map(a => a.getAttribute('href'))")
+        assert links[0] == "/admin"
+        pages = pages_of(past)[:-1] if who == "olga" else links
+        for page in pages:
+            tab.open(page)
+            assert tab.page.title() != "owned"
+            assert tab.page.evaluate("document.querySelectorAll('main img, main script').length") == 0
+        assert tab.faults == []
+        assert tab.elsewhere == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 820, 1280])
+def test_every_page_fits_its_screen(browser: Any, past: World, address: str, width: int) -> None:
+    with opened(browser, address, past.tokens["olga"], viewport={"width": width, "height": 700}) as tab:
+        for page in pages_of(past):
+            tab.open(page)
+            assert tab.page.evaluate("document.documentElement.scrollWidth") <= width, page
+            small = tab.page.eval_on_selector_all(
+                "nav a, button, .button, select",
+                "all => all.filter(a => a.offsetParent && a.getBoundingClientRect().height < 24).map(a => a.outerHTML)",
+            )
+            assert small == [], page
+
+
+def test_a_search_shows_what_it_finds_without_leaving_the_page(browser: Any, past: World, address: str) -> None:
+    with opened(browser, address, past.tokens["olga"]) as tab:
+        tab.page.evaluate("window.kept = true")
+        tab.page.locator("#q").press_sequentially("mat")
+        expect = pytest.importorskip("playwright.sync_api").expect
+        expect(tab.page.locator("article")).to_have_count(1, timeout=scaled(5000))
+        assert tab.page.locator("article h2").inner_text() == "maternity"
+        assert re.search(r"[?&]q=mat\b", tab.page.url)
+        assert tab.page.evaluate("window.kept && document.activeElement.id") == "q"
+        # The browser keeps no page that somebody else could find there; an address, until the tab is closed.
+        kept = tab.page.evaluate("[...Object.values(localStorage), ...Object.values(sessionStorage)]")
+        assert all(text.startswith("/admin") for text in kept)
+        tab.page.go_back()
+        expect(tab.page.locator("article")).to_have_count(5, timeout=scaled(5000))
+
+
+def test_all_of_it_works_without_scripts(browser: Any, past: World, address: str) -> None:
+    with opened(browser, address, past.tokens["olga"], java_script_enabled=False) as tab:
+        tab.page.fill("#q", "mat")
+        tab.page.click("form[role=search] button")
+        assert tab.page.locator("article").count() == 1
+        tab.page.click("article h2 a")
+        tab.page.click("text=Its ledger has")
+        tab.page.select_option("#kind", "charge")
+        tab.page.click("form[role=search] button")
+        assert tab.page.locator("tbody tr").count() == 3
+        tab.page.click("tbody th a >> nth=0")
+        assert tab.page.locator(".checks .is-good").count() == 3
+        assert not tab.page.locator("button.copy").is_visible()
+        tab.page.click("text=Sign out")
+        assert tab.page.locator("#token").count() == 1
+
+
+def test_a_keyboard_is_enough(browser: Any, past: World, address: str) -> None:
+    with opened(browser, address, past.tokens["olga"]) as tab:
+        tab.page.keyboard.press("Tab")
+        assert tab.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        tab.page.keyboard.press("Enter")
+        assert tab.page.evaluate("document.activeElement.id") == "content"
+        reached = set()
+        for _ in range(40):
+            tab.page.keyboard.press("Tab")
+            found = tab.page.evaluate(
+                "(() => { const a = document.activeElement, s = getComputedStyle(a);"
+                " return [a.tagName + (a.id || a.textContent.trim()), s.outlineStyle, parseFloat(s.outlineWidth)]; })()"
+            )
+            assert found[0].startswith("BODY") or (found[1] == "solid" and found[2] >= 2), found
+            reached.add(found[0])
+        assert {"INPUTq", "SELECTsort", "BUTTONShow", "Amaternity"} <= reached
+
+
+def test_a_decision_is_taken_on_a_page(browser: Any, changing: World) -> None:
+    with serve(changing) as address:
+        with opened(browser, address, changing.tokens["root"]) as tab:
+            tab.open("/admin/proposals")
+            card = tab.page.locator("article", has_text="Raise the limit of town")
+            card.locator("input[name=reason]").fill("the second study is sound")
+            card.locator("text=Approve").click()
+            assert "It holds from now on" in tab.page.locator("[role=status]").inner_text()
+            assert tab.faults == []
+        assert changing.account().limit == changing.account().highest_limit > 10**11
+        assert changing.entries()[-1]["kind"] == "limit"
+
+
+def test_paper_has_no_forms_and_all_of_a_table(browser: Any, past: World, address: str) -> None:
+    with opened(browser, address, past.tokens["olga"]) as tab:
+        tab.open("/admin/populations/town")
+        tab.page.emulate_media(media="print")
+        for hidden in (".frame", "form", ".skip"):
+            assert not tab.page.locator(hidden).first.is_visible()
+        assert tab.page.locator("svg.bar").first.is_visible()
+        assert len(tab.page.pdf(format="A4")) > 10_000
