@@ -250,7 +250,7 @@ class DatasetService:
         raise RegistrationError(
             said + "If they are other people, a privacy officer may say so with --other-people, and another one approve"
             if not proposal
-            else f"{said}Another officer may approve {proposal} (`curator proposals approve`); then add the dataset again"
+            else f"{said}Another officer may approve {proposal} (`curator proposals approve`); then add it again"
         )
 
     def _find_owner(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> str | None:
