@@ -43,8 +43,6 @@ from analyst_client.terms.expression import Expression
 FloatArray = npt.NDArray[np.float64]
 _FLOOR = 0.1
 """Least eigenvalue, in rows, that gradients are whitened by."""
-_CLIP_LONG = 5.0
-"""Of the norm, over its usual, where noise is no reason for a shorter one."""
 _SPREADS = 8.0
 """Counts are cut so many deviations above their mean: bounds that are wider would cost precision of residuals."""
 _WEIGHT_LEAST = 1.0 / 3.0
@@ -276,11 +274,12 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
         information, slope = moments.information(theta)
-        usual = rules.norm * math.sqrt(family.dispersion * slope * frame.size)
-        norm = norm or usual
         H = moments.linearised(theta, scores).xtx if scores else information
         eigenvalues, Q = np.linalg.eigh(H / (n * slope))
         P = inverse_root(np.maximum(eigenvalues, _FLOOR), Q)
+        ratio = rules.first_norm(noisy_directions(eigenvalues), n, costs)
+        usual = ratio * math.sqrt(family.dispersion * slope * frame.size)
+        norm = norm or usual
         parts = step_shares(rules, k, frame.size, n, cost)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
         seen = measured(frame, score)
@@ -288,11 +287,22 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         theta = moments.solved(theta, scores, rules.step_most)
         following = costs[min(k + 1, len(costs) - 1)]
         norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / following), rules)
-        # Noise that is well below the error of sampling rows hurts nobody, and clipping would.
-        unseen = rules.unseen * math.sqrt(family.dispersion * slope * n * following)
-        norm = max(norm, min(unseen, _CLIP_LONG * usual))
         clipped = _share_clipped(score)
     return RefinedGeneralized(family, told.rate, n, frame, theta, gram, moments, tuple(scores), clipped)
+
+
+def noisy_directions(eigenvalues: FloatArray) -> float:
+    """Return how many directions noise counts as where the least told one decides how much there is beside sampling.
+
+    Gradients are whitened by no less than `_FLOOR`. Along information below it noise is what it is elsewhere, and what
+    rows have of sampling is less, by their ratio; below a tenth of the floor nobody knows by how much.
+
+    Parameters
+    ----------
+    eigenvalues : ndarray of shape (d,)
+        Of the information over the mean of m′ and the rows.
+    """
+    return len(eigenvalues) / min(max(float(eigenvalues.min()) / _FLOOR, 0.1), 1.0)
 
 
 def step_shares(rules: GeneralizedRules, k: int, d: int, n: float, cost: float) -> dict[str, float]:

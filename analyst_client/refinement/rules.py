@@ -203,13 +203,13 @@ class RefinementRules:
         shares = {SCORE: 1.0 - norms - outer, NORMS: norms, MEAT: outer}
         return {name: share for name, share in shares.items() if share}
 
-    def first_norm(self, d: int, n: float, costs: Sequence[float]) -> float:
+    def first_norm(self, d: float, n: float, costs: Sequence[float]) -> float:
         """Return where the norm of a gradient begins, over the root of residual variance times d.
 
         Parameters
         ----------
-        d : int
-            Numbers of a gradient.
+        d : float
+            Numbers of a gradient, or more where some are told less than others.
         n : float
             Rows.
         costs : sequence of float
@@ -292,6 +292,10 @@ class GeneralizedRules(RefinementRules):
         XᵀX has to have less noise than in a linear model, and its rows are weighted down less.
     correlation, norm : float
         Wider than in a linear model: a gradient is not linear where it is clipped.
+    norm_noise : float
+        Less than in a linear model, as residuals of a boolean have no long tails: noise of half the sampling variance
+        leaves a shift by clipping of a fraction of a standard error. It holds of the direction that is told least, as
+        columns that are nearly collinear are.
     norms : float
         Share of a score's cost for the histogram of norms, which also tells what clipping may have moved.
     norm_most : float
@@ -303,8 +307,6 @@ class GeneralizedRules(RefinementRules):
         So most is spent near the solution, where a score bends least.
     beyond : float
         Fewer rows may exceed the norm than in a linear model: residuals of a rare class are long on one side alone.
-    unseen : float
-        Noise of a score over its deviation as rows are sampled, up to which its norm grows in any case.
     meat : float
         Share of a score's cost for Σ g gᵀ, at the last steps: it is the information at the solution.
     meat_steps : int
@@ -328,12 +330,12 @@ class GeneralizedRules(RefinementRules):
     radius: float = 0.7
     correlation: float = 0.25
     norm: float = 1.3
+    norm_noise: float = 0.5
     norms: float = 0.06
     norm_most: float = 30.0
     steps: int = 7
     growth: float = 1.5
     beyond: float = 2.0
-    unseen: float = 0.3
     meat: float = 0.25
     meat_steps: int = 2
     meat_affordable: float = 0.5

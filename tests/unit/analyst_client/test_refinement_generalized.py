@@ -9,7 +9,7 @@ import pytest
 from analyst_client import EstimationError, GeneralizedRules
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.family import Family, normal_information
-from analyst_client.refinement.generalized import RefinedGeneralized, step_shares
+from analyst_client.refinement.generalized import RefinedGeneralized, noisy_directions, step_shares
 from analyst_client.refinement.information import likelihood
 from bench.ideal import IdealCurator
 
@@ -49,6 +49,33 @@ def test_the_last_steps_buy_products_where_they_tell_something() -> None:
     assert set(step_shares(rules, last, 5, 200.0, 0.01)) == {"score", "norms"}
     assert set(step_shares(rules, 0, 5, 20_000.0, 0.01)) == {"score", "norms"}
     assert sum(step_shares(rules, last, 5, 20_000.0, 0.01).values()) == pytest.approx(1.0)
+
+
+def test_gradients_are_clipped_as_far_out_as_leaves_noise_at_half_of_sampling() -> None:
+    rules, d, mu2 = GeneralizedRules(), 5, 0.03
+    costs = rules.step_costs(mu2)
+    few, some, many, most = (rules.first_norm(d, n, costs) for n in (500.0, 2_000.0, 40_000.0, 640_000.0))
+    assert few == rules.norm
+    assert some**2 * d / (2_000.0 * sum(costs[3:])) == pytest.approx(0.5)
+    assert most == pytest.approx(2.0 * many)  # by the fourth root of the rows
+    told, collinear, hidden = (noisy_directions(np.array([least, 0.5, 2.0])) for least in (0.3, 0.04, -1.0))
+    assert [told, collinear, hidden] == pytest.approx([3.0, 7.5, 30.0])
+    assert rules.first_norm(10.0 * d, 2_000.0, costs) == rules.norm
+
+
+@pytest.mark.parametrize("n", [2_000, 20_000])
+def test_later_scores_have_noise_of_about_half_their_sampling_variance(n: int) -> None:
+    generator = np.random.default_rng(5)
+    x = generator.standard_normal((n, 3))
+    y = (generator.uniform(size=n) < 1.0 / (1.0 + np.exp(-x[:, 0]))).astype(float)
+    columns, bounds = dict(zip("abc", x.T, strict=True)) | {"y": y}, dict.fromkeys("abc", (-5.0, 5.0))
+    found = IdealCurator(columns, bounds, generator).refine(0.25, family="binomial").found
+    assert isinstance(found, RefinedGeneralized)
+    assert found.moments is not None
+    assert found.theta is not None
+    H, _ = found.moments.information(found.theta)
+    told = sum(np.trace(one.P.T @ H @ one.P) / (4.0 * one.sd**2) for one in found.measurements[3:])
+    assert 0.5 < 1.0 / told < 1.0  # a part of each score's cost is for its histogram, or for Σ g gᵀ
 
 
 @pytest.mark.parametrize("family", FAMILIES)
