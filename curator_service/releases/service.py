@@ -21,7 +21,7 @@ from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import LedgerService, find_headrooms
 from curator_service.ledger.trust.guard import LedgerUnverified, unverified
 from curator_service.permits.repository import list_uses
-from curator_service.permits.service import PermitService, permit_expired
+from curator_service.permits.service import PermitNeeded, PermitService, permit_expired
 from curator_service.releases import catalogue, repository
 from curator_service.releases.audit import is_stated
 from curator_service.releases.library import Search, answers
@@ -201,8 +201,14 @@ class ReleaseService:
         paid = next((use for use in uses if use.permit == paying.permit_id), None)
         payer = Payer(analyst.id, paying.permit_id, paying.project, paying.id)
         refusal: Problem | None = self.permits.find_missing_visa(analyst, prepared.dataset.name)
-        if paid is None or not paid.lasts:
-            refusal = permit_expired(paid.expires_at if paid else "")
+        if paid is None:
+            projects = sorted({use.project for use in uses if use.project})
+            refusal = PermitNeeded(
+                f"The permit of the reservation {paying.id!r} does not let you use this dataset; ask without it.",
+                projects=projects,
+            )
+        elif not paid.lasts:
+            refusal = permit_expired(paid.expires_at)
         return Submission(prepared, analyst, key, payer, refusal)
 
     def _space_left(self, connection: Connection, submission: Submission) -> int:
