@@ -7,6 +7,7 @@ grants alone, as he can read the rows anyway: the entry says so.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -31,6 +32,9 @@ from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.permits import repository
 from curator_service.permits.repository import PermitRecord, Use
+
+
+_ID_PATTERN = re.compile(r"prm_[0-9a-f]{24}")
 
 
 class PermitError(ValueError):
@@ -248,7 +252,7 @@ class PermitService:
         after = replace(
             after,
             version=before.version + 1,
-            limits={**before.limits, **after.limits},
+            limits={**after.limits, **before.limits},  # a limit of before there were permits is not among the terms
             people=after.people if named else {},
             ended_at="" if named else moment,
         )
@@ -293,6 +297,8 @@ class PermitService:
             return
         receipts: list[Receipt] = []
         with self.ledger.unit() as ledger:
+            for population in populations:  # another worker may be starting: what it has taken over is read after it
+                accounts.lock(ledger.connection, population.name)
             left = repository.list_left_grants(ledger.connection)
             for population in populations:
                 of_it = [grant[:4] for grant in left if grant[4] == population.name]
@@ -342,7 +348,7 @@ def _blank(permit_id: str, moment: str) -> Permit:
 
 
 def _find(connection: Connection, permit_id: str) -> Permit:
-    record = repository.find_permit(connection, permit_id)
+    record = repository.find_permit(connection, permit_id) if _ID_PATTERN.fullmatch(permit_id) else None
     if record is None:
         raise NotFound("There is no permit of this id.")
     return _read(record)
@@ -410,6 +416,7 @@ def _share(permit: Permit, population: str) -> Share:
         expires_at=permit.terms.expires_at or FOR_EVER,
         people=frozenset(permit.people),
         datasets=frozenset(permit.datasets.values()),
+        stated=(permit.terms.project, permit.terms.purpose, permit.terms.legal_basis, permit.terms.conditions),
     )
 
 
@@ -430,11 +437,12 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
     """
     connection, receipts = ledger.connection, []
     moment = payload["time"]
+    ends = min(moment, before.terms.expires_at or moment)  # what has expired is not prolonged by ending it
     homes = _homes(connection, {**before.datasets, **after.datasets})
     for population in sorted({*before.limits, *after.limits}):  # accounts are locked in one order
         named = {key: name for key, name in after.datasets.items() if homes[key] == population}
         limit = after.limits.get(population, before.limits.get(population))
-        expires_at = (after.terms.expires_at or FOR_EVER) if named else moment
+        expires_at = (after.terms.expires_at or FOR_EVER) if named else ends
         head = ledger.next(population)
         if not accounts.set_share(connection, population, after.id, units=limit, expires_at=expires_at):
             raise Refused
