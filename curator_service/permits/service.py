@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from math import inf
 from typing import Any
 
 from curator_service.approvals.repository import OPEN, Proposal
@@ -124,8 +125,8 @@ class PermitService:
         lasting = [use for use in named if use.lasts]
         if len({use.project for use in lasting}) > 1:
             lasting = [use for use in lasting if not use.project]
-        if lasting:
-            return lasting[0]
+        if lasting:  # a project may have been given more, as another permit: the one that is used up hides no other
+            return max(lasting, key=lambda use: inf if use.left is None else use.left)
         if named and not any(use.lasts for use in named):
             return permit_expired(max(use.expires_at for use in named))
         projects = sorted({use.project for use in uses if use.project})
@@ -232,6 +233,7 @@ class PermitService:
         return self._regrant(name, dataset, actor, wanted=False)
 
     def _regrant(self, name: str, dataset: str, actor: str, *, wanted: bool) -> str:
+        self.ledger.guard.check_open()
         moment = timestamp(self.now())
         with self.database.read() as connection:
             try:
@@ -258,8 +260,11 @@ class PermitService:
         )
         done = "granted" if wanted else "taken back"
         payload = {"actor": actor, "approved_by": actor, "reason": f"{done} at the machine", "time": moment}
-        with self.ledger.unit() as ledger:
-            receipts = _record(ledger, before, after, payload)
+        try:
+            with self.ledger.unit() as ledger:
+                receipts = _record(ledger, before, after, payload)
+        except Refused:
+            raise PermitError("the permit was changed in the meantime: look at it and say it anew") from None
         self._anchor(receipts)
         return after.id
 
@@ -333,7 +338,7 @@ def render_permit(permit: Permit) -> dict[str, Any]:
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
     return PermitExpired(
-        f"Your permit ended at {expires_at}: nothing is charged under it any more. What was released before can be "
+        f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was released before can be "
         "read. Ask for the permit to be renewed."
     )
 
@@ -539,5 +544,7 @@ def _adopt(ledger: Ledger, population: Population, left: list[tuple[str, str, st
             "limits": {name: limit},
         }
         record = PermitRecord(permit_id, 1, project, json.dumps(stored), moment, "")
-        repository.write_permit(connection, record, [(who, what) for who in permitted for what in datasets], moment)
+        # Of a project each uses what they were granted before, not what the others were.
+        uses = [(who, what) for who in permitted for what in used[who]]
+        repository.write_permit(connection, record, uses, moment)
     return receipts

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_seal_and_recovery import account_for, restore
 from scenes import Gate, another_worker, assert_sound, await_job, kinds
 from support import World, body, make_rows, open_population, open_world, problem
 
 from analyst_client import admin_command
+from curator_service.backup import write_backup
 from curator_service.container import make_curator
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
@@ -290,6 +292,46 @@ class TestMixedAccounts:
             assert_sound(world, population)
 
 
+class TestRestore:
+    @pytest.fixture
+    def elsewhere(self, request: pytest.FixtureRequest, database_url: str | None) -> str | None:
+        """The other database: what is saved of one is restored into the other one."""
+        return request.getfixturevalue("postgres_url") if database_url is None else None
+
+    def test_a_permit_moves_with_its_ends_and_what_was_ended_since_is_not_charged(
+        self, both: World, elsewhere: str | None
+    ) -> None:
+        world = both
+        permit = world.permit(limit={"mu": 0.1})
+        other = world.permit("liver", datasets=["cohort", "hidden"])
+        assert buy(world, "k1").status_code == 201
+        write_backup(world.curator, world.folder / "backup.tar")
+        assert world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"}).status_code == 200
+        restored = restore(world, world.folder / "backup.tar", url=elsewhere)
+        account_for(restored)
+        assert_sound(restored)
+        assert_sound(restored, "valley")
+        assert buy(restored, "k2", project="liver").json()["receipt"]["permit"] == other
+        assert buy(restored, "k3").status_code == 403
+
+
+class TestClocks:
+    def test_an_end_by_a_clock_that_is_ahead_holds_at_once(self, tmp_path: Path, database_url: str | None) -> None:
+        """Its moment is in the future of whoever charges: what nobody may use any more is not charged all the same."""
+        gate = Gate()
+        with open_world(tmp_path, url=database_url, noise=gate, moment=datetime.now(UTC)) as world:
+            permit, api = world.permit(), world.api("ada")
+            job = api.post(RELEASES, json=body(project="kidney", fresh=True), key="k", headers=ASYNC).json()
+            gate.await_entry()
+            world.clock.advance(hours=1)
+            assert world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"}).status_code == 200
+            world.clock.advance(hours=-1)
+            gate.opened.set()
+            assert await_job(api, job["id"])["state"] == "expired"
+            assert world.curator.ledger.guard.reason() == ""
+            assert_sound(world)
+
+
 class TestRaces:
     def test_ends_and_changes_at_once(self, both: World) -> None:
         world = both
@@ -301,7 +343,7 @@ class TestRaces:
             (f"/v1/permits/{permit}", terms | {"datasets": ["hidden"]}),
             (f"/v1/permits/{permit}", terms | {"datasets": ["cohort"], "limit": {"mu": 0.3}}),
         ]
-        apis = [world.api("olga") for _ in acts]
+        apis = [_warm(world, "olga") for _ in acts]
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda place: place[0].post(place[1][0], json=place[1][1]).status_code, zip(apis, acts, strict=True)))
         assert set(found) <= {200, 202, 409}, found
@@ -314,14 +356,16 @@ class TestRaces:
         permits = [world.permit(f"p{n}", datasets=["cohort", "hidden"], limit={"mu": 0.5}) for n in range(3)]
         answers: list[int] = []
 
+        officers, analysts = [_warm(world, "olga") for _ in range(3)], [_warm(world, "ada") for _ in range(4)]
+
         def change(n: int) -> None:
-            api = world.api("olga")
+            api = officers[n]
             for mu in (0.45, 0.4, 0.35):
                 terms = TERMS | {"project": f"p{n}", "people": ["ada"], "datasets": ["cohort", "hidden"], "limit": {"mu": mu}}
                 answers.append(api.post(f"/v1/permits/{permits[n]}", json=terms).status_code)
 
         def spend(n: int) -> None:
-            api = world.api("ada")
+            api = analysts[n]
             dataset = ("cohort", "hidden")[n % 2]
             for k in range(4):
                 asked = body(rows={"map": "box"}, price={"mu": 0.02}, fresh=True, project="kidney")
@@ -332,3 +376,87 @@ class TestRaces:
         assert set(answers) <= {200, 201}, answers
         assert_sound(world)
         assert_sound(world, "valley")
+
+
+def _warm(world: World, who: str) -> Any:
+    """Return a client whose application has looked at its functions: it does so at its first request."""
+    api = world.api(who)
+    assert api.get("/v1/permits").status_code == 200
+    assert api.post("/v1/permits/nothing/end", json={}).status_code in {403, 404}
+    return api
+
+
+class TestAdoptedProjects:
+    def test_nobody_gets_the_datasets_of_the_others(self, tmp_path: Path) -> None:
+        """ada was granted one dataset and ben another; both may spend of what a project had."""
+        with open_world(tmp_path, analysts=()) as world:
+            twin = world.register("twin", "town", make_rows(30, seed=11))
+            (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+            for who, dataset in (("ada", cohort), ("ben", twin)):
+                world.add_token(who, Role.ANALYST)
+                (person,) = world.sql(f"SELECT id FROM principals WHERE name = '{who}'")[0]
+                world.sql(
+                    f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
+                    f"VALUES ('{person}', '{dataset}', '', '2026-01-01T00:00:00Z')"
+                )
+            with world.curator.ledger.unit() as ledger:
+                said = {"actor": "prn_a", "approved_by": "prn_b", "reason": "x", "time": timestamp(world.clock.moment)}
+                head = ledger.next("town")
+                receipt = ledger.record(head, "limit", 10**10, said | {"scope": "project", "label": "liver"})
+            world.curator.ledger.guard.anchor_before_send(receipt, just_written=True)
+            world.sql(
+                "INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units, expires_at) "
+                "VALUES ('town', 'project', 'liver', 10000000000, 0, 0, '')"
+            )
+            world.curator.permits.adopt()
+            for who, own, other in (("ada", "cohort", "twin"), ("ben", "twin", "cohort")):
+                api = world.api(who)
+                assert [d["name"] for d in api.get("/v1/datasets").json()["datasets"]] == [own]
+                asked = body(rows={"map": "box"}, price={"mu": 0.02}, project="liver")
+                problem(api.post(f"/v1/datasets/{other}/releases", json=asked, key="k"), "dataset-not-found", 404)
+                assert api.post(f"/v1/datasets/{own}/releases", json=asked, key="k2").status_code == 201
+            assert_sound(world)
+
+    def test_a_limit_of_somebody_who_has_no_grant_now_binds_when_there_is_one_again(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, analysts=()) as world:
+            _leave_grant(world, limit=10**10)
+            (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+            world.sql("DELETE FROM grants")
+            world.curator.permits.adopt()
+            world.grant("ada", cohort)
+            assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
+
+
+class TestAfterTheEnd:
+    def test_what_others_release_later_is_not_read(self, now: World) -> None:
+        """An expired permit lets its people read what was released before, not what others get from then on."""
+        world = now
+        end = timestamp(world.clock.moment + timedelta(hours=1))
+        (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+        world.permit(people=["ada"], expires_at=end)
+        world.end_grant("ada", cohort)
+        early = buy(world, "k0", project="kidney").json()["id"]
+        world.clock.advance(hours=2)
+        late = world.api("ben").post(RELEASES, json=body(rows={"map": "box"}, price={"mu": 0.03}), key="k2")
+        assert late.status_code == 201, late.text
+        assert world.api("ada").get(f"/v1/releases/{early}").status_code == 200
+        problem(world.api("ada").get(f"/v1/releases/{late.json()['id']}"), "not-found", 404)
+
+    def test_what_a_reservation_held_goes_back(self, now: World) -> None:
+        """docs/permits.md: "what a job or a reservation held goes back to the account"."""
+        world = now
+        permit = world.permit()
+        asked = {"price": {"mu": 0.1}, "expires_in_s": 86400, "project": "kidney"}
+        assert world.api().post("/v1/datasets/cohort/reservations", json=asked, key="r").status_code == 201
+        world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"})
+        assert world.account().pending == 0
+
+
+class TestWhatIsSaid:
+    def test_an_analyst_learns_no_names_by_asking(self, world: World) -> None:
+        """What is hidden and what is not there are one answer everywhere else."""
+        ada = world.api("ada")
+        hidden = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["hidden"]})
+        absent = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["nothing"]})
+        assert hidden.status_code == absent.status_code
+        assert "valley" not in hidden.text
