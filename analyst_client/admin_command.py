@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
@@ -38,6 +39,7 @@ OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "yes": ("--yes", {"action": "store_true", "help": "do not ask whether it is meant"}),
 }
 LIMIT = ("epsilon", "delta", "mu", "rho")
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,9 @@ def _is_meant(consequence: str) -> bool:
 
 def _show(found: Any, *, as_json: bool) -> None:
     if as_json or not isinstance(found, Displayable):
-        sys.stdout.write(json.dumps(_plain(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        written = json.dumps(_plain(found), indent=2, ensure_ascii=False, allow_nan=False)
+        # A terminal obeys some characters, and others wrote these texts: JSON has another way to write them.
+        sys.stdout.write(_OBEYED.sub(lambda one: f"\\u{ord(one[0]):04x}", written) + "\n")
     else:
         sys.stdout.write(f"{found}\n")
 

@@ -12,7 +12,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
-    delete,
+    exists,
     insert,
     literal,
     or_,
@@ -23,6 +23,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
+from curator_service.identity.models import GrantRow
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
 from curator_service.ledger.chain.entries import StoredEntry
 from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Charged, Share
@@ -199,6 +200,11 @@ _MOVE_SHARE = Statement(
     .where(
         _THIS_SHARE,
         IS_PERMITTED,
+        exists().where(
+            GrantRow.permit_id == bindparam("permit"),
+            GrantRow.principal_id == bindparam("principal"),
+            GrantRow.dataset_id == bindparam("dataset"),
+        ),
         or_(
             ShareRow.limit_units.is_(None),
             ShareRow.posted_units + ShareRow.pending_units + _POSTED + _PENDING <= ShareRow.limit_units,
@@ -226,9 +232,9 @@ _SHARES = Statement(
 )
 _FIND_SHARE = Statement(select(*_SHARE).where(_THIS_SHARE))
 _TAKE_OVER_SHARE = Statement(
-    delete(ShareRow).where(
-        _THIS_POPULATION, ShareRow.scope == bindparam("from_scope"), ShareRow.label == bindparam("from_label")
-    )
+    update(ShareRow)
+    .where(_THIS_POPULATION, ShareRow.scope == bindparam("from_scope"), ShareRow.label == bindparam("from_label"))
+    .values(scope=PERMIT, label=bindparam("permit"), pending_units=_PENDING)
 )
 
 
@@ -310,7 +316,8 @@ def find_population(connection: Connection, name: str) -> Population | None:
 
 def list_populations(connection: Connection) -> list[Population]:
     """Return every population, by name."""
-    return [_population(row) for row in _LIST.all(connection)]
+    found = [_population(row) for row in _LIST.all(connection)]
+    return sorted(found, key=lambda one: one.name)  # whatever a database's collation: in this order they are locked
 
 
 def list_chains(connection: Connection) -> list[Population]:
@@ -366,13 +373,25 @@ def set_account(
     return head
 
 
-def move_share(connection: Connection, population: str, permit: str, *, posted: int, pending: int, moment: str) -> bool:
-    """Add to what a permit has posted and holds; False if its limit or its end forbids it. The account must be locked.
+def move_share(
+    connection: Connection,
+    population: str,
+    permit: str,
+    *,
+    principal: str,
+    dataset: str,
+    posted: int,
+    pending: int,
+    moment: str,
+) -> bool:
+    """Add to what a permit has posted and holds; False if it forbids it. The account must be locked.
 
     Parameters
     ----------
     connection : Connection
     population, permit : str
+    principal, dataset : str
+        Ids: the permit may have been changed so that they are not in it any more.
     posted, pending : int
         Units; what was held and becomes posted is passed as both.
     moment : str
@@ -384,7 +403,14 @@ def move_share(connection: Connection, population: str, permit: str, *, posted: 
         Whether it was added.
     """
     moved = _MOVE_SHARE.changed(
-        connection, population=population, permit=permit, posted=posted, pending=pending, moment=moment
+        connection,
+        population=population,
+        permit=permit,
+        principal=principal,
+        dataset=dataset,
+        posted=posted,
+        pending=pending,
+        moment=moment,
     )
     return moved == 1
 
@@ -415,7 +441,9 @@ def adopt_share(
 ) -> None:
     """Begin a permit with what an earlier version counted for an analyst or a project."""
     scope, label = taken_from
-    _TAKE_OVER_SHARE.execute(connection, population=population, from_scope=scope, from_label=label)
+    taken = {"from_scope": scope, "from_label": label, "permit": permit, "pending": share.pending}
+    if _TAKE_OVER_SHARE.changed(connection, population=population, **taken) == 1:  # nobody may delete a share
+        return
     _OPEN_SHARE.execute(
         connection,
         population=population,

@@ -39,12 +39,15 @@ class Use:
         Empty for one without an end.
     lasts : bool
         Whether something may be charged under it, by the clock of the service and by that of the database.
+    left : int or None
+        Units of its limit that may still be charged; None if it has none.
     """
 
     permit: str
     project: str
     expires_at: str
     lasts: bool
+    left: int | None
 
 
 _PERMIT = (
@@ -76,7 +79,13 @@ _UPDATE = Statement(
     )
 )
 _USES = Statement(
-    select(GrantRow.permit_id, PermitRow.project, ShareRow.expires_at, IS_PERMITTED)
+    select(
+        GrantRow.permit_id,
+        PermitRow.project,
+        ShareRow.expires_at,
+        IS_PERMITTED,
+        ShareRow.limit_units - ShareRow.posted_units - ShareRow.pending_units,
+    )
     .join(PermitRow, PermitRow.id == GrantRow.permit_id)
     .join(DatasetRow, DatasetRow.id == GrantRow.dataset_id)
     .join(
@@ -192,7 +201,7 @@ def list_permits(connection: Connection, *, of: str | None = None) -> list[Permi
 def list_uses(connection: Connection, principal_id: str, dataset_id: str, moment: str) -> list[Use]:
     """Return the permits under which an analyst may use a dataset, by project."""
     found = _USES.all(connection, principal=principal_id, dataset=dataset_id, moment=moment)
-    return [Use(permit, project, expires_at, bool(lasts)) for permit, project, expires_at, lasts in found]
+    return [Use(permit, project, expires_at, bool(lasts), left) for permit, project, expires_at, lasts, left in found]
 
 
 def list_grants(connection: Connection) -> list[tuple[str, str, str]]:

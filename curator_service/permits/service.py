@@ -7,9 +7,11 @@ grants alone, as he can read the rows anyway: the entry says so.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from math import inf
 from typing import Any
 
 from curator_service.approvals.repository import OPEN, Proposal
@@ -31,6 +33,8 @@ from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
 from curator_service.permits import repository
 from curator_service.permits.repository import PermitRecord, Use
+
+_ID_PATTERN = re.compile(r"prm_[0-9a-f]{24}")
 
 
 class PermitError(ValueError):
@@ -141,8 +145,8 @@ class PermitService:
         lasting = [use for use in named if use.lasts]
         if len({use.project for use in lasting}) > 1:
             lasting = [use for use in lasting if not use.project]
-        if lasting:
-            return lasting[0]
+        if lasting:  # a project may have been given more, as another permit: the one that is used up hides no other
+            return max(lasting, key=lambda use: inf if use.left is None else use.left)
         if named and not any(use.lasts for use in named):
             return permit_expired(max(use.expires_at for use in named))
         projects = sorted({use.project for use in uses if use.project})
@@ -258,6 +262,7 @@ class PermitService:
         return self._regrant(name, dataset, actor, wanted=False)
 
     def _regrant(self, name: str, dataset: str, actor: str, *, wanted: bool) -> str:
+        self.ledger.guard.check_open()
         moment = timestamp(self.now())
         with self.database.read() as connection:
             try:
@@ -278,14 +283,17 @@ class PermitService:
         after = replace(
             after,
             version=before.version + 1,
-            limits={**before.limits, **after.limits},
+            limits={**after.limits, **before.limits},  # a limit of before there were permits is not among the terms
             people=after.people if named else {},
             ended_at="" if named else moment,
         )
         done = "granted" if wanted else "taken back"
         payload = {"actor": actor, "approved_by": actor, "reason": f"{done} at the machine", "time": moment}
-        with self.ledger.unit() as ledger:
-            receipts = _record(ledger, before, after, payload)
+        try:
+            with self.ledger.unit() as ledger:
+                receipts = _record(ledger, before, after, payload)
+        except Refused:
+            raise PermitError("the permit was changed in the meantime: look at it and say it anew") from None
         self._anchor(receipts)
         return after.id
 
@@ -323,6 +331,8 @@ class PermitService:
             return
         receipts: list[Receipt] = []
         with self.ledger.unit() as ledger:
+            for population in populations:  # another worker may be starting: what it has taken over is read after it
+                accounts.lock(ledger.connection, population.name)
             left = repository.list_left_grants(ledger.connection)
             for population in populations:
                 of_it = [grant[:4] for grant in left if grant[4] == population.name]
@@ -357,7 +367,7 @@ def render_permit(permit: Permit) -> dict[str, Any]:
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
     return PermitExpired(
-        f"Your permit ended at {expires_at}: nothing is charged under it any more. What was released before can be "
+        f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was released before can be "
         "read. Ask for the permit to be renewed."
     )
 
@@ -372,7 +382,7 @@ def _blank(permit_id: str, moment: str) -> Permit:
 
 
 def _find(connection: Connection, permit_id: str) -> Permit:
-    record = repository.find_permit(connection, permit_id)
+    record = repository.find_permit(connection, permit_id) if _ID_PATTERN.fullmatch(permit_id) else None
     if record is None:
         raise NotFound("There is no permit of this id.")
     return _read(record)
@@ -440,6 +450,7 @@ def _share(permit: Permit, population: str) -> Share:
         expires_at=permit.terms.expires_at or FOR_EVER,
         people=frozenset(permit.people),
         datasets=frozenset(permit.datasets.values()),
+        stated=(permit.terms.project, permit.terms.purpose, permit.terms.legal_basis, permit.terms.conditions),
     )
 
 
@@ -460,11 +471,12 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
     """
     connection, receipts = ledger.connection, []
     moment = payload["time"]
+    ends = min(moment, before.terms.expires_at or moment)  # what has expired is not prolonged by ending it
     homes = _homes(connection, {**before.datasets, **after.datasets})
     for population in sorted({*before.limits, *after.limits}):  # accounts are locked in one order
         named = {key: name for key, name in after.datasets.items() if homes[key] == population}
         limit = after.limits.get(population, before.limits.get(population))
-        expires_at = (after.terms.expires_at or FOR_EVER) if named else moment
+        expires_at = (after.terms.expires_at or FOR_EVER) if named else ends
         head = ledger.next(population)
         if not accounts.set_share(connection, population, after.id, units=limit, expires_at=expires_at):
             raise Refused
@@ -561,5 +573,7 @@ def _adopt(ledger: Ledger, population: Population, left: list[tuple[str, str, st
             "limits": {name: limit},
         }
         record = PermitRecord(permit_id, 1, project, json.dumps(stored), moment, "")
-        repository.write_permit(connection, record, [(who, what) for who in permitted for what in datasets], moment)
+        # Of a project each uses what they were granted before, not what the others were.
+        uses = [(who, what) for who in permitted for what in used[who]]
+        repository.write_permit(connection, record, uses, moment)
     return receipts

@@ -112,7 +112,8 @@ class ReleasePublisher:
         def work(ledger: Ledger) -> StoredRelease:
             self._claim(ledger, submission, release_id=release_id)
             moment = timestamp(self.now())
-            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer, moment)
+            dataset = prepared.dataset
+            head = ledger.charge(dataset.population, dataset.id, prepared.cost, submission.payer, moment)
             self.datasets.check_current(ledger.connection, prepared.dataset)
             ledger.check_latest(prepared.dataset.registration, head, submission.payer)
             self._check_unanswered(ledger, submission)

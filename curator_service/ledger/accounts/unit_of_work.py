@@ -69,12 +69,12 @@ class Ledger:
         self.signer = signer
         self.trust = trust
 
-    def charge(self, population: str, cost: int, payer: Payer, moment: str) -> Head:
+    def charge(self, population: str, dataset_id: str, cost: int, payer: Payer, moment: str) -> Head:
         """Charge a cost to the account, or to the payer's reservation, decided by the database in one statement.
 
         Parameters
         ----------
-        population : str
+        population, dataset_id : str
         cost : int
             Units.
         payer : Payer
@@ -89,11 +89,11 @@ class Ledger:
         if cost <= 0:
             raise ValueError("a charge is positive")
         if payer.reservation_id is None:
-            return self._spend(population, payer.permit_id, moment, posted=cost, pending=0)
+            return self._spend(population, dataset_id, payer, moment, posted=cost, pending=0)
         repository.lock(self.connection, population)
         if not reservations.draw(self.connection, payer.reservation_id, payer.principal_id, cost):
             raise Refused
-        return self._spend(population, payer.permit_id, moment, posted=cost, pending=-cost)
+        return self._spend(population, dataset_id, payer, moment, posted=cost, pending=-cost)
 
     def _take(self, population: str, *, posted: int, pending: int) -> Head:
         """Lock the account, move it, and take the next sequence; nothing under a seal."""
@@ -103,11 +103,18 @@ class Ledger:
         self.check(head, limit=head.limit, posted=head.posted - posted, pending=head.pending - pending)
         return head
 
-    def _spend(self, population: str, permit: str, moment: str, *, posted: int, pending: int) -> Head:
-        """Take from the account what a permit allows, now and within its limit."""
+    def _spend(self, population: str, dataset_id: str, payer: Payer, moment: str, *, posted: int, pending: int) -> Head:
+        """Take from the account what a permit allows: to whoever pays, of this dataset, now and within its limit."""
         head = self._take(population, posted=posted, pending=pending)
         moved = repository.move_share(
-            self.connection, population, permit, posted=posted, pending=pending, moment=moment
+            self.connection,
+            population,
+            payer.permit_id,
+            principal=payer.principal_id,
+            dataset=dataset_id,
+            posted=posted,
+            pending=pending,
+            moment=moment,
         )
         if not moved:
             raise Refused
@@ -117,12 +124,12 @@ class Ledger:
         """Hold an amount of the account, or of an analyst's reservation, and say so in the chain."""
         if reservation.units <= 0:
             raise ValueError("a reservation is positive")
-        moment = reservation.created_at
+        place = reservation.population, reservation.dataset_id, _payer(reservation), reservation.created_at
         if reservation.drawn_from is None:
             held = reservation.units
-            head = self._spend(reservation.population, reservation.permit_id, moment, posted=0, pending=held)
+            head = self._spend(*place, posted=0, pending=held)
         else:
-            head = self._spend(reservation.population, reservation.permit_id, moment, posted=0, pending=0)
+            head = self._spend(*place, posted=0, pending=0)
             drawn = reservations.draw(
                 self.connection, reservation.drawn_from, reservation.principal_id, reservation.units
             )
@@ -140,7 +147,8 @@ class Ledger:
         repository.lock(self.connection, reservation.population)
         if not reservations.close_reservation(self.connection, reservation.id, reservations.DONE, drawn=units):
             raise Refused
-        return self._spend(reservation.population, reservation.permit_id, moment, posted=units, pending=-units)
+        payer = _payer(reservation)
+        return self._spend(reservation.population, reservation.dataset_id, payer, moment, posted=units, pending=-units)
 
     def release(self, reservation: Reservation, outcome: str, moment: str, *, actor: str) -> Receipt:
         """Give back what is left of a reservation: to the account, or to the one that a job drew on."""
@@ -308,6 +316,10 @@ class Ledger:
         """
         self.trust.check_latest(self.connection, dataset, head)
         self.trust.check_permit(self.connection, dataset, payer)
+
+
+def _payer(reservation: Reservation) -> Payer:
+    return Payer(reservation.principal_id, reservation.permit_id, reservation.project)
 
 
 @dataclass(frozen=True, slots=True)

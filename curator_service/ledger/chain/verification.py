@@ -21,6 +21,7 @@ REGISTER = "_register"
 ACTS = frozenset({"principal", "token", "token-revoked", "permit-asked", "permit-refused"})
 """Kinds of the register's entries, beside those that every chain has."""
 _OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
+_STATED = ("project", "purpose", "legal_basis", "conditions")
 
 
 PERMIT = "permit"
@@ -42,6 +43,8 @@ class Share:
         When nothing is charged any more; empty for a permit without an end.
     people, datasets : frozenset of str
         Ids of who may spend, and names of what of; the chain alone says so.
+    stated : tuple of str
+        Project, purpose, legal basis and conditions: what the second person agreed to.
     """
 
     limit: int | None = None
@@ -50,6 +53,7 @@ class Share:
     expires_at: str = FOR_EVER
     people: frozenset[str] = field(default=frozenset(), compare=False)
     datasets: frozenset[str] = field(default=frozenset(), compare=False)
+    stated: tuple[str, ...] = field(default=(), compare=False)
 
 
 class Charged(NamedTuple):
@@ -394,6 +398,7 @@ def _count_permit(payload: dict[str, Any], state: AccountState) -> None:
         payload.get("expires_at", FOR_EVER),
         frozenset(payload["people"]),
         frozenset(payload["datasets"].values()),
+        tuple(payload[member] for member in _STATED),
     )
     if is_wider(before, after) and payload["actor"] == payload["approved_by"] and not is_host(payload["actor"]):
         raise _Bad("a permit was granted or widened without a second person")
@@ -407,12 +412,13 @@ def is_host(actor: str) -> bool:
 
 
 def is_wider(before: Share | None, after: Share) -> bool:
-    """Tell whether a permit lets anybody do what they could not do before; what has expired lets nobody do anything."""
+    """Tell whether a permit lets anybody do what they could not do before, or for something else."""
     if before is None:
         return True
     longer = before.expires_at != FOR_EVER and (after.expires_at == FOR_EVER or after.expires_at > before.expires_at)
     higher = before.limit is not None and (after.limit is None or after.limit > before.limit)
-    return longer or higher or not after.people <= before.people or not after.datasets <= before.datasets
+    others = not after.people <= before.people or not after.datasets <= before.datasets
+    return longer or higher or others or after.stated != before.stated
 
 
 def _count_reconciliation(payload: dict[str, Any], units: int, state: AccountState) -> None:

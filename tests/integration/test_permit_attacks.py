@@ -1,0 +1,483 @@
+"""Attacks on permits: what one person, an unlucky moment, or two at once must not bring about."""
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scenes import Gate, another_worker, assert_sound, await_job, kinds
+from support import World, body, make_rows, open_population, open_world, problem
+from test_seal_and_recovery import account_for, restore
+
+from analyst_client import admin_command
+from curator_service.backup import write_backup
+from curator_service.container import make_curator
+from curator_service.identity.policy import Role
+from curator_service.kit.clock import timestamp
+from curator_service.privacy.accountant import Price
+from curator_service.releases.response_time import ResponseTimer
+
+RELEASES = "/v1/datasets/cohort/releases"
+ASYNC = {"Prefer": "respond-async"}
+TERMS: dict[str, Any] = {
+    "project": "kidney",
+    "people": ["ada", "ben"],
+    "datasets": ["cohort"],
+    "purpose": "kidneys",
+    "legal_basis": "consent",
+    "expires_at": "2099-01-01T00:00:00Z",
+    "reason": "a study",
+}
+
+
+def buy(world: World, key: str, who: str = "ada", **asked: Any) -> Any:
+    asked = {"rows": {"map": "box"}, "price": {"mu": 0.02}, "fresh": True, "project": "kidney"} | asked
+    return world.api(who).post(RELEASES, json=body(**asked), key=key)
+
+
+def leave_out(world: World, permit: str, **change: Any) -> None:
+    answer = world.api("olga").post(f"/v1/permits/{permit}", json=TERMS | change)
+    assert answer.json()["state"] == "applied", answer.text
+
+
+@pytest.fixture
+def now(tmp_path: Path, database_url: str | None) -> Any:
+    with open_world(tmp_path, url=database_url, moment=datetime.now(UTC)) as world:
+        yield world
+
+
+class TestTheEnd:
+    def test_ending_what_has_expired_leaves_a_ledger_that_holds(self, now: World) -> None:
+        world = now
+        end = timestamp(world.clock.moment + timedelta(hours=1))
+        permit = world.permit(expires_at=end)
+        world.clock.advance(hours=2)
+        ended = world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "tidy up"})
+        assert ended.status_code == 200
+        assert_sound(world)
+
+
+class TestLeavingOut:
+    """A permit that goes on is changed so that somebody, or a dataset, is not in it any more."""
+
+    def test_a_job_in_flight_ends_and_seals_nothing(self, tmp_path: Path, database_url: str | None) -> None:
+        gate = Gate()
+        with open_world(tmp_path, url=database_url, noise=gate, moment=datetime.now(UTC)) as world:
+            permit, api = world.permit(people=["ada", "ben"]), world.api("ada")
+            asked = body(project="kidney", fresh=True)
+            job = api.post(RELEASES, json=asked, key="k", headers=ASYNC).json()
+            gate.await_entry()
+            leave_out(world, permit, people=["ben"])
+            gate.opened.set()
+            assert await_job(api, job["id"])["state"] == "expired"
+            assert world.curator.ledger.guard.reason() == ""
+            assert (world.account().posted, world.account().pending) == (0, 0)
+            assert_sound(world)
+
+    @pytest.mark.parametrize("rows", ["box", "ball"])
+    def test_between_the_look_and_the_charge_seals_nothing(self, now: World, rows: str) -> None:
+        """At ``ball`` something is reserved first: an entry that would not hold afterwards."""
+        world = now
+        permit, api = world.permit(people=["ada", "ben"]), world.api("ada")
+        service = api.app.state.curator.releases
+        check, done = service._check_headroom, []
+
+        def leave_out_after_the_look(*place: Any, **how: Any) -> None:
+            check(*place, **how)
+            if not done:
+                done.append(True)
+                leave_out(world, permit, people=["ben"])
+
+        service._check_headroom = leave_out_after_the_look
+        before = kinds(world)
+        answer = api.post(RELEASES, json=body(project="kidney", fresh=True, rows={"map": rows}), key="k")
+        assert world.curator.ledger.guard.reason() == ""
+        problem(answer, "permit-needed", 403)
+        assert kinds(world) == before
+        assert_sound(world)
+
+    def test_a_reservation_of_an_analyst_at_that_moment_leaves_a_ledger_that_holds(self, now: World) -> None:
+        world = now
+        permit, api = world.permit(people=["ada", "ben"]), world.api("ada")
+        service = api.app.state.curator.reservations
+        choose, done = service.permits.choose, []
+
+        def leave_out_after_the_look(*asked: Any) -> Any:
+            found = choose(*asked)
+            if not done:
+                done.append(True)
+                leave_out(world, permit, people=["ben"])
+            return found
+
+        service.permits.choose = leave_out_after_the_look
+        asked = {"price": {"mu": 0.1}, "expires_in_s": 600, "project": "kidney"}
+        problem(api.post("/v1/datasets/cohort/reservations", json=asked, key="r"), "permit-needed", 403)
+        assert_sound(world)
+
+
+class TestOnePersonAlone:
+    @pytest.mark.parametrize(
+        "change", [{"purpose": "insurance"}, {"legal_basis": "none"}, {"conditions": ""}, {"project": "liver"}], ids=str
+    )
+    def test_what_it_is_for_is_not_rewritten_by_one_officer(self, both: World, change: dict[str, str]) -> None:
+        permit = both.permit(people=["ada", "ben"], conditions="nothing about named hospitals")
+        terms = TERMS | {"conditions": "nothing about named hospitals"} | change
+        assert both.api("olga").post(f"/v1/permits/{permit}", json=terms).json()["state"] == "open"
+
+    def test_a_dataset_more_at_the_machine_keeps_the_limit_that_there_was(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, analysts=()) as world:
+            _leave_grant(world, limit=10**10)
+            world.curator.permits.adopt()
+            limit = {p.limits["town"] for p in world.curator.permits.list_permits()}
+            assert limit == {10**10}
+            twin = world.register("twin", "town", make_rows(30, seed=11))
+            world.grant("ada", twin)
+            assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
+            world.end_grant("ada", twin)
+            assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
+            assert_sound(world)
+
+
+def _leave_grant(world: World, *, limit: int) -> None:
+    """Write what a version before permits would have: a grant, and a limit of one analyst, with its entry."""
+    world.add_token("ada", Role.ANALYST)
+    (ada,) = world.sql("SELECT id FROM principals WHERE name = 'ada'")[0]
+    (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+    with world.curator.ledger.unit() as ledger:
+        said = {"actor": "prn_a", "approved_by": "prn_b", "reason": "x", "time": timestamp(world.clock.moment)}
+        head = ledger.next("town")
+        receipt = ledger.record(head, "limit", limit, said | {"scope": "analyst", "label": ada})
+    world.curator.ledger.guard.anchor_before_send(receipt, just_written=True)
+    world.sql(
+        f"INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units, expires_at) "
+        f"VALUES ('town', 'analyst', '{ada}', {limit}, 0, 0, '')",
+        f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
+        f"VALUES ('{ada}', '{cohort}', '', '2026-01-01T00:00:00Z')",
+    )
+
+
+class TestAdoption:
+    def test_two_workers_that_start_at_once_adopt_once(self, tmp_path: Path, database_url: str | None) -> None:
+        with open_world(tmp_path, url=database_url, analysts=()) as world:
+            _leave_grant(world, limit=10**10)
+            first, second = another_worker(world), another_worker(world)
+            both_have_looked = threading.Barrier(2)
+            for worker in (first, second):
+                _wait_after_look(worker.permits, both_have_looked)
+            failed: list[BaseException] = []
+
+            def adopt(worker: Any) -> None:
+                try:
+                    worker.permits.adopt()
+                except BaseException as error:
+                    failed.append(error)
+
+            threads = [threading.Thread(target=adopt, args=(worker,)) for worker in (first, second)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(30)
+            for worker in (first, second):
+                worker.database.dispose()
+            assert failed == []
+            assert len(world.curator.permits.list_permits()) == 1
+            assert_sound(world)
+
+
+def _wait_after_look(permits: Any, barrier: threading.Barrier) -> None:
+    """Let whoever adopts go on when the other one has looked as well: before any of them writes."""
+    unit = permits.ledger.unit
+
+    def waiting() -> Any:
+        barrier.wait(20)
+        return unit()
+
+    permits.ledger.unit = waiting
+
+
+class TestWhatIsSent:
+    @pytest.mark.parametrize("name", ["%00", "prm_%00", "a" * 5000, "%F0%9F%92%A9", "..%2f.."])
+    def test_a_permit_of_no_name_is_not_there(self, now: World, name: str) -> None:
+        now.add_token("olga", Role.PRIVACY_OFFICER)
+        api = now.api("olga")
+        assert api.get(f"/v1/permits/{name}").status_code == 404
+        assert api.post(f"/v1/permits/{name}", json=TERMS).status_code == 404
+        assert api.post(f"/v1/permits/{name}/end", json={"reason": "x"}).status_code == 404
+
+
+def test_what_was_left_is_adopted_with_the_rights_of_the_service(tmp_path: Path, postgres_url: str) -> None:
+    """Which may delete no share: a server that starts after an upgrade is the first to write."""
+    with open_world(tmp_path, url=postgres_url, analysts=()) as world:
+        _leave_grant(world, limit=10**10)
+        assert world.served is not None
+        server = make_curator(world.served, noise=world.noise, now=world.clock, response_timer=ResponseTimer(0))
+        try:
+            assert server.start() == ""
+        finally:
+            server.database.dispose()
+        assert len(world.curator.permits.list_permits()) == 1
+        assert_sound(world)
+
+
+class TestSeveralOfOneProject:
+    def test_one_that_is_used_up_does_not_hide_another(self, world: World) -> None:
+        """A project that was given more, as a second permit: requests can name the project alone."""
+        for limit in (0.021, 0.021, 0.021, 0.021):
+            world.permit("kidney", limit={"mu": limit})
+        for number in range(4):
+            answer = buy(world, f"k{number}")
+            assert answer.status_code == 201, (number, answer.text)
+
+
+class TestFlood:
+    def test_an_analyst_does_not_push_what_waits_out_of_sight(self, world: World) -> None:
+        world.add_token("olga", Role.PRIVACY_OFFICER)
+        olga, ben = world.api("olga"), world.api("ben")
+        wanted = world.api("ada").post("/v1/permits", json=TERMS).json()["id"]
+        for _ in range(1001):
+            world.clock.advance(seconds=1)
+            ben.post("/v1/permits", json=TERMS | {"people": ["ben"]})
+        listed = olga.get("/v1/admin/proposals").json()["proposals"]
+        assert wanted in {p["id"] for p in listed if p["state"] == "open"}
+
+
+class TestTexts:
+    @pytest.mark.parametrize(
+        "text",
+        ["\u2028\u2029\u0085", "\ufeff\ufffe\uffff", "🧬" * 500, '"kind":"reconcile"', "%_\\' \" {0}", "\x80\x9b2J"],
+    )
+    def test_odd_ones_leave_a_ledger_that_holds(self, both: World, text: str) -> None:
+        permit = both.permit(purpose=text, legal_basis=text, conditions=text, reason=text)
+        assert buy(both, "k").status_code == 201
+        assert both.api().get(f"/v1/permits/{permit}").json()["purpose"] == text
+        assert_sound(both)
+
+    @pytest.mark.parametrize("raw", ["\\ud800", "\\u0000", "\\udfff\\ud800", "\\u001b"])
+    def test_what_is_no_text_is_refused(self, both: World, raw: str) -> None:
+        content = json.dumps(TERMS | {"purpose": "X"}).replace("X", raw)
+        assert both.api().post(
+            "/v1/permits", content=content, headers={"content-type": "application/json"}
+        ).status_code in {400, 422}
+
+    def test_the_officer_s_command_shows_no_control_characters(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """C1 characters and those that turn a line around are in texts of people; JSON writes them as they are."""
+        admin_command._show({"purpose": "a\x9b2Jb\u202ec"}, as_json=True)
+        written = capsys.readouterr().out
+        assert not {"\x9b", "\u202e"} & set(written)
+        assert json.loads(written) == {"purpose": "a\x9b2Jb\u202ec"}
+
+
+def test_a_hundred_people_and_a_hundred_datasets(both: World) -> None:
+    world = both
+    for number in range(2, 40):
+        world.add_token(f"p{number}", Role.ANALYST)
+    names = [f"p{number}" for number in range(2, 40)] + ["ada"]
+    world.permit(people=names, datasets=["cohort", "hidden"])
+    assert buy(world, "k").status_code == 201
+    assert_sound(world)
+    assert_sound(world, "valley")
+
+
+class TestMixedAccounts:
+    def test_a_limit_that_one_account_lacks_is_refused_and_writes_nothing(self, both: World) -> None:
+        world = both
+        open_population(world.curator, "pure", Price(epsilon=1.0), accountant="pure")
+        world.register("strict", "pure", make_rows(30, seed=12))
+        world.add_token("olga", Role.PRIVACY_OFFICER)
+        for limit in ({"mu": 0.1}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}):
+            refused = world.api("olga").post(
+                "/v1/permits", json=TERMS | {"datasets": ["cohort", "strict"], "limit": limit}
+            )
+            assert refused.status_code == 422, refused.text
+        world.permit(datasets=["cohort", "strict"])
+        for population in ("town", "pure"):
+            assert_sound(world, population)
+
+
+class TestRestore:
+    @pytest.fixture
+    def elsewhere(self, request: pytest.FixtureRequest, database_url: str | None) -> str | None:
+        """The other database: what is saved of one is restored into the other one."""
+        return request.getfixturevalue("postgres_url") if database_url is None else None
+
+    def test_a_permit_moves_with_its_ends_and_what_was_ended_since_is_not_charged(
+        self, both: World, elsewhere: str | None
+    ) -> None:
+        world = both
+        permit = world.permit(limit={"mu": 0.1})
+        other = world.permit("liver", datasets=["cohort", "hidden"])
+        assert buy(world, "k1").status_code == 201
+        write_backup(world.curator, world.folder / "backup.tar")
+        assert world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"}).status_code == 200
+        restored = restore(world, world.folder / "backup.tar", url=elsewhere)
+        account_for(restored)
+        assert_sound(restored)
+        assert_sound(restored, "valley")
+        assert buy(restored, "k2", project="liver").json()["receipt"]["permit"] == other
+        assert buy(restored, "k3").status_code == 403
+
+
+class TestClocks:
+    def test_an_end_by_a_clock_that_is_ahead_holds_at_once(self, tmp_path: Path, database_url: str | None) -> None:
+        """Its moment is in the future of whoever charges: what nobody may use any more is not charged all the same."""
+        gate = Gate()
+        with open_world(tmp_path, url=database_url, noise=gate, moment=datetime.now(UTC)) as world:
+            permit, api = world.permit(), world.api("ada")
+            job = api.post(RELEASES, json=body(project="kidney", fresh=True), key="k", headers=ASYNC).json()
+            gate.await_entry()
+            world.clock.advance(hours=1)
+            assert world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"}).status_code == 200
+            world.clock.advance(hours=-1)
+            gate.opened.set()
+            assert await_job(api, job["id"])["state"] == "expired"
+            assert world.curator.ledger.guard.reason() == ""
+            assert_sound(world)
+
+
+class TestRaces:
+    def test_ends_and_changes_at_once(self, both: World) -> None:
+        world = both
+        permit = world.permit("kidney", datasets=["cohort", "hidden"], limit={"mu": 0.5})
+        terms = TERMS | {"people": ["ada"], "datasets": ["cohort", "hidden"], "limit": {"mu": 0.4}}
+        acts = [
+            (f"/v1/permits/{permit}/end", {"reason": "over"}),
+            (f"/v1/permits/{permit}", terms),
+            (f"/v1/permits/{permit}", terms | {"datasets": ["hidden"]}),
+            (f"/v1/permits/{permit}", terms | {"datasets": ["cohort"], "limit": {"mu": 0.3}}),
+        ]
+        apis = [_warm(world, "olga") for _ in acts]
+        with ThreadPoolExecutor(8) as pool:
+            found = list(
+                pool.map(
+                    lambda place: place[0].post(place[1][0], json=place[1][1]).status_code, zip(apis, acts, strict=True)
+                )
+            )
+        assert set(found) <= {200, 202, 409}, found
+        assert_sound(world)
+        assert_sound(world, "valley")
+
+    def test_charges_while_permits_of_two_populations_change(self, both: World) -> None:
+        world = both
+        world.permit("kidney", datasets=["cohort", "hidden"])
+        permits = [world.permit(f"p{n}", datasets=["cohort", "hidden"], limit={"mu": 0.5}) for n in range(3)]
+        answers: list[int] = []
+
+        officers, analysts = [_warm(world, "olga") for _ in range(3)], [_warm(world, "ada") for _ in range(4)]
+
+        def change(n: int) -> None:
+            api = officers[n]
+            for mu in (0.45, 0.4, 0.35):
+                terms = TERMS | {
+                    "project": f"p{n}",
+                    "people": ["ada"],
+                    "datasets": ["cohort", "hidden"],
+                    "limit": {"mu": mu},
+                }
+                answers.append(api.post(f"/v1/permits/{permits[n]}", json=terms).status_code)
+
+        def spend(n: int) -> None:
+            api = analysts[n]
+            dataset = ("cohort", "hidden")[n % 2]
+            for k in range(4):
+                asked = body(rows={"map": "box"}, price={"mu": 0.02}, fresh=True, project="kidney")
+                answers.append(api.post(f"/v1/datasets/{dataset}/releases", json=asked, key=f"{n}-{k}").status_code)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(
+                pool.map(
+                    lambda act: act(),
+                    [lambda n=n: change(n) for n in range(3)] + [lambda n=n: spend(n) for n in range(4)],
+                )
+            )
+        assert set(answers) <= {200, 201}, answers
+        assert_sound(world)
+        assert_sound(world, "valley")
+
+
+def _warm(world: World, who: str) -> Any:
+    """Return a client whose application has looked at its functions: it does so at its first request."""
+    api = world.api(who)
+    assert api.get("/v1/permits").status_code == 200
+    assert api.post("/v1/permits/nothing/end", json={}).status_code in {403, 404}
+    return api
+
+
+class TestAdoptedProjects:
+    def test_nobody_gets_the_datasets_of_the_others(self, tmp_path: Path) -> None:
+        """ada was granted one dataset and ben another; both may spend of what a project had."""
+        with open_world(tmp_path, analysts=()) as world:
+            twin = world.register("twin", "town", make_rows(30, seed=11))
+            (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+            for who, dataset in (("ada", cohort), ("ben", twin)):
+                world.add_token(who, Role.ANALYST)
+                (person,) = world.sql(f"SELECT id FROM principals WHERE name = '{who}'")[0]
+                world.sql(
+                    f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
+                    f"VALUES ('{person}', '{dataset}', '', '2026-01-01T00:00:00Z')"
+                )
+            with world.curator.ledger.unit() as ledger:
+                said = {"actor": "prn_a", "approved_by": "prn_b", "reason": "x", "time": timestamp(world.clock.moment)}
+                head = ledger.next("town")
+                receipt = ledger.record(head, "limit", 10**10, said | {"scope": "project", "label": "liver"})
+            world.curator.ledger.guard.anchor_before_send(receipt, just_written=True)
+            world.sql(
+                "INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units, expires_at) "
+                "VALUES ('town', 'project', 'liver', 10000000000, 0, 0, '')"
+            )
+            world.curator.permits.adopt()
+            for who, own, other in (("ada", "cohort", "twin"), ("ben", "twin", "cohort")):
+                api = world.api(who)
+                assert [d["name"] for d in api.get("/v1/datasets").json()["datasets"]] == [own]
+                asked = body(rows={"map": "box"}, price={"mu": 0.02}, project="liver")
+                problem(api.post(f"/v1/datasets/{other}/releases", json=asked, key="k"), "dataset-not-found", 404)
+                assert api.post(f"/v1/datasets/{own}/releases", json=asked, key="k2").status_code == 201
+            assert_sound(world)
+
+    def test_a_limit_of_somebody_who_has_no_grant_now_binds_when_there_is_one_again(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, analysts=()) as world:
+            _leave_grant(world, limit=10**10)
+            (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+            world.sql("DELETE FROM grants")
+            world.curator.permits.adopt()
+            world.grant("ada", cohort)
+            assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
+
+
+class TestAfterTheEnd:
+    def test_what_others_release_later_is_not_read(self, now: World) -> None:
+        """An expired permit lets its people read what was released before, not what others get from then on."""
+        world = now
+        end = timestamp(world.clock.moment + timedelta(hours=1))
+        (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+        world.permit(people=["ada"], expires_at=end)
+        world.end_grant("ada", cohort)
+        early = buy(world, "k0", project="kidney").json()["id"]
+        world.clock.advance(hours=2)
+        late = world.api("ben").post(RELEASES, json=body(rows={"map": "box"}, price={"mu": 0.03}), key="k2")
+        assert late.status_code == 201, late.text
+        assert world.api("ada").get(f"/v1/releases/{early}").status_code == 200
+        problem(world.api("ada").get(f"/v1/releases/{late.json()['id']}"), "not-found", 404)
+
+    def test_what_a_reservation_held_goes_back(self, now: World) -> None:
+        """docs/permits.md: "what a job or a reservation held goes back to the account"."""
+        world = now
+        permit = world.permit()
+        asked = {"price": {"mu": 0.1}, "expires_in_s": 86400, "project": "kidney"}
+        assert world.api().post("/v1/datasets/cohort/reservations", json=asked, key="r").status_code == 201
+        world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"})
+        assert world.account().pending == 0
+
+
+class TestWhatIsSaid:
+    def test_an_analyst_learns_no_names_by_asking(self, world: World) -> None:
+        """What is hidden and what is not there are one answer everywhere else."""
+        ada = world.api("ada")
+        hidden = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["hidden"]})
+        absent = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["nothing"]})
+        assert hidden.status_code == absent.status_code
+        assert "valley" not in hidden.text
