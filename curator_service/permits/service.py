@@ -367,8 +367,8 @@ def render_permit(permit: Permit) -> dict[str, Any]:
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
     return PermitExpired(
-        f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was released before can be "
-        "read. Ask for the permit to be renewed."
+        f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was "
+        "released before can be read. Ask for the permit to be renewed."
     )
 
 
