@@ -110,4 +110,4 @@ experiments: $(VENV)/.installed ## published studies, measured again: DATA=DIR h
 	$(BIN)/python -m experiments.which --data $(UCI)
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) $(SPARK) .mypy_cache .pytest_cache .ruff_cache .coverage build
+	rm -rf $(VENV) $(SPARK) $(CRATE) .mypy_cache .pytest_cache .ruff_cache .coverage build

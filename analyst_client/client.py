@@ -755,8 +755,9 @@ class CuratorClient:
         Parameters
         ----------
         release_id : str
+            Id of the release.
         path : path-like
-            Replaced if it exists; written whole or not at all.
+            File to write. Replaced if it exists; written whole or not at all.
 
         Raises
         ------

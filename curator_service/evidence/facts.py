@@ -5,7 +5,7 @@ Nothing here depends on rows but the released answers themselves.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -64,8 +64,10 @@ class ReleaseFacts:
         The charge of the release that it was cut out of.
     dataset : Dataset
     kind : str
+    answer : dict
+        What the answer states; of its statistics the shape, and how many numbers they are.
     body : bytes
-        The answer with its receipt, as it was sent.
+        The answer with its receipt, as it was sent; empty where the pack is without it.
     columns : tuple of str
         Names of the columns that it is about.
     """
@@ -75,18 +77,9 @@ class ReleaseFacts:
     source: Entry | None
     dataset: Dataset
     kind: str
-    body: bytes
+    answer: dict[str, Any] = field(repr=False)
+    body: bytes = field(repr=False)
     columns: tuple[str, ...]
-
-    @cached_property
-    def answer(self) -> dict[str, Any]:
-        """The answer's members but for the values of its statistics."""
-        content: dict[str, Any] = json.loads(self.body)
-        shapes = {
-            name: {"shape": part["shape"], "numbers": len(part["values"])}
-            for name, part in content["statistics"].items()
-        }
-        return content | {"statistics": shapes}
 
     @property
     def charge(self) -> Entry:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from curator_service.datasets.repository import Dataset, find_dataset_by_id
 from curator_service.datasets.service import DatasetService
@@ -80,7 +81,7 @@ class EvidenceService:
         self.ledger.guard.check_open()
         stored = self.releases.get_release(release_id)
         with self.database.snapshot() as connection:
-            release = self._read_release(connection, stored)
+            release = self._read_release(connection, stored, with_answer=with_answers)
             permit_id = release.entry.says.get(PERMIT)
             populations = [release.entry.population]
             permit = None if permit_id is None else self._read_permit(connection, permit_id, populations)
@@ -110,7 +111,7 @@ class EvidenceService:
                 raise NotFound("There is no permit of this id.")
             populations = list(permit.limits)
             releases = tuple(
-                self._read_release(connection, self._find_release(connection, entry))
+                self._read_release(connection, self._find_release(connection, entry), with_answer=with_answers)
                 for population in populations
                 for entry in self._list_released(connection, population, permit_id)
             )
@@ -208,7 +209,7 @@ class EvidenceService:
             raise unverified()
         return release
 
-    def _read_release(self, connection: Connection, stored: StoredRelease) -> ReleaseFacts:
+    def _read_release(self, connection: Connection, stored: StoredRelease, *, with_answer: bool) -> ReleaseFacts:
         entry = self._attest(stored.population, stored.entry)
         dataset = find_dataset_by_id(connection, stored.dataset_id, granted_to=None)
         assert dataset is not None
@@ -219,8 +220,19 @@ class EvidenceService:
                 raise unverified()
             source = self._attest(charged.population, charged.entry)
         kind = self.kinds.of_entry(entry.says)
-        listing = make_listing(kind, dataset, read_about(stored.answer))
-        return ReleaseFacts(stored.id, entry, source, dataset, kind.name, stored.body, listing.columns)
+        listing, body = make_listing(kind, dataset, read_about(stored.answer)), stored.body if with_answer else b""
+        return ReleaseFacts(
+            stored.id, entry, source, dataset, kind.name, _read_shapes(stored.answer), body, listing.columns
+        )
+
+
+def _read_shapes(answer: str) -> dict[str, Any]:
+    """Read an answer, of its statistics the shapes alone."""
+    content: dict[str, Any] = json.loads(answer)
+    shapes = {
+        name: {"shape": part["shape"], "numbers": len(part["values"])} for name, part in content["statistics"].items()
+    }
+    return content | {"statistics": shapes}
 
 
 def _may_see(reader: Principal, permit: PermitFacts) -> bool:
