@@ -96,6 +96,9 @@ class Providers(Protocol):
     def describe(self) -> list[dict[str, Any]]:
         """Return what somebody needs to know to sign in."""
 
+    def owns(self, name: str, /) -> bool:
+        """Tell whether a name is one that people of theirs have, so that nobody else may have it."""
+
     def recognises(self, text: str, /) -> bool:
         """Tell whether a bearer text looks like one of theirs."""
 
@@ -247,6 +250,10 @@ class IdentityService:
             raise IdentityError(f"a token lives from 1 to {DAYS_MAX} days")
         if not roles:
             raise IdentityError("name at least one role")
+        if self.providers is not None and self.providers.owns(name):
+            raise IdentityError(
+                f"{name!r} is a name of somebody who signs in at an identity provider, and of nobody else"
+            )
         token, moment, asked = make_token(), self.now(), frozenset(roles)
         new = Principal(_new_principal_id(), name, asked)
         with self.acts.unit() as unit:
@@ -334,9 +341,10 @@ class IdentityService:
         return token, record
 
     def revoke_token(self, token_id: str, *, actor: str = "operator") -> None:
-        """Revoke a token by its public id, from the next request on; under a seal, too.
+        """Revoke a token by its public id, and what rotations made of it, from the next request on; under a seal, too.
 
-        The table says so at once. The register follows, when it can be written.
+        Whoever has somebody's token may have rotated it. The table says so at once. The register follows, when it can
+        be written.
 
         Raises
         ------
@@ -344,7 +352,13 @@ class IdentityService:
             If there is no such token, or it was revoked before.
         """
         with self.database.begin() as connection:
-            if not repository.revoke_token(connection, token_id, timestamp(self.now()), actor):
+            following: str | None = token_id
+            revoked = 0
+            while following:
+                revoked += repository.revoke_token(connection, following, timestamp(self.now()), actor)
+                found = repository.find_token(connection, following)
+                following = None if found is None else found.replaced_by
+            if not revoked:
                 raise IdentityError(f"there is no token {token_id!r} that could be revoked")
         try:
             self.settle()

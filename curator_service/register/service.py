@@ -12,7 +12,7 @@ from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused
 from curator_service.ledger.chain.attestation import is_attested
 from curator_service.ledger.chain.entries import Receipt
-from curator_service.ledger.chain.signing import SigningError
+from curator_service.ledger.chain.signing import KeyUnreadable, SigningError
 from curator_service.ledger.chain.verification import ACTS, REGISTER
 from curator_service.ledger.service import LedgerService
 from curator_service.ledger.trust.guard import unverified
@@ -75,7 +75,13 @@ class Register:
     def list_acts(self, after: int) -> tuple[int, list[dict[str, Any]]] | None:
         """Return what attested acts after a sequence say, and the last sequence there is; None without a register.
 
-        None also where this process cannot tell, as the curator's public keys do not hold: it releases nothing then.
+        None also where a file of this machine cannot be read, so that this process cannot tell: it releases nothing
+        then, and goes on serving what is stored.
+
+        Raises
+        ------
+        LedgerUnverified
+            If the public keys do not follow from each other.
         """
         holds, found, place = self._ledger.guard.trust.holds, [], after
         with self._ledger.database.read() as connection:
@@ -83,8 +89,10 @@ class Register:
                 place = page[-1].sequence
                 try:
                     found += [from_json(one.payload_text) for one in page if is_attested(REGISTER, one, holds)]
-                except SigningError:
+                except KeyUnreadable:
                     return None
+                except SigningError:
+                    raise unverified() from None
         # What is not attested may stand far above the end: it must not hide what will be written there.
         last = max((act["sequence"] for act in found), default=after)
         return (last, [act for act in found if act["kind"] in ACTS]) if last else None

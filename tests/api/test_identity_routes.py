@@ -216,6 +216,18 @@ class TestTokens:
         problem(root.post(f"{TOKENS}/{ada}/revoke"), "not-found", 404)
         problem(root.post(f"{TOKENS}/nothing/revoke"), "not-found", 404)
 
+    def test_what_was_rotated_of_a_token_is_revoked_with_it(self, world: World) -> None:
+        """Whoever found somebody's token has rotated it before anybody notices."""
+        api, ada = world.api(), world.tokens["ada"]
+        second = api.post(ROTATE).json()["token"]
+        third = api.post(ROTATE, token=second).json()["token"]
+        assert world.api("root").post(f"{TOKENS}/{ada.split('_')[1]}/revoke").status_code == 200
+        for token in (ada, second, third):
+            problem(api.get("/v1/me", token=token), "authentication-required", 401)
+        assert world.curator.ledger.verify("_register").ok
+        kinds = [act["kind"] for act in world.curator.register.list_entries(after=0, count=1000)]
+        assert kinds.count("token-revoked") == 3
+
     def test_principals_are_listed(self, world: World) -> None:
         found = world.api("audra").get("/v1/admin/principals").json()["principals"]
         assert [(one["name"], one["roles"], one["issuer"]) for one in found] == [

@@ -229,6 +229,16 @@ def test_whoever_writes_rows_narrows_a_role_at_most(both: World) -> None:
     assert api.get("/v1/me", token=both.tokens["root"]).json()["roles"] == ["auditor"]
 
 
+def test_keys_that_do_not_hold_attest_nobody(both: World) -> None:
+    """Whoever can insert keys could otherwise make every process forget what attestation is."""
+    invented = invent_token(both, "mallory", "analyst,privacy_officer", both.sql)
+    both.sql(
+        "INSERT INTO signing_keys (key_id, public_key, created_at, previous, endorsement) VALUES "
+        f"('key_{'0' * 32}', 'x', '2026-03-01T12:00:00Z', 'nothing', 'x')"
+    )
+    problem(both.api(None).get("/v1/me", token=invented), "ledger-unverified", 503)
+
+
 def test_another_secret_in_somebody_s_row_is_nobody_s(both: World) -> None:
     api, mine = both.api(None), make_token()
     ada = both.tokens["ada"].split("_")[1]

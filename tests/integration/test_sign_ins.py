@@ -9,6 +9,7 @@ from issuers import ISSUER, NOW, Documents, T, claims, providers, sign, visa
 from support import Api, World, body, open_world, problem
 
 from curator_service.container import make_curator
+from curator_service.identity.policy import Role
 from curator_service.identity.service import IdentityError
 from curator_service.ledger.chain.verification import REGISTER
 
@@ -102,15 +103,20 @@ def test_under_a_seal_nobody_new_comes_and_nobody_may_do_more(place: World) -> N
 
 
 def test_a_name_of_somebody_else_is_not_taken(place: World) -> None:
-    from curator_service.identity.policy import Role
-
     place.add_token("hospital.248289761001", Role.AUDITOR)
     problem(served(place).get("/v1/me", token=sign(claims())), "authentication-required", 401)
 
 
-def test_people_of_a_provider_have_no_tokens_of_the_curator_s_and_no_roles_of_the_machine_s(place: World) -> None:
-    from curator_service.identity.policy import Role
+def test_nobody_is_given_the_name_of_somebody_who_has_not_come_yet(place: World) -> None:
+    """A permit that an officer grants to that name would be the impostor's."""
+    place.curator.identity.providers = providers(Documents(), now=place.clock)
+    for name in ("hospital.248289761001", "hospital-x", "hospital."):
+        with pytest.raises(IdentityError, match="of nobody else"):
+            place.curator.identity.create_token(name, Role.ANALYST)
+    place.curator.identity.create_token("hospitality", Role.ANALYST)
 
+
+def test_people_of_a_provider_have_no_tokens_of_the_curator_s_and_no_roles_of_the_machine_s(place: World) -> None:
     me(served(place), sign(claims()))
     for act in (
         lambda: place.curator.identity.create_token("hospital.248289761001", Role.ANALYST),

@@ -87,6 +87,10 @@ class IdentityProviders:
             if one.client_id
         ]
 
+    def owns(self, name: str) -> bool:
+        """Tell whether a name is one that people of theirs have."""
+        return any(name.startswith((f"{one.name}.", f"{one.name}-")) for one in self._providers.values())
+
     def recognises(self, text: str) -> bool:
         """Tell whether a text is of the form of a token of theirs."""
         return bool(self._providers) and looks_like_jwt(text)

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from curator_service.identity.oidc import keys as oidc_keys
 from curator_service.identity.oidc import providers as oidc_providers
 from curator_service.identity.oidc.providers import principal_name
+from curator_service.identity.oidc.verification import verify
 from curator_service.identity.policy import Role
 from curator_service.kit.problems import Unavailable
 from curator_service.settings import Settings
@@ -165,6 +166,16 @@ def test_what_a_token_says_is_held_against_settings(changed: dict[str, Any]) -> 
 def forge_signed(said: dict[str, Any]) -> str:
     """Sign what a library would refuse to."""
     return forge({"alg": "EdDSA", "kid": "ed", "typ": "at+jwt"}, said, ED.sign)
+
+
+@pytest.mark.parametrize("changed", [{"iss": VISAS}, {"exp": T - 61}, {"aud": "another"}, {"nbf": T + 61}], ids=str)
+def test_the_verification_by_itself_leaves_nothing_to_whoever_calls_it(changed: dict[str, Any]) -> None:
+    """Providers look at issuer and end, too: neither may rest on the other."""
+    keys = oidc_keys.KeySet(ISSUER, Documents())
+    options: dict[str, Any] = {"audience": "curator", "types": frozenset({"at+jwt"}), "algorithms": ["EdDSA"]}
+    options |= {"skew_s": 60, "lifetime_max_s": None, "now": NOW}
+    assert verify(forge_signed(claims()), keys, **options) is not None
+    assert verify(forge_signed(claims(**changed)), keys, **options) is None
 
 
 @pytest.mark.parametrize("changed", [{"aud": ["another", "curator"]}, {"exp": T - 59}, {"nbf": T + 59}, {"nbf": ...}])

@@ -1,0 +1,75 @@
+"""Documents of identity providers: over https alone, without redirects, within bounds."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from curator_service.identity.oidc.fetching import BYTES_MAX, ProviderUnreachable, fetch, is_secure
+
+
+class _Issuer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        answers = {
+            "/good": (200, b'{"a": 1}'),
+            "/list": (200, b"[]"),
+            "/text": (200, b"<html>"),
+            "/deep": (200, b'{"a":' * 100_000),
+            "/huge": (200, b'{"a": "' + b"x" * BYTES_MAX + b'"}'),
+            "/moved": (302, b""),
+            "/none": (404, b"{}"),
+        }
+        status, content = answers[self.path]
+        if self.path == "/good" and self.headers.get("Authorization"):
+            content = b'{"told": true}'
+        self.send_response(status)
+        self.send_header("Location", "/good")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), _Issuer) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join(10)
+
+
+@pytest.mark.parametrize(
+    ("url", "secure"),
+    [
+        ("https://login.example/x", True), ("http://127.0.0.1:8/x", True), ("http://localhost/x", True),
+        ("http://[::1]/x", True), ("http://login.example/x", False), ("http://127.0.0.1.evil.example", False),
+        ("http://localhost.evil.example", False), ("http://127.0.0.1@evil.example", False), ("ftp://127.0.0.1", False),
+        ("file:///etc/passwd", False), ("https://", False), ("", False), ("login.example", False),
+        ("http://\x00", False),
+    ],
+)  # fmt: skip
+def test_what_is_neither_https_nor_this_machine_is_not_asked(url: str, secure: bool) -> None:
+    assert is_secure(url) is secure
+    if not secure:
+        with pytest.raises(ProviderUnreachable):
+            fetch(url)
+
+
+def test_a_document_is_read(issuer: str) -> None:
+    assert fetch(f"{issuer}/good") == {"a": 1}
+    assert fetch(f"{issuer}/good", "Bearer x") == {"told": True}
+
+
+@pytest.mark.parametrize("path", ["list", "text", "deep", "huge", "moved", "none"])
+def test_what_is_no_document_is_refused_and_no_redirect_followed(issuer: str, path: str) -> None:
+    with pytest.raises(ProviderUnreachable):
+        fetch(f"{issuer}/{path}")
+
+
+def test_nobody_there_is_a_provider_that_cannot_be_reached() -> None:
+    with pytest.raises(ProviderUnreachable, match="ConnectError"):
+        fetch("http://127.0.0.1:1/x")
