@@ -57,7 +57,8 @@ def pages_of(world: World) -> list[str]:
         "/admin/populations/town/ledger",
         "/admin/populations/town/ledger/6", "/admin/populations/town/ledger/37", "/admin/spending",
         "/admin/spending?by=month&by=kind&population=town", "/admin/permits", f"/admin/permits/{permit}",
-        "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals", "/admin/datasets",
+        "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals",
+        "/admin/proposals/population", "/admin/datasets",
         "/admin/datasets/cohort", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 
@@ -299,7 +300,7 @@ class TestForms:
                 fields = {"form_token": token, "notion": "mu", "mu": "0.1", "reason": "x"}
                 assert person.post(address, fields, headers=headers).status_code == 403, address
                 posted += 1
-        assert posted == 8
+        assert posted == 9
         assert [officers.account(name).sequence for name in ("town", "valley")] == before
         assert person.get("/admin").status_code == 200
 
@@ -649,6 +650,20 @@ class TestActs:
         again = otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve")
         assert again.status_code == 409
         assert "was rejected before" in text_of(again.text)
+
+    def test_a_budget_is_proposed_and_given_by_another(self, officers: World) -> None:
+        olga, otto = Person(officers, "olga"), Person(officers, "otto")
+        form = "/admin/proposals/population"
+        asked = {"name": "river", "adjacency": "add_remove", "accountant": "zcdp", "notion": "rho", "rho": "0.25"}
+        refused = olga.submit(form, form, **asked | {"name": "town", "reason": "again"})
+        assert refused.status_code == 409
+        assert "a budget is given once" in text_of(refused.text)
+        assert 'value="0.25"' in refused.text
+        assert olga.submit(form, form, **asked, reason="a cohort").headers["location"] == "/admin/proposals?done=asked"
+        assert "Give the population river a budget" in text_of(otto.get("/admin/proposals").text)
+        proposal = officers.curator.approvals.list_proposals()[0]
+        otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve")
+        assert officers.account("river").limit == 250_000_000_000
 
     def test_a_limit_below_what_is_spent_is_refused_with_a_reason(self, officers: World) -> None:
         answer = officers.api("ada").post("/v1/datasets/cohort/releases", json=body(price={"mu": 0.1}), key="k")
