@@ -16,7 +16,7 @@ from support import World, body
 from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
-from curator_service.identity.policy import POLICY, Objects, Role, allowed_objects
+from curator_service.identity.policy import POLICY, Action, Objects, Role, allowed_objects
 from curator_service.ledger.schemas import render_amount
 from curator_service.permits.spending import By, list_spent, write_csv
 
@@ -366,7 +366,47 @@ class TestFreshness:
             assert "Enter your token again" in answer.text
 
 
+ACTIONS = {
+    ("GET", "/admin"): Action.READ_KEYS,
+    ("GET", "/admin/populations/{name}"): Action.READ_BUDGET,
+    ("POST", "/admin/populations/{name}/limit"): Action.SET_LIMIT,
+    ("GET", "/admin/ledger"): Action.READ_LEDGER,
+    ("GET", "/admin/populations/{name}/ledger"): Action.READ_LEDGER,
+    ("GET", "/admin/populations/{name}/ledger/{sequence}"): Action.READ_LEDGER,
+    ("GET", "/admin/spending"): Action.READ_SPENDING,
+    ("GET", "/admin/spending.csv"): Action.READ_SPENDING,
+    ("GET", "/admin/permits"): Action.READ_PERMIT,
+    ("GET", "/admin/permits/{permit_id}"): Action.READ_PERMIT,
+    ("GET", "/admin/permits/ask"): Action.ASK_PERMIT,
+    ("POST", "/admin/permits/ask"): Action.ASK_PERMIT,
+    ("GET", "/admin/permits/{permit_id}/change"): Action.ASK_PERMIT,
+    ("POST", "/admin/permits/{permit_id}/change"): Action.ASK_PERMIT,
+    ("POST", "/admin/permits/{permit_id}/end"): Action.END_PERMIT,
+    ("GET", "/admin/proposals"): Action.SET_LIMIT,
+    ("GET", "/admin/proposals/population"): Action.SET_LIMIT,
+    ("POST", "/admin/proposals/population"): Action.SET_LIMIT,
+    ("POST", "/admin/proposals/{proposal_id}/approve"): Action.SET_LIMIT,
+    ("POST", "/admin/proposals/{proposal_id}/reject"): Action.SET_LIMIT,
+    ("GET", "/admin/datasets"): Action.READ_DATASET,
+    ("GET", "/admin/datasets/{name}"): Action.READ_DATASET,
+    ("GET", "/admin/tokens"): Action.READ_PRINCIPALS,
+    ("POST", "/admin/tokens/{token_id}/revoke"): Action.REVOKE,
+    ("GET", "/admin/keys"): Action.READ_KEYS,
+    ("GET", "/admin/{path:path}"): Action.READ_KEYS,
+}
+"""What each page takes: those of the interface that does the same."""
+
+
 class TestPolicy:
+    def test_each_page_takes_the_action_that_it_is(self, people: dict[str, Person]) -> None:
+        found = {
+            (method, route.path): route.endpoint.action
+            for route in routes_of(people["olga"].app)
+            for method in route.methods
+            if hasattr(route.endpoint, "action")
+        }
+        assert found == ACTIONS
+
     @pytest.mark.parametrize("who", list(PEOPLE))
     def test_pages_are_those_of_the_policy(self, past: World, people: dict[str, Person], who: str) -> None:
         person, shown = people[who], people[who].get("/admin").text
@@ -470,6 +510,34 @@ class TestNumbers:
             found = list_spent(past.curator.database, [By(group) for group in groups], "gram")
             assert csv.text == write_csv(found, [By(group) for group in groups])
             assert csv.headers["content-type"].startswith("text/csv")
+
+    def test_pages_of_spending_follow_each_other_and_leave_nothing_out(
+        self, both: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from curator_service.dashboard.pages import spending
+
+        for who in ("ada", "ben"):
+            priced = {"price": {"mu": 0.01}, "fresh": True}
+            for key, asked in enumerate(
+                (body(**priced), {"kind": "counts", "tables": [{"axes": [{"column": "sex"}]}], **priced})
+            ):
+                answer = both.api(who).post("/v1/datasets/cohort/releases", json=asked, key=f"k{key}")
+                assert answer.status_code == 201, answer.text
+        groups = [By.ANALYST, By.KIND]
+        every = list_spent(both.curator.database, groups, "gram")
+        assert [(one.population.name, *one.group.values(), one.charges) for one in every] == [
+            ("town", "ada", "counts", 1), ("town", "ada", "gram", 1),
+            ("town", "ben", "counts", 1), ("town", "ben", "gram", 1),
+        ]  # fmt: skip
+        assert list_spent(both.curator.database, groups, "gram", "valley") == []
+        monkeypatch.setattr(spending, "PAGE", 1)
+        person, address, seen = Person(both, "audra"), "/admin/spending?by=analyst&by=kind", []
+        while address:
+            page = person.get(address).text
+            seen += re.findall(r'<td><bdi class="said">(\w+)</bdi></td><td><bdi class="said">(\w+)</bdi></td>', page)
+            following = re.search(r'rel="next" href="([^"]+)"', page)
+            address = html.unescape(following[1]) if following else ""
+        assert seen == [tuple(one.group.values()) for one in every]
 
     def test_what_was_left_by_month_begins_with_the_account(self) -> None:
         assert months_between("2025-12", "2026-02") == ["2025-12", "2026-01", "2026-02"]
