@@ -12,6 +12,7 @@ RUN python -m venv /opt/curator
 COPY locks/server.lock locks/server.lock
 RUN /opt/curator/bin/pip install --require-hashes --only-binary :all: --requirement locks/server.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY docs/glossary.md docs/glossary.md
 COPY migrations migrations
 COPY analyst_client analyst_client
 COPY curator_service curator_service

@@ -67,6 +67,8 @@ def furnish(world: World) -> None:
     asked |= {"expires_at": "2099-01-01T00:00:00Z", "purpose": HOSTILE[:500], "legal_basis": "consent"}
     asked |= {"reason": HOSTILE[:500], "limit": {"mu": 0.05}}
     assert world.api("olga").post("/v1/permits", json=asked).status_code == 202
+    opened = {"name": "nursing-homes", "adjacency": "replace_one", "limit": {"mu": 0.5}, "reason": "the cohort of 2026"}
+    assert world.api("olga").post("/v1/admin/populations", json=opened).status_code == 202
     raised = {"limit": {"epsilon": 1.5, "delta": 1e-6}, "reason": "a second study of the same people"}
     assert world.api("otto").post("/v1/admin/populations/town/limits", json=raised).status_code == 202
     lowered = {"limit": {"rho": 0.3}, "reason": "the study became smaller"}

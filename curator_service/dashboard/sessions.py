@@ -7,6 +7,7 @@ with something that says who somebody is (`Entrance`), ends when that ends, and 
 import hashlib
 import hmac
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -17,7 +18,7 @@ from curator_service.identity.repository import Principal
 from curator_service.identity.service import AuthenticationRequired, IdentityService
 from curator_service.identity.tokens import parse_token
 from curator_service.kit.clock import Clock, timestamp
-from curator_service.kit.db import Database
+from curator_service.kit.db import DATABASE_ERRORS, Database
 from curator_service.kit.problems import Problem
 
 IDLE, LIFETIME, FRESH = timedelta(minutes=30), timedelta(hours=8), timedelta(minutes=5)
@@ -150,7 +151,8 @@ class BrowserSessions:
         if token is None or token.principal.id != record.principal_id:
             return None
         if _since(record.seen_at, moment) >= SEEN_EVERY:
-            with self.database.begin() as connection:
+            # A database that cannot be written can be looked at: why it cannot may stand on the page.
+            with suppress(*DATABASE_ERRORS), self.database.begin() as connection:
                 repository.see_session(connection, record.id_hash, timestamp(moment))
         is_fresh = _since(record.confirmed_at, moment) < FRESH
         return BrowserSession(session_id, token.principal, is_fresh, record.ends_at)

@@ -136,8 +136,9 @@ class _SumSpending(Statement):
 
     def _build(self, dialect: Dialect) -> Any:
         keys = [SpendingRow.population.label("of"), *(_SUMMED_BY[name].label(f"by_{name}") for name in self._by)]
-        # The same order on both databases, whatever the server's language is.
-        shown = [key if dialect.name == "sqlite" else key.collate("C") for key in keys]
+        # Populations in the order of their index, so that a page reads those that it shows alone; groups within one in
+        # the same order on both databases, whatever the server's language is.
+        shown = [keys[0], *(key if dialect.name == "sqlite" else key.collate("C") for key in keys[1:])]
         chosen = select(*keys, func.sum(SpendingRow.charges), func.sum(SpendingRow.units)).join(
             PrincipalRow, PrincipalRow.id == SpendingRow.principal_id, isouter=True
         )

@@ -16,7 +16,7 @@ from support import World, body
 from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
-from curator_service.identity.policy import POLICY, Objects, Role, allowed_objects
+from curator_service.identity.policy import POLICY, Action, Objects, Role, allowed_objects
 from curator_service.ledger.schemas import render_amount
 from curator_service.permits.spending import By, list_spent, write_csv
 
@@ -57,7 +57,8 @@ def pages_of(world: World) -> list[str]:
         "/admin/populations/town/ledger",
         "/admin/populations/town/ledger/6", "/admin/populations/town/ledger/37", "/admin/spending",
         "/admin/spending?by=month&by=kind&population=town", "/admin/permits", f"/admin/permits/{permit}",
-        "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals", "/admin/datasets",
+        "/admin/permits/ask", f"/admin/permits/{permit}/change", "/admin/proposals",
+        "/admin/proposals/population", "/admin/datasets",
         "/admin/datasets/cohort", "/admin/tokens", "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 
@@ -299,7 +300,7 @@ class TestForms:
                 fields = {"form_token": token, "notion": "mu", "mu": "0.1", "reason": "x"}
                 assert person.post(address, fields, headers=headers).status_code == 403, address
                 posted += 1
-        assert posted == 8
+        assert posted == 9
         assert [officers.account(name).sequence for name in ("town", "valley")] == before
         assert person.get("/admin").status_code == 200
 
@@ -365,7 +366,47 @@ class TestFreshness:
             assert "Enter your token again" in answer.text
 
 
+ACTIONS = {
+    ("GET", "/admin"): Action.READ_KEYS,
+    ("GET", "/admin/populations/{name}"): Action.READ_BUDGET,
+    ("POST", "/admin/populations/{name}/limit"): Action.SET_LIMIT,
+    ("GET", "/admin/ledger"): Action.READ_LEDGER,
+    ("GET", "/admin/populations/{name}/ledger"): Action.READ_LEDGER,
+    ("GET", "/admin/populations/{name}/ledger/{sequence}"): Action.READ_LEDGER,
+    ("GET", "/admin/spending"): Action.READ_SPENDING,
+    ("GET", "/admin/spending.csv"): Action.READ_SPENDING,
+    ("GET", "/admin/permits"): Action.READ_PERMIT,
+    ("GET", "/admin/permits/{permit_id}"): Action.READ_PERMIT,
+    ("GET", "/admin/permits/ask"): Action.ASK_PERMIT,
+    ("POST", "/admin/permits/ask"): Action.ASK_PERMIT,
+    ("GET", "/admin/permits/{permit_id}/change"): Action.ASK_PERMIT,
+    ("POST", "/admin/permits/{permit_id}/change"): Action.ASK_PERMIT,
+    ("POST", "/admin/permits/{permit_id}/end"): Action.END_PERMIT,
+    ("GET", "/admin/proposals"): Action.SET_LIMIT,
+    ("GET", "/admin/proposals/population"): Action.SET_LIMIT,
+    ("POST", "/admin/proposals/population"): Action.SET_LIMIT,
+    ("POST", "/admin/proposals/{proposal_id}/approve"): Action.SET_LIMIT,
+    ("POST", "/admin/proposals/{proposal_id}/reject"): Action.SET_LIMIT,
+    ("GET", "/admin/datasets"): Action.READ_DATASET,
+    ("GET", "/admin/datasets/{name}"): Action.READ_DATASET,
+    ("GET", "/admin/tokens"): Action.READ_PRINCIPALS,
+    ("POST", "/admin/tokens/{token_id}/revoke"): Action.REVOKE,
+    ("GET", "/admin/keys"): Action.READ_KEYS,
+    ("GET", "/admin/{path:path}"): Action.READ_KEYS,
+}
+"""What each page takes: those of the interface that does the same."""
+
+
 class TestPolicy:
+    def test_each_page_takes_the_action_that_it_is(self, people: dict[str, Person]) -> None:
+        found = {
+            (method, route.path): route.endpoint.action
+            for route in routes_of(people["olga"].app)
+            for method in route.methods
+            if hasattr(route.endpoint, "action")
+        }
+        assert found == ACTIONS
+
     @pytest.mark.parametrize("who", list(PEOPLE))
     def test_pages_are_those_of_the_policy(self, past: World, people: dict[str, Person], who: str) -> None:
         person, shown = people[who], people[who].get("/admin").text
@@ -469,6 +510,34 @@ class TestNumbers:
             found = list_spent(past.curator.database, [By(group) for group in groups], "gram")
             assert csv.text == write_csv(found, [By(group) for group in groups])
             assert csv.headers["content-type"].startswith("text/csv")
+
+    def test_pages_of_spending_follow_each_other_and_leave_nothing_out(
+        self, both: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from curator_service.dashboard.pages import spending
+
+        for who in ("ada", "ben"):
+            priced = {"price": {"mu": 0.01}, "fresh": True}
+            for key, asked in enumerate(
+                (body(**priced), {"kind": "counts", "tables": [{"axes": [{"column": "sex"}]}], **priced})
+            ):
+                answer = both.api(who).post("/v1/datasets/cohort/releases", json=asked, key=f"k{key}")
+                assert answer.status_code == 201, answer.text
+        groups = [By.ANALYST, By.KIND]
+        every = list_spent(both.curator.database, groups, "gram")
+        assert [(one.population.name, *one.group.values(), one.charges) for one in every] == [
+            ("town", "ada", "counts", 1), ("town", "ada", "gram", 1),
+            ("town", "ben", "counts", 1), ("town", "ben", "gram", 1),
+        ]  # fmt: skip
+        assert list_spent(both.curator.database, groups, "gram", "valley") == []
+        monkeypatch.setattr(spending, "PAGE", 1)
+        person, address, seen = Person(both, "audra"), "/admin/spending?by=analyst&by=kind", []
+        while address:
+            page = person.get(address).text
+            seen += re.findall(r'<td><bdi class="said">(\w+)</bdi></td><td><bdi class="said">(\w+)</bdi></td>', page)
+            following = re.search(r'rel="next" href="([^"]+)"', page)
+            address = html.unescape(following[1]) if following else ""
+        assert seen == [tuple(one.group.values()) for one in every]
 
     def test_what_was_left_by_month_begins_with_the_account(self) -> None:
         assert months_between("2025-12", "2026-02") == ["2025-12", "2026-01", "2026-02"]
@@ -649,6 +718,20 @@ class TestActs:
         again = otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve")
         assert again.status_code == 409
         assert "was rejected before" in text_of(again.text)
+
+    def test_a_budget_is_proposed_and_given_by_another(self, officers: World) -> None:
+        olga, otto = Person(officers, "olga"), Person(officers, "otto")
+        form = "/admin/proposals/population"
+        asked = {"name": "river", "adjacency": "add_remove", "accountant": "zcdp", "notion": "rho", "rho": "0.25"}
+        refused = olga.submit(form, form, **asked | {"name": "town", "reason": "again"})
+        assert refused.status_code == 409
+        assert "a budget is given once" in text_of(refused.text)
+        assert 'value="0.25"' in refused.text
+        assert olga.submit(form, form, **asked, reason="a cohort").headers["location"] == "/admin/proposals?done=asked"
+        assert "Give the population river a budget" in text_of(otto.get("/admin/proposals").text)
+        proposal = officers.curator.approvals.list_proposals()[0]
+        otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve")
+        assert officers.account("river").limit == 250_000_000_000
 
     def test_a_limit_below_what_is_spent_is_refused_with_a_reason(self, officers: World) -> None:
         answer = officers.api("ada").post("/v1/datasets/cohort/releases", json=body(price={"mu": 0.1}), key="k")

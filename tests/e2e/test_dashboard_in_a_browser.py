@@ -103,7 +103,8 @@ def pages_of(world: World) -> list[str]:
         "/admin", "/admin/populations/town", "/admin/ledger", "/admin/populations/town/ledger",
         "/admin/populations/town/ledger/6", "/admin/spending?by=month&by=analyst", "/admin/permits",
         *(f"/admin/permits/{permit.id}" for permit in permits), f"/admin/permits/{permits[0].id}/change",
-        "/admin/permits/ask", "/admin/proposals", "/admin/datasets", "/admin/datasets/cohort", "/admin/tokens",
+        "/admin/permits/ask", "/admin/proposals", "/admin/proposals/population",
+        "/admin/datasets", "/admin/datasets/cohort", "/admin/tokens",
         "/admin/keys", "/admin/nothing-here",
     ]  # fmt: skip
 

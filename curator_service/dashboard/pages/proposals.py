@@ -7,10 +7,11 @@ from fastapi import APIRouter, Response
 
 from curator_service.api.http import read_model
 from curator_service.approvals.repository import ACCOUNT, OPEN, Proposal
-from curator_service.approvals.schemas import DecisionRequest, render_proposal
+from curator_service.approvals.schemas import DecisionRequest, PopulationRequest, render_proposal
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard.page import PageContext, go_to, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names
+from curator_service.dashboard.pages.parts import read_price
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import NotFound, Problem
 from curator_service.ledger.chain.verification import PERMIT
@@ -71,6 +72,27 @@ class Shown:
 def show_proposals(context: PageContext) -> Response:
     """Show what waits to be decided, and what was decided last."""
     return _show(context)
+
+
+@router.get("/proposals/population")
+@page(Action.SET_LIMIT)
+def show_population_form(context: PageContext) -> Response:
+    """Show the form to propose a budget for people."""
+    return context.render("population_form.html", entered={}, faults=[])
+
+
+@router.post("/proposals/population")
+@page(Action.SET_LIMIT, is_fresh=True)
+def propose_population(context: PageContext) -> Response:
+    """Propose to give people a budget, which another privacy officer decides."""
+    asked = {name: context.text(name) for name in ("name", "reason", "adjacency", "accountant")}
+    try:
+        read = read_model(asked | {"limit": read_price(context)}, PopulationRequest)
+        context.get(ApprovalService).propose_population(read.name, read, read.reason, context.principal)
+    except Problem as problem:
+        faults = list_faults(problem)
+        return context.render("population_form.html", int(problem.status), entered=context.entered, faults=faults)
+    return go_to("/admin/proposals?done=asked")
 
 
 @router.post("/proposals/{proposal_id}/approve")

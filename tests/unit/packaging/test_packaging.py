@@ -89,6 +89,10 @@ def test_the_wheel_holds_both_packages_the_migrations_and_the_licence(tmp_path: 
         "curator_service/app.py",
         "curator_service/kinds/gram/conformance.json",
         "curator_service/migrations/env.py",
+        "curator_service/dashboard/glossary.md",
+        "curator_service/dashboard/static/htmx.LICENSE.txt",
+        "curator_service/dashboard/static/style.css",
+        "curator_service/dashboard/templates/base.html",
     ):
         assert wanted in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
