@@ -460,3 +460,66 @@ class TestWhatIsSaid:
         absent = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["nothing"]})
         assert hidden.status_code == absent.status_code
         assert "valley" not in hidden.text
+
+
+class TestSecondPerson:
+    def test_whoever_gains_is_none_in_the_chain_either(self, world: World) -> None:
+        permit = world.permit(people=["ada"])
+        last = world.entries()[-1]
+        members = ("permit", "version", "project", "datasets", "purpose", "legal_basis", "conditions", "expires_at")
+        said = {name: last[name] for name in members} | {"reason": "x", "time": last["time"], "actor": last["actor"]}
+        (ben,) = world.sql("SELECT id FROM principals WHERE name = 'ben'")[0]
+        with world.curator.ledger.unit() as ledger:
+            head = ledger.next("town")
+            ledger.record(head, "permit", 0, said | {"people": last["people"] | {ben: "ben"}, "approved_by": ben})
+        found = world.curator.ledger.verify("town")
+        assert (found.bad_sequence, found.reason) == (
+            last["sequence"] + 1, "a permit was granted or widened without a second person",
+        ), permit  # fmt: skip
+
+    def test_two_approve_two_changes_of_one_permit_at_once(self, both: World) -> None:
+        """Each is a wider one: only one of them may come about, and both officers and all entries agree on which."""
+        world = both
+        permit = world.permit(people=["ada"], limit={"mu": 0.1}, datasets=["cohort", "hidden"])
+        terms = TERMS | {"datasets": ["cohort", "hidden"]}
+        changes = [{"people": ["ada"], "limit": {"mu": 0.2}}, {"people": ["ada", "ben"], "limit": {"mu": 0.1}}]
+        ids = [world.api("olga").post(f"/v1/permits/{permit}", json=terms | one).json()["id"] for one in changes]
+        asked = [ids[0], ids[1], ids[0], ids[1]]
+        apis = [_warm(world, "otto") for _ in asked]
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(
+                pool.map(
+                    lambda place: place[0].post(f"/v1/admin/proposals/{place[1]}/approve").status_code,
+                    zip(apis, asked, strict=True),
+                )
+            )
+        assert sorted(answers) == [200, 409, 409, 409]
+        assert world.api("olga").get(f"/v1/permits/{permit}").json()["version"] == 2
+        assert_sound(world)
+        assert_sound(world, "valley")
+
+
+class TestPolicy:
+    ALLOWED = {
+        ("GET", "/v1/permits"): {"analyst", "steward", "privacy_officer", "auditor", "operator"},
+        ("POST", "/v1/permits"): {"analyst", "steward", "privacy_officer"},
+        ("POST", "/v1/permits/{permit}"): {"steward", "privacy_officer"},  # an analyst of it as well
+        ("POST", "/v1/permits/{permit}/end"): {"privacy_officer"},
+        ("GET", "/v1/admin/spending"): {"privacy_officer", "auditor"},
+        ("GET", "/v1/admin/proposals"): {"privacy_officer"},
+        ("POST", "/v1/admin/proposals/prp_000000000000000000000000/approve"): {"privacy_officer"},
+        ("POST", "/v1/admin/proposals/prp_000000000000000000000000/reject"): {"privacy_officer"},
+        ("POST", "/v1/admin/populations"): {"privacy_officer"},
+    }
+
+    def test_each_role_on_each_route(self, world: World) -> None:
+        permit = world.permit(people=["ben"])
+        for role in Role:
+            world.add_token(f"only_{role.value}", role)
+        for (method, path), allowed in self.ALLOWED.items():
+            for role in Role:
+                answer = world.api(f"only_{role.value}").request(method, path.format(permit=permit), json=TERMS if path.endswith("}") else {})
+                refused = answer.status_code == 403 or (role is Role.ANALYST and answer.json().get("status") == 404)
+                assert refused is (role.value not in allowed), (method, path, role, answer.text)
+                if method == "POST":
+                    assert world.api(None).request(method, path.format(permit=permit), json={}).status_code == 401
