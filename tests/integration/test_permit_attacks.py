@@ -523,3 +523,21 @@ class TestPolicy:
                 assert refused is (role.value not in allowed), (method, path, role, answer.text)
                 if method == "POST":
                     assert world.api(None).request(method, path.format(permit=permit), json={}).status_code == 401
+
+
+def test_a_job_on_a_reservation_gives_back_through_it_after_the_end(tmp_path: Path, database_url: str | None) -> None:
+    gate = Gate()
+    with open_world(tmp_path, url=database_url, noise=gate, moment=datetime.now(UTC)) as world:
+        permit, api = world.permit(limit={"mu": 0.2}), world.api("ada")
+        asked = {"price": {"mu": 0.1}, "expires_in_s": 600, "project": "kidney"}
+        held = api.post("/v1/datasets/cohort/reservations", json=asked, key="r").json()["id"]
+        sent = body(price={"mu": 0.02}, reservation=held, fresh=True)
+        job = api.post(RELEASES, json=sent, key="k", headers=ASYNC).json()
+        gate.await_entry()
+        assert world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"}).status_code == 200
+        gate.opened.set()
+        assert await_job(api, job["id"])["state"] == "expired"
+        assert_sound(world)
+        assert api.request("DELETE", f"/v1/reservations/{held}").status_code == 200
+        assert (world.account().posted, world.account().pending) == (0, 0)
+        assert_sound(world)
