@@ -141,19 +141,20 @@ class TestOnePersonAlone:
             assert_sound(world)
 
 
-def _leave_grant(world: World, *, limit: int) -> None:
+def _leave_grant(world: World, *, limit: int, scope: str = "analyst", label: str = "") -> None:
     """Write what a version before permits would have: a grant, and a limit of one analyst, with its entry."""
     world.add_token("ada", Role.ANALYST)
     (ada,) = world.sql("SELECT id FROM principals WHERE name = 'ada'")[0]
     (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+    label = label or ada
     with world.curator.ledger.unit() as ledger:
         said = {"actor": "prn_a", "approved_by": "prn_b", "reason": "x", "time": timestamp(world.clock.moment)}
         head = ledger.next("town")
-        receipt = ledger.record(head, "limit", limit, said | {"scope": "analyst", "label": ada})
+        receipt = ledger.record(head, "limit", limit, said | {"scope": scope, "label": label})
     world.curator.ledger.guard.anchor_before_send(receipt, just_written=True)
     world.sql(
         f"INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units, expires_at) "
-        f"VALUES ('town', 'analyst', '{ada}', {limit}, 0, 0, '')",
+        f"VALUES ('town', '{scope}', '{label}', {limit}, 0, 0, '')",
         f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
         f"VALUES ('{ada}', '{cohort}', '', '2026-01-01T00:00:00Z')",
     )
@@ -425,6 +426,16 @@ class TestAdoptedProjects:
             world.curator.permits.adopt()
             world.grant("ada", cohort)
             assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
+
+
+    def test_what_is_taken_back_at_the_machine_is_not_kept_by_an_adopted_project(self, tmp_path: Path) -> None:
+        """Before, a project let nobody use anything: who was granted nothing any more saw nothing any more."""
+        with open_world(tmp_path, analysts=()) as world:
+            _leave_grant(world, limit=10**10, scope="project", label="liver")
+            world.curator.permits.adopt()
+            (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+            world.end_grant("ada", cohort)
+            assert world.api("ada").get("/v1/datasets").json()["datasets"] == []
 
 
 class TestAfterTheEnd:
