@@ -120,6 +120,7 @@ _VOID = """self.connection, reservation.id, outcome):
             head = self._take(reservation.population, posted=-reservation.units, pending=0)
             repository.move_share(
                 self.connection, reservation.population, reservation.permit_id,
+                principal=reservation.principal_id, dataset=reservation.dataset_id,
                 posted=-reservation.units, pending=0, moment=moment,
             )
             payload = {"reservation": reservation.id, "actor": actor, "holder": reservation.principal_id}
@@ -709,8 +710,8 @@ MUTANTS = (
         "booked after the answer is durable",
         "releases/publisher.py",
         (
-            "            head = ledger.charge(prepared.dataset.population, prepared.cost, submission.payer, moment)\n",
-            "            head = ledger.next(prepared.dataset.population)\n",
+            "            head = ledger.charge(dataset.population, dataset.id, prepared.cost, submission.payer, moment)\n",
+            "            head = ledger.next(dataset.population)\n",
         ),
         (
             "            return self._publish(ledger, submission, draft, head)\n\n"
@@ -782,8 +783,8 @@ MUTANTS = (
         (
             "reservations.DONE, drawn=units):\n            raise Refused\n",
             "reservations.DONE, drawn=units):\n"
-            "            permit = reservation.permit_id\n"
-            "            return self._spend(reservation.population, permit, moment, posted=units, pending=0)\n",
+            "            place = reservation.population, reservation.dataset_id, _payer(reservation)\n"
+            "            return self._spend(*place, moment, posted=units, pending=0)\n",
         ),
         tests=(
             "tests/e2e/test_stopped_servers.py::"

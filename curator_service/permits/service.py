@@ -34,7 +34,6 @@ from curator_service.ledger.service import LedgerService, PopulationError, units
 from curator_service.permits import repository
 from curator_service.permits.repository import PermitRecord, Use
 
-
 _ID_PATTERN = re.compile(r"prm_[0-9a-f]{24}")
 
 
@@ -337,9 +336,10 @@ def render_permit(permit: Permit) -> dict[str, Any]:
 
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
+    when = f" at {expires_at}" if expires_at else ""
     return PermitExpired(
-        f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was released before can be "
-        "read. Ask for the permit to be renewed."
+        f"Your permit ended{when}: nothing is charged under it any more. What was released before can be read. Ask for "
+        "the permit to be renewed."
     )
 
 

@@ -5,12 +5,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from test_seal_and_recovery import account_for, restore
 from scenes import Gate, another_worker, assert_sound, await_job, kinds
 from support import World, body, make_rows, open_population, open_world, problem
+from test_seal_and_recovery import account_for, restore
 
 from analyst_client import admin_command
 from curator_service.backup import write_backup
@@ -173,7 +173,7 @@ class TestAdoption:
             def adopt(worker: Any) -> None:
                 try:
                     worker.permits.adopt()
-                except BaseException as error:  # noqa: BLE001
+                except BaseException as error:
                     failed.append(error)
 
             threads = [threading.Thread(target=adopt, args=(worker,)) for worker in (first, second)]
@@ -247,7 +247,8 @@ class TestFlood:
 
 class TestTexts:
     @pytest.mark.parametrize(
-        "text", ["\u2028\u2029\u0085", "\ufeff\ufffe\uffff", "🧬" * 500, "\"kind\":\"reconcile\"", "%_\\' \" {0}", "\x80\x9b2J"]
+        "text",
+        ["\u2028\u2029\u0085", "\ufeff\ufffe\uffff", "🧬" * 500, '"kind":"reconcile"', "%_\\' \" {0}", "\x80\x9b2J"],
     )
     def test_odd_ones_leave_a_ledger_that_holds(self, both: World, text: str) -> None:
         permit = both.permit(purpose=text, legal_basis=text, conditions=text, reason=text)
@@ -258,9 +259,13 @@ class TestTexts:
     @pytest.mark.parametrize("raw", ["\\ud800", "\\u0000", "\\udfff\\ud800", "\\u001b"])
     def test_what_is_no_text_is_refused(self, both: World, raw: str) -> None:
         content = json.dumps(TERMS | {"purpose": "X"}).replace("X", raw)
-        assert both.api().post("/v1/permits", content=content, headers={"content-type": "application/json"}).status_code in {400, 422}
+        assert both.api().post(
+            "/v1/permits", content=content, headers={"content-type": "application/json"}
+        ).status_code in {400, 422}
 
-    def test_the_officer_s_command_shows_no_control_characters(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_officer_s_command_shows_no_control_characters(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """C1 characters and those that turn a line around are in texts of people; JSON writes them as they are."""
         admin_command._show({"purpose": "a\x9b2Jb\u202ec"}, as_json=True)
         written = capsys.readouterr().out
@@ -286,7 +291,9 @@ class TestMixedAccounts:
         world.register("strict", "pure", make_rows(30, seed=12))
         world.add_token("olga", Role.PRIVACY_OFFICER)
         for limit in ({"mu": 0.1}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}):
-            refused = world.api("olga").post("/v1/permits", json=TERMS | {"datasets": ["cohort", "strict"], "limit": limit})
+            refused = world.api("olga").post(
+                "/v1/permits", json=TERMS | {"datasets": ["cohort", "strict"], "limit": limit}
+            )
             assert refused.status_code == 422, refused.text
         world.permit(datasets=["cohort", "strict"])
         for population in ("town", "pure"):
@@ -346,7 +353,11 @@ class TestRaces:
         ]
         apis = [_warm(world, "olga") for _ in acts]
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(lambda place: place[0].post(place[1][0], json=place[1][1]).status_code, zip(apis, acts, strict=True)))
+            found = list(
+                pool.map(
+                    lambda place: place[0].post(place[1][0], json=place[1][1]).status_code, zip(apis, acts, strict=True)
+                )
+            )
         assert set(found) <= {200, 202, 409}, found
         assert_sound(world)
         assert_sound(world, "valley")
@@ -362,7 +373,12 @@ class TestRaces:
         def change(n: int) -> None:
             api = officers[n]
             for mu in (0.45, 0.4, 0.35):
-                terms = TERMS | {"project": f"p{n}", "people": ["ada"], "datasets": ["cohort", "hidden"], "limit": {"mu": mu}}
+                terms = TERMS | {
+                    "project": f"p{n}",
+                    "people": ["ada"],
+                    "datasets": ["cohort", "hidden"],
+                    "limit": {"mu": mu},
+                }
                 answers.append(api.post(f"/v1/permits/{permits[n]}", json=terms).status_code)
 
         def spend(n: int) -> None:
@@ -373,7 +389,12 @@ class TestRaces:
                 answers.append(api.post(f"/v1/datasets/{dataset}/releases", json=asked, key=f"{n}-{k}").status_code)
 
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda act: act(), [lambda n=n: change(n) for n in range(3)] + [lambda n=n: spend(n) for n in range(4)]))
+            list(
+                pool.map(
+                    lambda act: act(),
+                    [lambda n=n: change(n) for n in range(3)] + [lambda n=n: spend(n) for n in range(4)],
+                )
+            )
         assert set(answers) <= {200, 201}, answers
         assert_sound(world)
         assert_sound(world, "valley")
@@ -426,7 +447,6 @@ class TestAdoptedProjects:
             world.curator.permits.adopt()
             world.grant("ada", cohort)
             assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
-
 
     def test_what_is_taken_back_at_the_machine_is_not_kept_by_an_adopted_project(self, tmp_path: Path) -> None:
         """Before, a project let nobody use anything: who was granted nothing any more saw nothing any more."""
@@ -511,7 +531,7 @@ class TestSecondPerson:
 
 
 class TestPolicy:
-    ALLOWED = {
+    ALLOWED: ClassVar = {
         ("GET", "/v1/permits"): {"analyst", "steward", "privacy_officer", "auditor", "operator"},
         ("POST", "/v1/permits"): {"analyst", "steward", "privacy_officer"},
         ("POST", "/v1/permits/{permit}"): {"steward", "privacy_officer"},  # an analyst of it as well
@@ -529,7 +549,9 @@ class TestPolicy:
             world.add_token(f"only_{role.value}", role)
         for (method, path), allowed in self.ALLOWED.items():
             for role in Role:
-                answer = world.api(f"only_{role.value}").request(method, path.format(permit=permit), json=TERMS if path.endswith("}") else {})
+                answer = world.api(f"only_{role.value}").request(
+                    method, path.format(permit=permit), json=TERMS if path.endswith("}") else {}
+                )
                 refused = answer.status_code == 403 or (role is Role.ANALYST and answer.json().get("status") == 404)
                 assert refused is (role.value not in allowed), (method, path, role, answer.text)
                 if method == "POST":

@@ -100,9 +100,7 @@ class Ledger:
         self.check(head, limit=head.limit, posted=head.posted - posted, pending=head.pending - pending)
         return head
 
-    def _spend(
-        self, population: str, dataset_id: str, payer: Payer, moment: str, *, posted: int, pending: int
-    ) -> Head:
+    def _spend(self, population: str, dataset_id: str, payer: Payer, moment: str, *, posted: int, pending: int) -> Head:
         """Take from the account what a permit allows: to whoever pays, of this dataset, now and within its limit."""
         head = self._take(population, posted=posted, pending=pending)
         moved = repository.move_share(
