@@ -5,7 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from scenes import Gate, another_worker, assert_sound, await_job, kinds
@@ -141,19 +141,20 @@ class TestOnePersonAlone:
             assert_sound(world)
 
 
-def _leave_grant(world: World, *, limit: int) -> None:
+def _leave_grant(world: World, *, limit: int, scope: str = "analyst", label: str = "") -> None:
     """Write what a version before permits would have: a grant, and a limit of one analyst, with its entry."""
     world.add_token("ada", Role.ANALYST)
     (ada,) = world.sql("SELECT id FROM principals WHERE name = 'ada'")[0]
     (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+    label = label or ada
     with world.curator.ledger.unit() as ledger:
         said = {"actor": "prn_a", "approved_by": "prn_b", "reason": "x", "time": timestamp(world.clock.moment)}
         head = ledger.next("town")
-        receipt = ledger.record(head, "limit", limit, said | {"scope": "analyst", "label": ada})
+        receipt = ledger.record(head, "limit", limit, said | {"scope": scope, "label": label})
     world.curator.ledger.guard.anchor_before_send(receipt, just_written=True)
     world.sql(
         f"INSERT INTO shares (population, scope, label, limit_units, posted_units, pending_units, expires_at) "
-        f"VALUES ('town', 'analyst', '{ada}', {limit}, 0, 0, '')",
+        f"VALUES ('town', '{scope}', '{label}', {limit}, 0, 0, '')",
         f"INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
         f"VALUES ('{ada}', '{cohort}', '', '2026-01-01T00:00:00Z')",
     )
@@ -447,6 +448,15 @@ class TestAdoptedProjects:
             world.grant("ada", cohort)
             assert {p.limits["town"] for p in world.curator.permits.list_permits()} == {10**10}
 
+    def test_what_is_taken_back_at_the_machine_is_not_kept_by_an_adopted_project(self, tmp_path: Path) -> None:
+        """Before, a project let nobody use anything: who was granted nothing any more saw nothing any more."""
+        with open_world(tmp_path, analysts=()) as world:
+            _leave_grant(world, limit=10**10, scope="project", label="liver")
+            world.curator.permits.adopt()
+            (cohort,) = world.sql("SELECT id FROM datasets WHERE name = 'cohort'")[0]
+            world.end_grant("ada", cohort)
+            assert world.api("ada").get("/v1/datasets").json()["datasets"] == []
+
 
 class TestAfterTheEnd:
     def test_what_others_release_later_is_not_read(self, now: World) -> None:
@@ -481,3 +491,86 @@ class TestWhatIsSaid:
         absent = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["nothing"]})
         assert hidden.status_code == absent.status_code
         assert "valley" not in hidden.text
+
+
+class TestSecondPerson:
+    def test_whoever_gains_is_none_in_the_chain_either(self, world: World) -> None:
+        permit = world.permit(people=["ada"])
+        last = world.entries()[-1]
+        members = ("permit", "version", "project", "datasets", "purpose", "legal_basis", "conditions", "expires_at")
+        said = {name: last[name] for name in members} | {"reason": "x", "time": last["time"], "actor": last["actor"]}
+        (ben,) = world.sql("SELECT id FROM principals WHERE name = 'ben'")[0]
+        with world.curator.ledger.unit() as ledger:
+            head = ledger.next("town")
+            ledger.record(head, "permit", 0, said | {"people": last["people"] | {ben: "ben"}, "approved_by": ben})
+        found = world.curator.ledger.verify("town")
+        assert (found.bad_sequence, found.reason) == (
+            last["sequence"] + 1, "a permit was granted or widened without a second person",
+        ), permit  # fmt: skip
+
+    def test_two_approve_two_changes_of_one_permit_at_once(self, both: World) -> None:
+        """Each is a wider one: only one of them may come about, and both officers and all entries agree on which."""
+        world = both
+        permit = world.permit(people=["ada"], limit={"mu": 0.1}, datasets=["cohort", "hidden"])
+        terms = TERMS | {"datasets": ["cohort", "hidden"]}
+        changes = [{"people": ["ada"], "limit": {"mu": 0.2}}, {"people": ["ada", "ben"], "limit": {"mu": 0.1}}]
+        ids = [world.api("olga").post(f"/v1/permits/{permit}", json=terms | one).json()["id"] for one in changes]
+        asked = [ids[0], ids[1], ids[0], ids[1]]
+        apis = [_warm(world, "otto") for _ in asked]
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(
+                pool.map(
+                    lambda place: place[0].post(f"/v1/admin/proposals/{place[1]}/approve").status_code,
+                    zip(apis, asked, strict=True),
+                )
+            )
+        assert sorted(answers) == [200, 409, 409, 409]
+        assert world.api("olga").get(f"/v1/permits/{permit}").json()["version"] == 2
+        assert_sound(world)
+        assert_sound(world, "valley")
+
+
+class TestPolicy:
+    ALLOWED: ClassVar = {
+        ("GET", "/v1/permits"): {"analyst", "steward", "privacy_officer", "auditor", "operator"},
+        ("POST", "/v1/permits"): {"analyst", "steward", "privacy_officer"},
+        ("POST", "/v1/permits/{permit}"): {"steward", "privacy_officer"},  # an analyst of it as well
+        ("POST", "/v1/permits/{permit}/end"): {"privacy_officer"},
+        ("GET", "/v1/admin/spending"): {"privacy_officer", "auditor"},
+        ("GET", "/v1/admin/proposals"): {"privacy_officer"},
+        ("POST", "/v1/admin/proposals/prp_000000000000000000000000/approve"): {"privacy_officer"},
+        ("POST", "/v1/admin/proposals/prp_000000000000000000000000/reject"): {"privacy_officer"},
+        ("POST", "/v1/admin/populations"): {"privacy_officer"},
+    }
+
+    def test_each_role_on_each_route(self, world: World) -> None:
+        permit = world.permit(people=["ben"])
+        for role in Role:
+            world.add_token(f"only_{role.value}", role)
+        for (method, path), allowed in self.ALLOWED.items():
+            for role in Role:
+                answer = world.api(f"only_{role.value}").request(
+                    method, path.format(permit=permit), json=TERMS if path.endswith("}") else {}
+                )
+                refused = answer.status_code == 403 or (role is Role.ANALYST and answer.json().get("status") == 404)
+                assert refused is (role.value not in allowed), (method, path, role, answer.text)
+                if method == "POST":
+                    assert world.api(None).request(method, path.format(permit=permit), json={}).status_code == 401
+
+
+def test_a_job_on_a_reservation_gives_back_through_it_after_the_end(tmp_path: Path, database_url: str | None) -> None:
+    gate = Gate()
+    with open_world(tmp_path, url=database_url, noise=gate, moment=datetime.now(UTC)) as world:
+        permit, api = world.permit(limit={"mu": 0.2}), world.api("ada")
+        asked = {"price": {"mu": 0.1}, "expires_in_s": 600, "project": "kidney"}
+        held = api.post("/v1/datasets/cohort/reservations", json=asked, key="r").json()["id"]
+        sent = body(price={"mu": 0.02}, reservation=held, fresh=True)
+        job = api.post(RELEASES, json=sent, key="k", headers=ASYNC).json()
+        gate.await_entry()
+        assert world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"}).status_code == 200
+        gate.opened.set()
+        assert await_job(api, job["id"])["state"] == "expired"
+        assert_sound(world)
+        assert api.request("DELETE", f"/v1/reservations/{held}").status_code == 200
+        assert (world.account().posted, world.account().pending) == (0, 0)
+        assert_sound(world)
