@@ -710,8 +710,8 @@ MUTANTS = (
         "booked after the answer is durable",
         "releases/publisher.py",
         (
-            "            head = ledger.charge(dataset.population, dataset.id, prepared.cost, submission.payer, moment)\n",
-            "            head = ledger.next(dataset.population)\n",
+            "ledger.charge(dataset.population, dataset.id, prepared.cost, submission.payer, moment)\n",
+            "ledger.next(dataset.population)\n",
         ),
         (
             "            return self._publish(ledger, submission, draft, head)\n\n"
