@@ -195,15 +195,17 @@ class CuratorAdmin:
         Parameters
         ----------
         name : str
+            Name of the population.
         adjacency : str
-            ``"add_remove"`` or ``"replace_one"``, fixed for good.
+            Neighbour relation, ``"add_remove"`` or ``"replace_one"``, fixed for good.
         limit : mapping of str to float
-            The budget, such as ``{"epsilon": 3.0, "delta": 1e-6}``.
+            Budget, such as ``{"epsilon": 3.0, "delta": 1e-6}``.
         reason : str
+            Reason, for whoever decides and for the ledger.
         accountant : str
-            ``"gdp"``, ``"zcdp"`` or ``"pure"``, fixed for good.
+            Unit of the account, ``"gdp"``, ``"zcdp"`` or ``"pure"``, fixed for good.
         delta : float
-            The δ at which ε is shown.
+            Delta at which ε is shown.
 
         Returns
         -------
@@ -214,7 +216,22 @@ class CuratorAdmin:
         return Proposal.read(self._post("/v1/admin/populations", asked | {"accountant": accountant, "delta": delta}))
 
     def set_limit(self, population: str, limit: Mapping[str, float], reason: str) -> Proposal:
-        """Lower the limit of a population at once, or propose to raise it."""
+        """Lower the limit of a population at once, or propose to raise it.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        limit : mapping of str to float
+            Limit, such as ``{"epsilon": 3.0, "delta": 1e-6}``.
+        reason : str
+            Reason, for the ledger.
+
+        Returns
+        -------
+        Proposal
+            Applied, or open until it is decided.
+        """
         path = f"/v1/admin/populations/{path_segment(population)}/limits"
         return Proposal.read(self._post(path, {"limit": dict(limit), "reason": reason}))
 
@@ -223,11 +240,37 @@ class CuratorAdmin:
         return Listing("Proposals", self._get("/v1/admin/proposals").each("proposals", Proposal.read))
 
     def approve(self, proposal: Proposal | str, reason: str = "") -> Proposal:
-        """Approve what somebody else proposed."""
+        """Approve what somebody else proposed.
+
+        Parameters
+        ----------
+        proposal : Proposal or str
+            Proposal, or its id.
+        reason : str
+            Reason, for whoever proposed it.
+
+        Returns
+        -------
+        Proposal
+            Approved.
+        """
         return self._decide(proposal, "approve", reason)
 
     def reject(self, proposal: Proposal | str, reason: str) -> Proposal:
-        """Reject a proposal, or take one's own back."""
+        """Reject a proposal, or take one's own back.
+
+        Parameters
+        ----------
+        proposal : Proposal or str
+            Proposal, or its id.
+        reason : str
+            Reason, for whoever proposed it.
+
+        Returns
+        -------
+        Proposal
+            Rejected.
+        """
         return self._decide(proposal, "reject", reason)
 
     def _decide(self, proposal: Proposal | str, act: str, reason: str) -> Proposal:
@@ -247,17 +290,31 @@ class CuratorAdmin:
             As on the wire: ``people``, ``datasets``, ``project``, ``purpose``, ``legal_basis``, ``expires_at``,
             ``limit``, ``conditions`` and ``reason``.
         permit : str, optional
-            The permit that is to be changed. What only restricts it holds at once.
+            Id of the permit that is to be changed. What only restricts it holds at once.
 
         Returns
         -------
         Proposal
+            Open until it is decided, or applied.
         """
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
         return Proposal.read(self._post(path, terms))
 
     def end_permit(self, permit: Permit | str, reason: str) -> Permit:
-        """End a permit: from now on nothing is charged under it."""
+        """End a permit: from now on nothing is charged under it.
+
+        Parameters
+        ----------
+        permit : Permit or str
+            Permit, or its id.
+        reason : str
+            Reason, for the ledger.
+
+        Returns
+        -------
+        Permit
+            Ended.
+        """
         name = permit.id if isinstance(permit, Permit) else permit
         return Permit.read(self._post(f"/v1/permits/{path_segment(name)}/end", {"reason": reason}))
 
@@ -267,7 +324,7 @@ class CuratorAdmin:
         Parameters
         ----------
         by : sequence of str
-            What is summed by: some of ``"analyst"``, ``"project"``, ``"dataset"``, ``"kind"``, ``"month"``.
+            Some of ``"analyst"``, ``"project"``, ``"dataset"``, ``"kind"`` and ``"month"``.
 
         Returns
         -------
@@ -277,7 +334,22 @@ class CuratorAdmin:
         return Listing("Spending", self._get("/v1/admin/spending", by=",".join(by)).each("spending", Spent.read))
 
     def ledger(self, population: str, *, after: int = 0, limit: int = 100) -> tuple[dict[str, Any], ...]:
-        """Return a page of a population's entries, as they are on the wire."""
+        """Return a page of a population's entries, as they are on the wire.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        after : int
+            Sequence after which the page begins.
+        limit : int
+            Number of entries at most.
+
+        Returns
+        -------
+        tuple of dict
+            Entries in their order.
+        """
         page = self._get(f"/v1/ledger/{path_segment(population)}", after=str(after), limit=str(limit))
         return page.each("entries", lambda fields: fields.members)
 

@@ -602,15 +602,17 @@ class CuratorClient:
         Parameters
         ----------
         project : str
-            What releases will name it by.
+            Name by which releases choose it.
         datasets, people : sequence of str
-            Names: what of, and who may spend.
+            Names of datasets, and of analysts who may spend.
         purpose, legal_basis : str
+            Purpose of the project, and the legal basis of the processing.
         expires_at : str
-            When nothing shall be charged any more, such as ``"2027-12-31T23:59:59Z"``.
+            Moment from which on nothing is charged, such as ``"2027-12-31T23:59:59Z"``.
         reason : str
-            Why, for whoever decides; it is written into the ledger.
+            Reason, for whoever decides; it is written into the ledger.
         conditions : str, optional
+            Conditions, in words.
         limit : mapping of str to float, optional
             The part of each population's budget, such as ``{"epsilon": 1.0, "delta": 1e-6}``. Default all of it.
         permit : str, optional

@@ -19,14 +19,14 @@ class Permit(Displayable):
     ----------
     id : str
     project : str
-        What to give as ``project=``; empty for a plain grant.
+        Name to give as ``project=``; empty for a plain grant.
     people, datasets : tuple of str
     purpose, legal_basis, conditions : str
     limits : dict of str to (int or None)
         Of each population what may be spent of it, in units of its account; None for all of it.
     granted_at : str
     expires_at, ended_at : str or None
-        When nothing is charged any more; when it was ended before its time.
+        Moment from which on nothing is charged; moment in which it was ended before its time.
     version : int
         Grows with each change.
     """
@@ -84,7 +84,7 @@ class Permit(Displayable):
 
 @dataclass(frozen=True, repr=False)
 class Proposal(Displayable):
-    """What was asked for, and what somebody else decided.
+    """A wish that somebody else decides about.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Proposal(Displayable):
         Of a permit its id.
     population : str
     reason, decision : str
-        Why it was asked for, and why it was decided so.
+        Reasons of whoever asked, and of whoever decided.
     terms : dict or None
         A permit's, as on the wire.
     proposed_at : str

@@ -45,7 +45,7 @@ class Finding:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what is wrong, and how to mend it; end with 1 where something is. Nothing is changed."""
+    """Say what is wrong, and how to mend it."""
     findings = list(examine())
     table = Table("", "what", "found", "what to do", title="Doctor")
     shown = {WELL: "[green]well[/green]", CARE: "[yellow]care[/yellow]", ILL: "[red]ill[/red]"}

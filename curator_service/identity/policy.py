@@ -107,6 +107,7 @@ READING = frozenset(
         Action.READ_BUDGET,
         Action.READ_POPULATIONS,
         Action.READ_RELEASE,
+        Action.READ_EVIDENCE,
         Action.QUOTE,
         Action.READ_JOB,
         Action.READ_KEYS,
