@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, case, func, insert, select, update
 
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.models import ProposalRow
@@ -72,7 +72,14 @@ _COLUMNS = (
 )
 _INSERT = Statement(insert(ProposalRow))
 _FIND = Statement(select(*_COLUMNS).where(ProposalRow.id == bindparam("proposal")))
-_LIST = Statement(select(*_COLUMNS).order_by(ProposalRow.proposed_at.desc(), ProposalRow.id).limit(1000))
+_LIST = Statement(
+    select(*_COLUMNS)
+    .order_by(case((ProposalRow.state == OPEN, 0), else_=1), ProposalRow.proposed_at.desc(), ProposalRow.id)
+    .limit(1000)
+)
+_COUNT_OPEN = Statement(
+    select(func.count()).where(ProposalRow.state == OPEN, ProposalRow.proposed_by == bindparam("person"))
+)
 _DECIDE = Statement(
     update(ProposalRow)
     .where(ProposalRow.id == bindparam("proposal"), ProposalRow.state == OPEN)
@@ -105,8 +112,14 @@ def find_proposal(connection: Connection, proposal_id: str) -> Proposal | None:
 
 
 def list_proposals(connection: Connection) -> list[Proposal]:
-    """Return proposals, the newest first."""
+    """Return proposals: what waits first, the newest of it before the others."""
     return [Proposal(*row) for row in _LIST.all(connection)]
+
+
+def count_open(connection: Connection, principal_id: str) -> int:
+    """Return how many proposals of somebody wait."""
+    row = _COUNT_OPEN.first(connection, person=principal_id)
+    return 0 if row is None else int(row[0])
 
 
 def supersede(connection: Connection, proposal: Proposal) -> None:

@@ -32,6 +32,8 @@ from curator_service.ledger.service import (
 from curator_service.privacy.accountant import Price
 
 _ID_PATTERN = re.compile(r"prp_[0-9a-f]{24}")
+OPEN_MAX = 20
+"""How many proposals of one person may wait: nobody hides those of others behind his own."""
 Write = Callable[[Ledger, Proposal, str], list[Receipt]]
 """Carries a proposal out, in a unit of work, as approved by somebody; returns the receipts of its entries."""
 
@@ -138,6 +140,10 @@ class ApprovalService:
             self._apply(applied, approved_by=by, new=True)
             return applied
         with self.database.begin() as connection:
+            if proposals.count_open(connection, proposal.proposed_by) >= OPEN_MAX:
+                raise LimitConflict(
+                    f"{OPEN_MAX} of your proposals wait already: let some be decided before you ask on."
+                )
             proposals.insert_proposal(connection, proposal)
         return proposal
 

@@ -18,7 +18,7 @@ from curator_service.approvals.repository import OPEN, Proposal
 from curator_service.approvals.service import ApprovalService, LimitConflict, SecondAdminNeeded, payload_of
 from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
-from curator_service.identity.policy import Role
+from curator_service.identity.policy import Action, Objects, Role, allowed_objects
 from curator_service.identity.repository import Principal, find_principal
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
@@ -181,10 +181,13 @@ class PermitService:
             raise RequestInvalid.at("/expires_at", "a permit ends in the future; end one that there is instead")
         with self.database.read() as connection:
             before = None if permit_id is None else _find(connection, permit_id)
-            after = _resolve(connection, terms, before or _blank(new_id("prm_"), moment))
+            blank = before or _blank(new_id("prm_"), moment)
+            # Whoever sees permitted datasets alone is not told which others there are, nor who: the officer hears.
+            is_trusted = allowed_objects(by.roles, Action.ASK_PERMIT) is Objects.ALL
+            after = _resolve(connection, terms, blank) if is_trusted else replace(blank, terms=terms)
         proposal = Proposal(
             id=new_id("prp_"),
-            population=min(after.limits),
+            population=min(after.limits, default=""),
             scope=PERMIT,
             label=after.id,
             limit=0,
@@ -195,7 +198,7 @@ class PermitService:
             state=OPEN,
             content=_write_terms(terms),
         )
-        restricts = before is not None and not before.ended_at and not _is_wider(before, after)
+        restricts = is_trusted and before is not None and not before.ended_at and not _is_wider(before, after)
         return self.approvals.propose(proposal, at_once=restricts and Role.PRIVACY_OFFICER in by.roles)
 
     def end(self, permit_id: str, reason: str, by: str) -> Permit:

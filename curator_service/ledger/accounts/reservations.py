@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, bindparam, delete, insert, select, update
+from sqlalchemy import BigInteger, bindparam, delete, exists, insert, or_, select, update
 
 from curator_service.kit.db import Connection, InsertIfAbsent, Statement
-from curator_service.ledger.models import ReservationRow, WorkerRow
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT
+from curator_service.ledger.models import ReservationRow, ShareRow, WorkerRow
 
 JOB, RESERVATION = "job_", "res_"
 RUNNING, DONE, VOIDED, CANCELLED, CLOSED, EXPIRED = "running", "done", "voided", "cancelled", "closed", "expired"
@@ -99,7 +100,20 @@ _JOBS = Statement(
     .where(_OPEN, ReservationRow.owner != "")
 )
 _EXPIRED = Statement(
-    select(ReservationRow.id).where(_OPEN, ReservationRow.owner == "", ReservationRow.expires_at <= bindparam("moment"))
+    select(ReservationRow.id).where(
+        _OPEN,
+        ReservationRow.owner == "",
+        or_(
+            ReservationRow.expires_at <= bindparam("moment"),
+            exists().where(
+                ShareRow.population == ReservationRow.population,
+                ShareRow.scope == PERMIT,
+                ShareRow.label == ReservationRow.permit_id,
+                ShareRow.expires_at != FOR_EVER,
+                ShareRow.expires_at <= bindparam("moment"),
+            ),
+        ),
+    )
 )
 _RUNNING = Statement(
     select(*_COLUMNS)
@@ -181,7 +195,7 @@ def list_jobs(connection: Connection) -> list[tuple[str, str, int | None]]:
 
 
 def list_expired(connection: Connection, moment: str) -> list[str]:
-    """Return the open reservations of analysts whose time is over."""
+    """Return the open reservations of analysts whose time is over, or whose permit's."""
     return [row[0] for row in _EXPIRED.all(connection, moment=moment)]
 
 
