@@ -223,6 +223,14 @@ def test_whoever_writes_rows_widens_no_role(both: World) -> None:
     assert api.get("/v1/me", token=both.tokens["ada"]).json()["roles"] == ["analyst"]
 
 
+def test_a_role_that_was_taken_away_does_not_come_back_with_its_row(both: World) -> None:
+    """The token was made with it, and the row says it again."""
+    api = both.api(None)
+    both.curator.identity.set_roles("root", Role.AUDITOR, actor="operator:test")
+    both.sql("UPDATE principals SET roles = 'steward,privacy_officer,auditor,operator' WHERE name = 'root'")
+    assert api.get("/v1/me", token=both.tokens["root"]).json()["roles"] == ["auditor"]
+
+
 def test_whoever_writes_rows_narrows_a_role_at_most(both: World) -> None:
     api = both.api(None)
     both.sql("UPDATE principals SET roles = 'auditor' WHERE name = 'root'")
