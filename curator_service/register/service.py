@@ -11,7 +11,7 @@ from curator_service.kit.db import Connection
 from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused
 from curator_service.ledger.chain.attestation import is_attested
-from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.entries import Receipt, entry_hash
 from curator_service.ledger.chain.signing import KeyUnreadable, SigningError
 from curator_service.ledger.chain.verification import ACTS, REGISTER
 from curator_service.ledger.service import LedgerService
@@ -76,26 +76,32 @@ class Register:
         """Return what attested acts after a sequence say, and the last sequence there is; None without a register.
 
         None also where a file of this machine cannot be read, so that this process cannot tell: it releases nothing
-        then, and goes on serving what is stored.
-
-        Raises
-        ------
-        LedgerUnverified
-            If the public keys do not follow from each other.
+        then, and goes on serving what is stored. Keys that do not follow from the first attest nothing.
         """
-        holds, found, place = self._ledger.guard.trust.holds, [], after
+        found, place = [], after
         with self._ledger.database.read() as connection:
             while page := repository.list_entries(connection, REGISTER, after=place, count=_PAGE):
                 place = page[-1].sequence
                 try:
-                    found += [from_json(one.payload_text) for one in page if is_attested(REGISTER, one, holds)]
+                    found += [from_json(one.payload_text) for one in page if is_attested(REGISTER, one, self._holds)]
                 except KeyUnreadable:
                     return None
-                except SigningError:
-                    raise unverified() from None
         # What is not attested may stand far above the end: it must not hide what will be written there.
         last = max((act["sequence"] for act in found), default=after)
+        if place and not last:
+            return 1, []  # there is a register, of which nothing is believed
         return (last, [act for act in found if act["kind"] in ACTS]) if last else None
+
+    def _holds(self, receipt: Receipt) -> bool:
+        try:
+            return self._ledger.guard.trust.holds(receipt)
+        except KeyUnreadable:
+            raise
+        except SigningError:
+            verifier = self._ledger.guard.keys.verifier_of_those_that_follow()
+        checkpoint = receipt.signed.checkpoint
+        whole = entry_hash(receipt.payload_text) == receipt.entry_hash
+        return whole and verifier.holds(checkpoint, receipt.signature)
 
     def list_entries(self, *, after: int, count: int) -> list[dict[str, Any]]:
         """Return a page of the chain, each entry with its hash and signature."""

@@ -185,6 +185,25 @@ class KeyRing:
             self._signer = None  # a newer key may sign by now
         return self._verifier
 
+    def verifier_of_those_that_follow(self) -> Verifier:
+        """Return what verifies signatures of the keys that follow from the first, whatever was put beside them.
+
+        Raises
+        ------
+        KeyUnreadable
+            If the file that names the first one cannot be read.
+        """
+        keys = self.list_keys()
+        while keys:
+            try:
+                self._check(keys)
+                break
+            except KeyUnreadable:
+                raise
+            except SigningError:
+                keys.pop()
+        return Verifier({key.key_id: key.public_key for key in keys})
+
     def forget(self) -> None:
         """Read the keys again when they are asked for: another process may have made one."""
         self._signer = self._verifier = None

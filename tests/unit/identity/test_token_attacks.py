@@ -17,11 +17,11 @@ from pydantic import ValidationError
 
 from curator_service.identity.oidc import keys as oidc_keys
 from curator_service.identity.oidc import providers as oidc_providers
-from curator_service.identity.oidc.providers import principal_name
+from curator_service.identity.oidc.providers import IdentityProviders, principal_name
 from curator_service.identity.oidc.verification import verify
 from curator_service.identity.policy import Role
 from curator_service.kit.problems import Unavailable
-from curator_service.settings import Settings
+from curator_service.settings import Settings, VisaIssuer
 
 
 def admitted(text: str, documents: Documents | None = None, **changes: Any) -> bool:
@@ -364,6 +364,16 @@ def test_a_visa_of_an_unpinned_issuer_is_none_wherever_its_keys_are() -> None:
     )
     assert visas_of(text, documents=documents) == []
     assert f"{VISAS}/keys" not in documents.asked
+
+
+def test_a_visa_of_the_provider_itself_is_of_the_person_that_it_names() -> None:
+    issuer = VisaIssuer.model_validate({"issuer": ISSUER})
+    for subject, found in ((claims()["sub"], ["https://ega.example/D1"]), ("somebody else", [])):
+        trusted = IdentityProviders((provider(),), (issuer,), lambda: NOW, Documents())
+        text = sign(claims(ga4gh_passport_v1=[visa(iss=ISSUER, sub=subject)]))
+        signed_in = trusted.sign_in(text)
+        assert signed_in is not None
+        assert [one.value for one in signed_in.principal.visas] == found
 
 
 def test_a_token_is_no_visa_and_a_visa_is_no_token() -> None:
