@@ -16,6 +16,7 @@ from support import World, body
 from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
+from curator_service.dashboard.repository import list_entries_that_say
 from curator_service.identity.policy import POLICY, Action, Objects, Role, allowed_objects
 from curator_service.ledger.schemas import render_amount
 from curator_service.permits.spending import By, list_spent, write_csv
@@ -635,6 +636,14 @@ class TestLedger:
                 address = html.unescape(following[1])
             expected = [e["sequence"] for e in both.entries() if not query or e["kind"] == query.partition("=")[2]]
             assert seen == expected[::-1], query
+
+    def test_what_stands_deeper_in_an_entry_is_not_what_it_says(self, both: World) -> None:
+        text = '{"actor":"ada","kind":"charge","time":"2026-03-01T12:00:00Z","units":"1","x":{"actor":"eve","time":"2020-"}}'
+        both.sql(f"INSERT INTO ledger_entries VALUES ('town', 99, '{text}', '{'0' * 64}', '')")
+        for said, found in (([("actor", "ada")], [99]), ([("actor", "eve")], []), ([("time", "2020-")], [])):
+            with both.curator.database.read() as connection:
+                entries, _ = list_entries_that_say(connection, "town", [*said, ("kind", "charge")], before=100, count=5)
+            assert [entry.sequence for entry, _ in entries] == found
 
     def test_an_entry_that_holds_says_so_and_one_that_was_changed_does_too(self, world: World) -> None:
         person = Person(world, "audra")
