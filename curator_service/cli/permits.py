@@ -49,7 +49,7 @@ def end(
 
 @app.command("ask")
 def ask(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="Its terms, as JSON.")],
+    file: Annotated[Path, typer.Argument(dir_okay=False, help="Its terms, as JSON.")],
     token: Annotated[str, typer.Option(envvar="CURATOR_TOKEN", prompt="Token", hide_input=True, help="Who asks.")],
     permit: Annotated[str | None, typer.Option(help="The permit that is to be changed.")] = None,
     as_json: AsJson = False,
