@@ -223,6 +223,13 @@ def test_whoever_writes_rows_widens_no_role(both: World) -> None:
     assert api.get("/v1/me", token=both.tokens["ada"]).json()["roles"] == ["analyst"]
 
 
+def test_a_token_does_not_get_with_its_row_what_it_was_not_made_for(both: World) -> None:
+    token = both.curator.identity.create_token("root", Role.AUDITOR, read_only=True)
+    both.sql("UPDATE tokens SET scopes = ''")
+    found = both.api(None).get("/v1/me", token=token.text).json()
+    assert (found["roles"], found["read_only"]) == (["auditor"], True)
+
+
 def test_a_role_that_was_taken_away_does_not_come_back_with_its_row(both: World) -> None:
     """The token was made with it, and the row says it again."""
     api = both.api(None)
