@@ -250,8 +250,7 @@ class DatasetService:
         raise RegistrationError(
             said + "If they are other people, an admin may say so with --other-people, and another one approve"
             if not proposal
-            else said
-            + f"Another privacy officer may approve {proposal} (`curator proposals approve`); then add the dataset again"
+            else said + f"Another privacy officer may approve {proposal} (`curator proposals approve`); then add the dataset again"
         )
 
     def _find_owner(self, connection: Connection, manifest: Manifest, snapshot: Snapshot) -> str | None:

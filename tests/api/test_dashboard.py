@@ -638,7 +638,8 @@ class TestLedger:
             assert seen == expected[::-1], query
 
     def test_what_stands_deeper_in_an_entry_is_not_what_it_says(self, both: World) -> None:
-        text = '{"actor":"ada","kind":"charge","time":"2026-03-01T12:00:00Z","units":"1","x":{"actor":"eve","time":"2020-"}}'
+        deeper = '"x":{"actor":"eve","time":"2020-"}'
+        text = f'{{"actor":"ada","kind":"charge","time":"2026-03-01T12:00:00Z","units":"1",{deeper}}}'
         both.sql(f"INSERT INTO ledger_entries VALUES ('town', 99, '{text}', '{'0' * 64}', '')")
         for said, found in (([("actor", "ada")], [99]), ([("actor", "eve")], []), ([("time", "2020-")], [])):
             with both.curator.database.read() as connection:
