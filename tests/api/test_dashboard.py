@@ -641,6 +641,12 @@ class TestLedger:
         deeper = '"x":{"actor":"eve","time":"2020-"}'
         text = f'{{"actor":"ada","kind":"charge","time":"2026-03-01T12:00:00Z","units":"1",{deeper}}}'
         both.sql(f"INSERT INTO ledger_entries VALUES ('town', 99, '{text}', '{'0' * 64}', '')")
+        literal = '{"actor":"a*[b]?","kind":"charge","time":"2026-03-01T12:00:00Z","units":"1"}'
+        both.sql(f"INSERT INTO ledger_entries VALUES ('valley', 99, '{literal}', '{'0' * 64}', '')")
+        with both.curator.database.read() as connection:
+            for actor, count in (("a*[b]?", 1), ("a*", 0), ("a[*][[]b]?", 0), ("A*[B]?", 0)):
+                entries, _ = list_entries_that_say(connection, "valley", [("actor", actor)], before=100, count=5)
+                assert len(entries) == count, actor
         for said, found in (([("actor", "ada")], [99]), ([("actor", "eve")], []), ([("time", "2020-")], [])):
             with both.curator.database.read() as connection:
                 entries, _ = list_entries_that_say(connection, "town", [*said, ("kind", "charge")], before=100, count=5)
