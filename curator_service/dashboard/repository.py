@@ -1,11 +1,12 @@
 """Queries of the dashboard: sessions of browsers, and what pages show that no service lists."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import BigInteger, bindparam, delete, func, insert, or_, select, text, update
+from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, delete, func, insert, or_, select, text, update
 
 from curator_service.dashboard.models import BrowserSessionRow
 from curator_service.kit.db import Connection, Statement
@@ -17,6 +18,10 @@ _SELECTIVE = ("dataset_id", "permit", "actor", "time", "kind")
 NEEDLES = len(_SELECTIVE)
 WINDOW = 50_000
 """Entries that one page looks through at most: whoever wants more goes on from there. An index leads to rare kinds."""
+
+
+_PATTERN = re.compile(r"[*?\[]")
+"""Signs of a pattern of SQLite's, of which each stands for itself in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,13 @@ class _ListContaining(Statement):
         self._rare = [text(IS_RARE)] if is_rare else []
 
     def _build(self, dialect: Any) -> Any:
-        # Unlike LIKE, these are not slowed down by a text that has signs of a pattern, and need no escaping.
-        place = func.instr if dialect.name == "sqlite" else func.strpos
-        contains = [place(LedgerEntryRow.payload, bindparam(f"needle{i}")) > 0 for i in range(self._needles)]
+        needles = [bindparam(f"needle{i}", type_=Text) for i in range(self._needles)]
+        payload = LedgerEntryRow.payload
+        # Of what each database has, the fastest that tells upper from lower case.
+        contains: list[ColumnElement[Any]] = [
+            payload.op("GLOB")(needle) if dialect.name == "sqlite" else func.strpos(payload, needle) > 0
+            for needle in needles
+        ]
         within = LedgerEntryRow.sequence >= bindparam("floor", type_=BigInteger)
         chosen = select(*_ENTRY).where(_OF_CHAIN, _BEFORE, within, *self._rare, *contains)
         return chosen.order_by(LedgerEntryRow.sequence.desc()).limit(bindparam("count"))
@@ -142,6 +151,8 @@ def list_entries_that_say(
     """
     # The database looks for the first in every text, and for the others where it found that.
     needles = [_write(name, text) for name, text in sorted(said, key=lambda one: _SELECTIVE.index(one[0]))]
+    if connection.dialect.name == "sqlite":
+        needles = ["*" + _PATTERN.sub("[\\g<0>]", needle) + "*" for needle in needles]
     asked = {f"needle{i}": needle for i, needle in enumerate(needles)}
     is_rare = any(name == "kind" and text not in FREQUENT_KINDS for name, text in said)
     statement = (_LIST_RARE if is_rare else _LIST_CONTAINING)[len(said)]

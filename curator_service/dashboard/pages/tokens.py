@@ -45,7 +45,7 @@ def show_tokens(context: PageContext) -> Response:
 def revoke(context: PageContext, token_id: str) -> Response:
     """Revoke a token; sessions that began with it end."""
     try:
-        context.services.identity.revoke_token(token_id)
+        context.services.identity.revoke_token(token_id, actor=context.principal.id)
     except IdentityError:
         raise NotFound("There is no token of this id that could be revoked.") from None
     return go_to("/admin/tokens?done=revoked")
