@@ -57,7 +57,7 @@ def assert_recognised(world: World, rows: Rows | str, columns: Columns | None = 
         register(world, rows, columns)
     assert str(caught.value) == (
         "the same rows, or nearly, are registered under the population 'town'; the same people must not get a second "
-        "budget: name the population 'town' in the manifest. If they are other people, an admin may say so with "
+        "budget: name the population 'town' in the manifest. If they are other people, a privacy officer may say so with "
         "--other-people, and another one approve"
     )
     assert written(world) == before

@@ -25,6 +25,7 @@ from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Payer, Refused
 from curator_service.ledger.chain.entries import Checkpoint, Receipt, SignedCheckpoint, canonical
 from curator_service.ledger.repository import Head, Population
+from curator_service.ledger.trust.guard import unverified
 from curator_service.privacy.accountant import GDP, Accountant, JointBound
 from curator_service.privacy.adjacency import Adjacency
 from curator_service.privacy.allocation import Bound
@@ -248,7 +249,7 @@ class Stage:
     failing : dict of str to Exception or list
         What a step raises: always, or each time the next of a list.
     refusing : set of str
-        Steps that say no instead.
+        Steps that say no instead; ``seal`` is the curator's.
     stored : list of StoredRelease
         What was committed.
     entries : list of dict
@@ -268,6 +269,7 @@ class Stage:
         self.timed: list[float] = []
         self.queued: list[Any] = []
         self.connection, self.worker_id = object(), "wrk_1"  # nobody looks into a connection
+        self.guard = SimpleNamespace(check_open=self.check_open)
         for module, names in (
             (repository, ("claim_key", "insert_release", "answer_keys", "find_key", "find_release")),
             (catalogue, ("find_exact", "insert_listing", "add_space")),
@@ -311,10 +313,14 @@ class Stage:
             del self.stored[stored:], self.entries[entries:]
             raise
 
+    def check_open(self) -> None:
+        if "seal" in self.refusing:
+            raise unverified()
+
     def _head(self) -> Head:
         return Head("town", 7, "0" * 64, 1, 10**12, 0, 0)
 
-    def charge(self, population: str, cost: int, payer: Payer, moment: str) -> Head:
+    def charge(self, population: str, dataset_id: str, cost: int, payer: Payer, moment: str) -> Head:
         self.take("charge")
         return self._head()
 

@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from curator_service.kit.problems import TooManyRequests, Unavailable
 from curator_service.ledger.accounts.unit_of_work import Contradiction, Refused
 from curator_service.ledger.trust.guard import LedgerUnverified
+from curator_service.permits.service import PermitExpired
 from curator_service.releases.rendering import answer_digest
 from curator_service.releases.repository import KnownKey, StoredRelease
 from curator_service.releases.submission import ATTEMPTS, JobEnded, Submission
@@ -329,8 +330,16 @@ def test_posting_is_tried_again_so_often_and_then_given_up(stage: Stage) -> None
 
 
 def test_what_may_not_be_posted_of_an_open_job_is_of_a_sealed_curator(stage: Stage) -> None:
-    stage.refusing.add("post")
+    stage.refusing |= {"post", "seal"}
     with pytest.raises(LedgerUnverified):
         wait(stage)
     assert stage.stored == []
     assert "end voided" not in stage.steps  # nothing is given back under a seal
+
+
+def test_what_may_not_be_posted_though_nothing_is_sealed_is_of_a_permit_that_has_ended(stage: Stage) -> None:
+    stage.refusing.add("post")
+    with pytest.raises(PermitExpired):
+        wait(stage)
+    assert stage.stored == []
+    assert "end expired" in stage.steps  # what it held goes back
