@@ -57,8 +57,8 @@ def assert_recognised(world: World, rows: Rows | str, columns: Columns | None = 
         register(world, rows, columns)
     assert str(caught.value) == (
         "the same rows, or nearly, are registered under the population 'town'; the same people must not get a second "
-        "budget: name the population 'town' in the manifest. If they are other people, a privacy officer may say so with "
-        "--other-people, and another one approve"
+        "budget: name the population 'town' in the manifest. If they are other people, a privacy officer may say so "
+        "with --other-people, and another one approve"
     )
     assert written(world) == before
     assert len(refusals(world)) == known + 1
