@@ -93,8 +93,8 @@ def _count_spending() -> None:
         payload = json.loads(text)
         if payload["kind"] != "charge":
             continue
-        named = (payload.get(name, "") for name in ("project", "dataset", "release_kind"))
-        key = (population, payload["time"][:7], payload["actor"], "", *named)
+        named = (payload.get(name, "") for name in ("permit", "project", "dataset", "release_kind"))
+        key = (population, payload["time"][:7], payload["actor"], *named)
         found = sums.setdefault(key, [0, 0])
         found[0], found[1] = found[0] + 1, found[1] + int(payload["units"])
     into = sa.text(

@@ -554,7 +554,7 @@ class LedgerMachine(RuleBasedStateMachine):
         """Whoever slept through its lease cannot charge any more, whatever else is held."""
         job = self.ended[pick % len(self.ended)]
         with pytest.raises(Refused), self.workers[at].ledger.unit() as unit:
-            unit.post(job)
+            unit.post(job, timestamp(self.now()))
 
     @staticmethod
     def job_of(answer: bytes) -> str:

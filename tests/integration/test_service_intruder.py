@@ -47,11 +47,13 @@ WHEN = "2026-03-01T12:00:00Z"
 ENTRY = "INSERT INTO ledger_entries (population, sequence, payload, entry_hash, signature) VALUES (%s, %s, %s, %s, '')"
 Act = str | tuple[str, tuple[Any, ...]]
 
-BRING_PERMITS = (
-    "INSERT INTO shares (population, scope, label, posted_units, pending_units, expires_at) "
-    "SELECT '{}', scope, label, 0, 0, '' FROM shares WHERE population = 'town'"
-)
-"""Whoever moves a dataset to other people lets its analysts spend there."""
+
+def bring_permits(population: str) -> str:
+    """Return what whoever moves a dataset to other people does, so that its analysts may spend there."""
+    return (
+        "INSERT INTO shares (population, scope, label, posted_units, pending_units, expires_at) "
+        f"SELECT DISTINCT '{population}', scope, label, 0, 0, '' FROM shares ON CONFLICT DO NOTHING"
+    )
 
 
 def intrude(world: World, *acts: Act) -> list[Any]:
@@ -302,7 +304,7 @@ def test_a_dataset_that_changes_for_a_moment_sells_nothing(town: World, change: 
     name = "cohort2" if "name" in change else "cohort"
     assert intrude(town, f"UPDATE datasets SET {change} WHERE name = 'cohort' RETURNING 1") == [(1,)]
     if "population" in change:
-        intrude(town, BRING_PERMITS.format("valley"))
+        intrude(town, bring_permits("valley"))
     before = town.account().sequence
     answer = api.post(f"/v1/datasets/{name}/releases", json=body(rows=rows, fresh=True), key="k")
     problem(answer, "ledger-unverified", 503)
@@ -337,10 +339,11 @@ def test_a_dataset_does_not_point_to_the_rows_of_another(town: World) -> None:
             (f"./{dataset}",),
         ),
         (
-            "INSERT INTO grants SELECT principal_id, %s, permit_id, created_at FROM grants WHERE dataset_id = %s",
+            "INSERT INTO grants (principal_id, dataset_id, permit_id, created_at) "
+            "SELECT principal_id, %s, permit_id, created_at FROM grants WHERE dataset_id = %s",
             (f"./{dataset}", dataset),
         ),
-        BRING_PERMITS.format("valley"),
+        bring_permits("valley"),
     )
     problem(api.post("/v1/datasets/twin/releases", json=box(), key="k"), "ledger-unverified", 503)
 
@@ -363,7 +366,8 @@ def test_two_datasets_do_not_change_their_rows(town: World) -> None:
     intrude(town, "UPDATE datasets SET name = 'parked' WHERE name = 'other'")
     intrude(
         town,
-        BRING_PERMITS.format("valley"),
+        bring_permits("valley"),
+        bring_permits("town"),
         swap.replace("'other'", "'parked'").replace("name = o.name, ", ""),
         "UPDATE datasets SET name = 'swapping' WHERE name = 'cohort'",
         "UPDATE datasets SET name = 'cohort' WHERE name = 'parked'",
@@ -410,7 +414,7 @@ def test_an_invented_population_pays_for_nobody(town: World) -> None:
         (ENTRY, ("evil", 1, first, first_hash)),
         (ENTRY, ("evil", 2, second, second_hash)),
         "UPDATE datasets SET population = 'evil' WHERE name = 'cohort'",
-        BRING_PERMITS.format("evil"),
+        bring_permits("evil"),
     )
     answer = api.post(RELEASES, json=box(fresh=True, price={"mu": 5.0}), key="k")
     problem(answer, "ledger-unverified", 503)
