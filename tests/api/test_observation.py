@@ -107,7 +107,7 @@ def test_nothing_of_a_row_a_token_or_a_key_is_told(tmp_path: Path, lines: Lines)
             CANARY.upper(),
             NUMBER,
             *world.tokens.values(),
-            *(token.rpartition("_")[2] for token in world.tokens.values()),
+            *(token.split("_", 2)[2] for token in world.tokens.values()),  # a secret may have underscores
         }
         secrets |= {line for key in keys for line in key.splitlines() if line and not line.startswith("-----")}
     assert {200, 201, 401, 404, 405, 409, 422, 500} <= {answer.status_code for answer in answers}
