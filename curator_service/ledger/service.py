@@ -230,13 +230,7 @@ class LedgerService:
     def create_population(
         self, name: str, *, adjacency: Adjacency, accountant: str, limit: Price, delta: float, actor: str
     ) -> Population:
-        """Create a population with its budget, as an operator at the machine does.
-
-        Parameters
-        ----------
-        name, adjacency, accountant, limit, delta
-            As `plan_population` takes them.
-        actor : str
+        """Create a population with its budget, as an operator at the machine does: of `plan_population`'s terms.
 
         Raises
         ------
