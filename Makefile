@@ -9,6 +9,7 @@ export PYTHONHASHSEED ?= 0
 export OPENBLAS_NUM_THREADS = 1
 # Of `make experiments`: NAME/data.csv.gz of the collection treforevans/uci_datasets.
 UCI ?= $(DATA)
+WHEELHOUSE ?= build/wheelhouse
 # Three workers share two cores: each waits for servers a third of its time, and longer for the same steps. A file of
 # tests stays on one of them.
 WORKERS ?= 3
@@ -89,13 +90,13 @@ lock: $(VENV)/.installed ## write the lock files anew: names, versions, hashes, 
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  locks/crate.in --output-file locks/crate.lock
 
-wheelhouse: $(VENV)/.installed ## build/wheelhouse: every wheel of the server, and a script that installs them offline
-	rm -rf build/wheelhouse
+wheelhouse: $(VENV)/.installed ## every wheel of the server, a script that installs them offline, and deploy/
+	rm -rf $(WHEELHOUSE)
 	$(BIN)/python -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
-	  --requirement locks/server.lock --dest build/wheelhouse
-	$(BIN)/python -m hatchling build --target wheel --directory build/wheelhouse
-	cp locks/server.lock deploy/install-offline build/wheelhouse
-	@du -sh build/wheelhouse
+	  --requirement locks/server.lock --dest $(WHEELHOUSE)
+	$(BIN)/python -m hatchling build --target wheel --directory $(WHEELHOUSE)
+	cp -R locks/server.lock deploy deploy/install-offline $(WHEELHOUSE)
+	@du -sh $(WHEELHOUSE)
 
 bench: $(VENV)/.installed ## the measurements of speed and accuracy, written to build/bench (DATA=DIR: of sets of rows too)
 	$(BIN)/python -m bench.run $(if $(DATA),--data $(DATA))

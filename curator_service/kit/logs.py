@@ -139,9 +139,10 @@ def logging_config(form: LogFormat, *, requests: bool = True) -> dict[str, Any]:
         "handlers": {"line": {"class": "logging.StreamHandler", "formatter": "line"}},
         "root": {"handlers": ["line"], "level": "WARNING"},
         "loggers": {
-            OURS: {"level": "INFO"},
-            REQUESTS: {"level": "INFO" if requests else "WARNING"},
-            "uvicorn": {"level": "INFO"},
+            OURS: {"level": "INFO", "propagate": True},
+            REQUESTS: {"level": "INFO" if requests else "WARNING", "propagate": True},
+            # Its own defaults, if anything has set them before, would keep its lines to itself.
+            "uvicorn": {"level": "INFO", "propagate": True},
         },
     }
 

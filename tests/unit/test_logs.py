@@ -74,13 +74,16 @@ def test_an_exception_of_ours_shows_its_class_and_place(form: str) -> None:
 
 @pytest.fixture
 def configured() -> Iterator[None]:
-    """Configure a process as the server does, and put everything back."""
+    """Let a test configure this process, which uvicorn's defaults have configured before, and put everything back."""
     root, names = logging.getLogger(), (logs.OURS, logs.REQUESTS, "uvicorn")
-    before = root.handlers[:], root.level, {name: logging.getLogger(name).level for name in names}
+    before = root.handlers[:], root.level
+    loggers = {logger: (logger.handlers[:], logger.level, logger.propagate) for logger in map(logging.getLogger, names)}
+    logging.getLogger("uvicorn").propagate = False
     yield
-    root.handlers[:], root.level = before[0], before[1]
-    for name, level in before[2].items():
-        logging.getLogger(name).setLevel(level)
+    root.handlers[:], root.level = before
+    for logger, (handlers, level, propagates) in loggers.items():
+        logger.handlers[:], logger.propagate = handlers, propagates
+        logger.setLevel(level)
 
 
 @pytest.mark.usefixtures("configured")
