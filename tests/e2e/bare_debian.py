@@ -72,10 +72,16 @@ class BareDebian:
     def run(self, script: str, *, outside_network: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a script of bash in it, as root; with the network of this machine, if that is asked for."""
         spaces = ["--mount", "--pid", "--uts", "--ipc", *([] if outside_network else ["--net"])]
-        clean = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"]
+        clean = [
+            "env",
+            "-i",
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME=/root",
+            "LANG=C.UTF-8",
+        ]
         return subprocess.run(
-            ["nsenter", "--target", str(self.init), *spaces, "--root", *clean, "bash", "-c", "cd /; exec bash -s"],
-            input=script,
+            ["nsenter", "--target", str(self.init), *spaces, "--root", *clean, "bash", "-c", f"cd /\n{script}"],
+            stdin=subprocess.DEVNULL,
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -108,10 +114,10 @@ def boot(folder: Path, work: Path, given: Path) -> Iterator[BareDebian]:
     """
     group = CGROUPS / f"bare-debian-{os.getpid()}"
     group.mkdir()
+    joined = ["bash", "-c", 'echo $$ > "$0/cgroup.procs"; exec unshare "$@"', str(group)]
+    spaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child"]
     started = subprocess.Popen(
-        ["bash", "-c", 'echo $$ > "$0/cgroup.procs"; exec unshare "$@"', str(group)]
-        + ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child"]
-        + ["bash", "-c", _BOOT, "boot", str(work), str(folder), str(given)],
+        [*joined, *spaces, "bash", "-c", _BOOT, "boot", str(work), str(folder), str(given)],
         start_new_session=True,
         stdout=subprocess.DEVNULL,
     )

@@ -85,8 +85,8 @@ class TestUnits:
 
     def test_what_they_set_are_settings(self) -> None:
         tasks = set(re.findall(r"CURATOR_(\w+):?[-=]", (DEPLOY / "curator-task").read_text(encoding="utf-8")))
-        for unit in SERVICES:
-            named = set(re.findall(r"CURATOR_([A-Z_]+)=", unit.read_text(encoding="utf-8")))
+        for file in (*SERVICES, DEPLOY / "environment"):
+            named = set(re.findall(r"CURATOR_([A-Z_]+)=", file.read_text(encoding="utf-8")))
             assert {name.lower() for name in named - tasks} <= set(Settings.model_fields)
 
     def test_a_server_is_given_time_to_end(self) -> None:
@@ -258,5 +258,6 @@ def test_the_wheelhouse_holds_what_the_lock_says_and_nothing_else() -> None:
     made = subprocess.run(["make", "-n", "wheelhouse"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert re.search(r"pip download .*--require-hashes --only-binary :all:", made)
     assert "--requirement locks/server.lock" in made
+    assert "cp -R locks/server.lock deploy deploy/install-offline build/wheelhouse" in made
     script = (DEPLOY / "install-offline").read_text(encoding="utf-8")
     assert script.count("pip --isolated install") == script.count("--no-index") - 1 == 2  # one of them is in a comment
