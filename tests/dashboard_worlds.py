@@ -94,7 +94,9 @@ def serve(world: World) -> Iterator[str]:
     world.apps.append(app)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", **server_options(world.settings)))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, log_level="error", lifespan="on", **server_options(world.settings))
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         for _ in range(int(scaled(200))):

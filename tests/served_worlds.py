@@ -25,7 +25,9 @@ def serve_world(folder: Path, *, kinds: KindRegistry = KINDS, **options: Any) ->
         listener.bind(("127.0.0.1", 0))
         app = create_app(world.settings, kinds=kinds, noise=options.get("noise"))
         world.apps.append(app)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", **server_options(world.settings)))
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, log_level="error", lifespan="on", **server_options(world.settings))
+        )
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         for _ in range(int(scaled(200))):

@@ -2,9 +2,9 @@
 
 import json
 import logging
-import logging.config
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -72,37 +72,34 @@ def test_an_exception_of_ours_shows_its_class_and_place(form: str) -> None:
     assert "test_logs.py" in line
 
 
-@pytest.fixture
-def configured() -> Iterator[None]:
-    """Let a test configure this process, which uvicorn's defaults have configured before, and put everything back."""
-    root, names = logging.getLogger(), (logs.OURS, logs.REQUESTS, "uvicorn")
-    before = root.handlers[:], root.level
-    loggers = {logger: (logger.handlers[:], logger.level, logger.propagate) for logger in map(logging.getLogger, names)}
-    logging.getLogger("uvicorn").propagate = False
-    yield
-    root.handlers[:], root.level = before
-    for logger, (handlers, level, propagates) in loggers.items():
-        logger.handlers[:], logger.propagate = handlers, propagates
-        logger.setLevel(level)
+SERVER = """
+import logging, logging.config, sys, uvicorn
+from curator_service.kit import logs
+uvicorn.Config("nothing")  # what it configures by itself keeps its lines to itself
+logging.config.dictConfig(logs.logging_config("json", requests=sys.argv[1] == "requests"))
+for name in (logs.OURS, "uvicorn.error"):
+    logging.getLogger(name).warning("hello")
+for name in ("asyncio", "some.library"):
+    logging.getLogger(name).warning("%s", sys.argv[2])
+logging.getLogger(logs.REQUESTS).info("", extra={"event": "request"})
+"""
 
 
-@pytest.mark.usefixtures("configured")
-def test_every_logger_has_the_one_handler(capsys: pytest.CaptureFixture[str]) -> None:
-    logging.config.dictConfig(logs.logging_config("json"))
-    for name in (logs.OURS, "uvicorn.error", "asyncio", "some.library"):
-        logging.getLogger(name).warning("%s", CANARY if "." in name and name != "uvicorn.error" else "hello")
-    logging.getLogger(logs.REQUESTS).info("", extra={"event": "request"})
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line.get("logger") for line in lines] == [logs.OURS, "uvicorn.error", "asyncio", "some.library", None]
-    assert CANARY not in str(lines)
+def lines_of_a_server(requests: str) -> list[dict[str, Any]]:
+    """Configure a process as the server does: one of its own, for that closes every handler that a process has."""
+    command = [sys.executable, "-c", SERVER, requests, CANARY]
+    written = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert CANARY not in written
+    return [json.loads(line) for line in written.splitlines()]
 
 
-@pytest.mark.usefixtures("configured")
-def test_lines_of_requests_can_be_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    logging.config.dictConfig(logs.logging_config("json", requests=False))
-    logging.getLogger(logs.REQUESTS).info("", extra={"event": "request"})
-    logging.getLogger(logs.OURS).info("hello")
-    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == ["hello"]
+def test_every_logger_has_the_one_handler() -> None:
+    loggers = [line.get("logger") for line in lines_of_a_server("requests")]
+    assert loggers == [logs.OURS, "uvicorn.error", "asyncio", "some.library", None]
+
+
+def test_lines_of_requests_can_be_left_out() -> None:
+    assert [line.get("logger") for line in lines_of_a_server("none")][-1] == "some.library"
 
 
 def test_a_thread_that_ends_unforeseen_shows_no_message(
