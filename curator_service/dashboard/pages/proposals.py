@@ -82,7 +82,7 @@ def show_population_form(context: PageContext) -> Response:
 
 
 @router.post("/proposals/population")
-@page(Action.SET_LIMIT, is_fresh=True)
+@page(Action.SET_LIMIT, act="Propose a budget")
 def propose_population(context: PageContext) -> Response:
     """Propose to give people a budget, which another privacy officer decides."""
     asked = {name: context.text(name) for name in ("name", "reason", "adjacency", "accountant")}
@@ -95,8 +95,14 @@ def propose_population(context: PageContext) -> Response:
     return go_to("/admin/proposals?done=asked")
 
 
+def _name_approval(context: PageContext, proposal_id: str) -> str:
+    """Return what an approval does: whoever signs in again in between sees what the click is good for."""
+    proposal = context.get(ApprovalService).get_proposal(proposal_id)
+    return f"Approve: {_title(proposal, render_proposal(proposal).get('terms', {}))}"
+
+
 @router.post("/proposals/{proposal_id}/approve")
-@page(Action.SET_LIMIT, is_fresh=True)
+@page(Action.SET_LIMIT, act=_name_approval)
 def approve(context: PageContext, proposal_id: str) -> Response:
     """Approve what somebody else proposed."""
     return _decide(context, proposal_id, is_approved=True)
