@@ -393,6 +393,7 @@ ACTIONS = {
     ("GET", "/admin/tokens"): Action.READ_PRINCIPALS,
     ("POST", "/admin/tokens/{token_id}/revoke"): Action.REVOKE,
     ("GET", "/admin/keys"): Action.READ_KEYS,
+    ("GET", "/admin/confirm"): Action.READ_SELF,
     ("GET", "/admin/{path:path}"): Action.READ_KEYS,
 }
 """What each page takes: those of the interface that does the same."""
@@ -783,4 +784,7 @@ def test_pages_are_in_no_document_and_each_has_an_action_or_is_the_entrance(worl
     api = world.api()
     assert not [path for path in api.get("/openapi.json").json()["paths"] if path.startswith("/admin")]
     open_to_all = {route.path for route in routes_of(api.app) if not hasattr(route.endpoint, "action")}
-    assert open_to_all == {"/admin/sign-in", "/admin/sign-out", "/admin/static/{name}"}
+    assert open_to_all == {
+        "/admin/sign-in", "/admin/sign-in/{name}", "/admin/sign-in/{name}/callback", "/admin/sign-out",
+        "/admin/static/{name}",
+    }  # fmt: skip
