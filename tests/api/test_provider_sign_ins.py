@@ -85,35 +85,43 @@ def is_in(person: Person) -> bool:
 def refused(answer: httpx.Response, said: str, status: int = 403) -> None:
     assert (answer.status_code, said in text_of(answer.text)) == (status, True), text_of(answer.text)
     assert all(SESSION not in one for one in answer.headers.get_list("set-cookie"))
-    assert "refresh" not in answer.text
+    assert "http-equiv" not in answer.text
 
 
 @pytest.fixture
-def place(tmp_path: Path, database_url: str | None) -> Iterator[Place]:
-    with open_world(tmp_path, url=database_url, public_url=ORIGIN) as world:
+def place(tmp_path: Path) -> Iterator[Place]:
+    with open_world(tmp_path, public_url=ORIGIN) as world:
         assert world.clock() == NOW
         yield Place(world)
 
 
+@pytest.fixture
+def either(tmp_path: Path, database_url: str | None) -> Iterator[Place]:
+    """Return a place on each of the two databases."""
+    with open_world(tmp_path, url=database_url, public_url=ORIGIN) as world:
+        yield Place(world)
+
+
 class TestWayIn:
-    def test_each_provider_has_a_link_and_without_one_there_is_none(self, place: Place, world: World) -> None:
+    def test_each_provider_has_a_link_and_without_one_there_is_none(self, place: Place) -> None:
         page = place.person().get("/admin/sign-in?next=/admin/keys%3Fa%3Db").text
         assert re.findall(r'href="(/admin/sign-in/[^"]+)"', page) == [
             f"/admin/sign-in/{name}?next=/admin/keys%3Fa%3Db" for name in ("hospital", "other")
         ]
-        assert "/admin/sign-in/" not in Person(world).get("/admin/sign-in").text
+        place.curator.identity.providers = IdentityProviders((provider(),), (), place.world.clock, place._fetch)
+        assert "/admin/sign-in/" not in place.person().get("/admin/sign-in").text
 
-    def test_somebody_signs_in_and_is_whom_the_interface_knows(self, place: Place) -> None:
-        person, before = place.person(), place.acts()
+    def test_somebody_signs_in_and_is_whom_the_interface_knows(self, either: Place) -> None:
+        person, before = either.person(), either.acts()
         address = begin(person, next="/admin/permits")
         asked = dict(parse_qsl(urlsplit(address).query))
         assert asked | {"state": "", "nonce": "", "code_challenge": ""} == {
-            "tenant": "a", "response_type": "code", "client_id": "dashboard", "scope": "openid", "state": "", "nonce": "",
-            "redirect_uri": f"{ORIGIN}/admin/sign-in/hospital/callback", "code_challenge": "",
+            "tenant": "a", "response_type": "code", "client_id": "dashboard", "scope": "openid", "state": "",
+            "nonce": "", "redirect_uri": f"{ORIGIN}/admin/sign-in/hospital/callback", "code_challenge": "",
             "code_challenge_method": "S256",
         }  # fmt: skip
         assert min(map(len, (asked["state"], asked["nonce"], asked["code_challenge"]))) == 43
-        answer = person.arrive(place.issuer.sign_in(address))
+        answer = person.arrive(either.issuer.sign_in(address))
         assert '<meta http-equiv="refresh" content="0; url=/admin/permits">' in answer.text
         assert '<a class="button main" href="/admin/permits">' in answer.text
         assert answer.headers["referrer-policy"] == "no-referrer"
@@ -121,11 +129,11 @@ class TestWayIn:
         assert "hospital.248289761001" in page
         assert "Ada Lovelace" in page
         # The same person with an access token is nobody else, and nothing more is written of them.
-        api = place._first._api
+        api = either._first._api
         found = api.get("/v1/me", token=sign(claims(iat=T + 1)))
         assert (found.json()["name"], found.json()["roles"]) == ("hospital.248289761001", ["analyst"])
-        assert place.acts() == before + 1
-        assert place.people() == ["hospital.248289761001"]
+        assert either.acts() == before + 1
+        assert either.people() == ["hospital.248289761001"]
 
     def test_cookies_are_out_of_reach_of_scripts_other_hosts_and_other_sites(self, place: Place) -> None:
         person = place.person()
@@ -152,10 +160,8 @@ class TestWayIn:
     def test_sessions_of_a_provider_are_in_no_backup(self, place: Place, tmp_path: Path) -> None:
         place.signed_in()
         begin(place.person())
-        if place.world.curator.database.is_sqlite:
-            assert not {"sign_ins", "browser_sessions"} & set(
-                write_backup(place.world.curator, tmp_path / "backup.tar")["rows"]
-            )
+        written = write_backup(place.world.curator, tmp_path / "backup.tar")["rows"]
+        assert not {"sign_ins", "browser_sessions"} & set(written)
 
     @pytest.mark.parametrize("way", ["client_secret_basic", "client_secret_post"])
     def test_a_client_with_a_secret_proves_itself(self, tmp_path: Path, way: str) -> None:
@@ -263,19 +269,19 @@ def tampered(answer: str, **changes: Any) -> str:
 class TestAnswers:
     """Of an answer everything may be somebody else's."""
 
-    def test_an_answer_is_good_once_though_the_browser_keeps_its_cookie(self, place: Place) -> None:
-        person = place.person()
+    def test_an_answer_is_good_once_though_the_browser_keeps_its_cookie(self, either: Place) -> None:
+        person = either.person()
         address = begin(person)
-        kept, answer = person.cookies[SIGN_IN], place.issuer.sign_in(address)
+        kept, answer = person.cookies[SIGN_IN], either.issuer.sign_in(address)
         assert person.arrive(answer).status_code == 200
         # Another code for the same state, as a provider that does not keep codes apart would redeem twice.
-        again, new = place.person(), place.issuer.sign_in(address)
+        again, new = either.person(), either.issuer.sign_in(address)
         again.cookies.set(SIGN_IN, kept, domain="curator.test", path="/")
         for cookie in again.cookies.jar:
             cookie._rest = {"SameSite": "Lax"}  # type: ignore[attr-defined]
-        redeemed = len(place.issuer.redeemed)
+        redeemed = len(either.issuer.redeemed)
         refused(again.arrive(new), "was used before")
-        assert len(place.issuer.redeemed) == redeemed
+        assert len(either.issuer.redeemed) == redeemed
 
     @pytest.mark.parametrize("state", [None, "", "x", "é", "A" * 43, ["A" * 43, "B"]])
     def test_an_answer_has_the_state_that_was_sent(self, place: Place, state: Any) -> None:
@@ -347,11 +353,11 @@ class TestAnswers:
         assert answer.status_code == (200 if unit == 1 else 403)
         assert is_in(person) is (unit == 1)
 
-    def test_one_that_has_ended_is_forgotten_when_another_begins(self, place: Place) -> None:
-        begin(place.person())
-        place.world.clock.advance(minutes=11)
-        begin(place.person())
-        assert place.waiting() == 1
+    def test_one_that_has_ended_is_forgotten_when_another_begins(self, either: Place) -> None:
+        begin(either.person())
+        either.world.clock.advance(minutes=11)
+        begin(either.person())
+        assert either.waiting() == 1
 
     @pytest.mark.parametrize("error", ["access_denied", "server_error", "<script>alert(1)</script>"])
     def test_what_a_provider_says_is_shown_in_our_words(self, place: Place, error: str) -> None:
@@ -518,7 +524,7 @@ class TestBrowsers:
         stored = {row[0] for row in place.world.sql("SELECT id_hash FROM browser_sessions")}
         assert stored == {hashlib.sha256(new.encode()).hexdigest()}
 
-    @pytest.mark.parametrize("name", ["nobody", "Hospital", "<b>x", "hospital%2F"])
+    @pytest.mark.parametrize("name", ["nobody", "Hospital", "<b>x"])
     def test_a_provider_that_is_not_set_is_not_there(self, place: Place, name: str) -> None:
         answer = place.person().get(f"/admin/sign-in/{name}")
         assert answer.status_code == 403
@@ -603,17 +609,17 @@ class TestFreshness:
             assert "prompt=login" in self.led(self.ask(person))
         assert self.ask(place.signed_in(groups=OFFICER)).headers["location"].endswith("done=restricted")
 
-    def test_a_form_is_kept_while_its_holder_signs_in_again_and_sent_by_a_last_click(self, place: Place) -> None:
-        person, before = self.stale(place), place.world.account().limit
+    def test_a_form_is_kept_while_its_holder_signs_in_again_and_sent_by_a_last_click(self, either: Place) -> None:
+        person, before = self.stale(either), either.world.account().limit
         address = self.led(self.ask(person))
         asked = dict(parse_qsl(urlsplit(address).query))
         assert (asked["prompt"], asked["max_age"]) == ("login", "0")
-        place.world.clock.advance(seconds=30)
-        answer = person.arrive(place.issuer.sign_in(address, groups=OFFICER))
+        either.world.clock.advance(seconds=30)
+        answer = person.arrive(either.issuer.sign_in(address, groups=OFFICER))
         assert 'content="0; url=/admin/confirm"' in answer.text
         assert all(SESSION not in one for one in answer.headers.get_list("set-cookie"))
         page = person.get("/admin/confirm")
-        assert (page.status_code, place.world.account().limit) == (200, before)
+        assert (page.status_code, either.world.account().limit) == (200, before)
         assert "Change the limit of town" in text_of(page.text)
         assert "less & <b>" in text_of(page.text.replace("<b>", "")).replace("\n", " ")
         assert f'action="{self.LIMIT}"' in page.text
@@ -621,7 +627,7 @@ class TestFreshness:
         assert fields["mu"] == "0.1"
         done = person.post(self.LIMIT, fields | {"reason": "less"})
         assert done.headers["location"].endswith("done=restricted")
-        assert place.world.account().limit < before
+        assert either.world.account().limit < before
 
     def test_nothing_is_done_by_looking(self, place: Place) -> None:
         person, entries = self.stale(place), len(place.world.entries())
