@@ -89,11 +89,13 @@ def furnished_world(folder: Path, *, ends: datetime | None = None, **options: An
 
 @contextmanager
 def serve(world: World) -> Iterator[str]:
-    """Serve a world on loopback, in the present; yield its address."""
-    app = create_app(world.settings)
-    world.apps.append(app)
+    """Serve a world on loopback, in the present; yield its address, which is its public one if it has any."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        settings = world.settings
+        app = create_app(settings.model_copy(update={"public_url": settings.public_url and address}))
+        world.apps.append(app)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", **server_options(world.settings)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
@@ -103,7 +105,7 @@ def serve(world: World) -> Iterator[str]:
             time.sleep(0.05)
         assert server.started
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield address
         finally:
             server.should_exit = True
             thread.join(scaled(20))
