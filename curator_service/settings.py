@@ -253,8 +253,11 @@ class Settings(BaseSettings):
     @classmethod
     def _is_of_addresses(cls, proxy: str | None) -> str | None:
         """Refuse what is no list of addresses: nobody would be believed."""
-        for part in () if proxy in {None, "*"} else str(proxy).split(","):
-            ip_network(part.strip(), strict=False)  # raises ValueError
+        try:
+            for part in () if proxy in {None, "*"} else str(proxy).split(","):
+                ip_network(part.strip(), strict=False)
+        except ValueError:
+            raise ValueError("a proxy is an address, a network, several with commas between them, or `*`") from None
         return proxy
 
     @field_validator("traces_url")

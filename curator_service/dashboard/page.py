@@ -23,7 +23,7 @@ from curator_service.kit.logs import log_without_data
 from curator_service.kit.problems import InternalError, Problem, RequestInvalid, Unavailable
 
 S = TypeVar("S")
-Act = str | Callable[..., str]
+Act = str | Callable[..., tuple[str, list[tuple[str, str]]]]
 FORM_TOKEN, TOKEN = "form_token", "token"
 DONE = {
     "approved": "Approved. It holds from now on, and the ledger names both of you.",
@@ -140,8 +140,8 @@ def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]]
         What whoever looks must be allowed to do.
     act : str or callable
         What the page does, in words, where its caller must have proved within the last minutes who that is: with names
-        of the route's parameters in braces, or made of the context and the parameters. Who has not is asked to, and
-        what the form held is kept.
+        of the route's parameters in braces, or made of the context and the parameters, with what it is about. Who has
+        not is asked to, and what the form held is kept.
     """
 
     def decorate(function: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
@@ -219,12 +219,13 @@ def _ask_token(context: PageContext) -> Response:
 
 def _ask_anew(context: PageContext, act: Act, parameters: dict[str, Any]) -> Response:
     """Ask whoever signed in at a provider to do it again; the form is kept here, and shown again after that."""
-    words = act.format(**parameters) if isinstance(act, str) else act(context, **parameters)
+    words, about = (act.format(**parameters), []) if isinstance(act, str) else act(context, **parameters)
     sign_ins, browser = context.get(ProviderSignIns), context.browser
     name = sign_ins.name_of(context.principal.issuer)
     address, secret = sign_ins.begin(name, browser.peer, "/admin/confirm", context.session)
-    context.get(BrowserSessions).keep(context.session, KeptForm(browser.path, words, _fields(context)))
-    return set_sign_in(context.render("anew.html", 403, act=words, name=name, address=address), browser, secret)
+    context.get(BrowserSessions).keep(context.session, KeptForm(browser.path, words, about, _fields(context)))
+    shown = context.render("anew.html", 403, act=words, about=about, name=name, address=address)
+    return set_sign_in(shown, browser, secret)
 
 
 def _fields(context: PageContext) -> list[tuple[str, str]]:

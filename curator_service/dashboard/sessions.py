@@ -102,11 +102,14 @@ class KeptForm:
         Where it is sent to.
     act : str
         What it does, in words.
+    about : list of (str, str)
+        What it does that to, where the form does not say it: names and texts.
     fields : list of (str, str)
     """
 
     address: str
     act: str
+    about: list[tuple[str, str]]
     fields: list[tuple[str, str]]
 
 

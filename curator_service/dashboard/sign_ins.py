@@ -80,6 +80,11 @@ class ProviderSignIns:
         providers = self.identity.providers
         return "" if providers is None else providers.browser_clients().get(issuer, "")
 
+    def find_fault(self, name: str) -> str:
+        """Say why nobody can sign in at a provider, as far as it describes itself; empty where it can be tried."""
+        providers = self.identity.providers
+        return "" if providers is None else providers.find_fault(name)
+
     def redirect_uri(self, name: str) -> str:
         """Return where a provider sends browsers back to: each to its own, so that none answers for another."""
         return f"{self.public_url}/admin/sign-in/{name}/callback"

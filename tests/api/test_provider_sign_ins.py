@@ -702,11 +702,14 @@ class TestFreshness:
         proposal = asked.json()["id"]
         person = self.stale(place)
         form = f"/admin/proposals/{proposal}/approve"
-        address = self.led(person.submit("/admin/proposals", form, reason="it is sound"))
+        led = person.submit("/admin/proposals", form, reason="it is sound")
+        address = self.led(led)
         person.arrive(place.issuer.sign_in(address, groups=OFFICER))
         assert place.world.curator.approvals.get_proposal(proposal).state == "open"
         page = person.get("/admin/confirm").text
-        assert "Approve: Raise the limit of town" in text_of(page)
+        for shown in (text_of(led.text), text_of(page)):
+            for said in ("Approve: Raise the limit of town", "otto", "a second study", "ε 1.0,", "ε 1.5,"):
+                assert said in shown
         fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
         assert person.post(form, fields).headers["location"] == "/admin/proposals?done=approved"
         decided = place.world.curator.approvals.get_proposal(proposal)
