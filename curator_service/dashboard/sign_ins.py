@@ -168,6 +168,7 @@ class ProviderSignIns:
         began = datetime.fromisoformat(record.began_at)
         found = self.identity.providers.complete(name, transaction, answer.code, answer.issuer, began)
         if found is None:
+            log.warning("an answer of the identity provider %s to a sign-in does not hold", name)
             raise SignInRefused(f"What {name} answered does not hold. Begin again; the log may say more.")
         if record.session_hash:
             self._confirm(record, found)
