@@ -173,7 +173,7 @@ def make_curator(
     identity = IdentityService(
         database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
     )
-    browser_sessions = BrowserSessions(database, identity, now)
+    browser_sessions = BrowserSessions(database, identity, now, keys)
     return Curator(
         database=database,
         kinds=kinds,

@@ -10,7 +10,8 @@ class BrowserSessionRow(Base):
     """A session of a browser: the hash of its id, never the id.
 
     `token_id` is that of the token that it began with, and ends with; empty where somebody signed in elsewhere.
-    `kept` is a form, as JSON, that waits until somebody has signed in there again.
+    `kept` is a form, as JSON, that waits until somebody has signed in there again. `proof` authenticates all of it but
+    `seen_at` under a secret of the private keys, so that no session begins with a row.
     """
 
     __tablename__ = "browser_sessions"
@@ -23,6 +24,7 @@ class BrowserSessionRow(Base):
     confirmed_at: Mapped[str] = mapped_column(String(32))
     ends_at: Mapped[str] = mapped_column(String(32))
     kept: Mapped[str] = mapped_column(Text, default="", server_default="")
+    proof: Mapped[str] = mapped_column(String(64), default="", server_default="")
 
 
 class SignInRow(Base):

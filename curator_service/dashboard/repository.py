@@ -36,6 +36,7 @@ class SessionRecord:
     confirmed_at: str
     ends_at: str
     kept: str = ""
+    proof: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,11 @@ _THIS = BrowserSessionRow.id_hash == bindparam("id_hash")
 _FIND = Statement(select(*BrowserSessionRow.__table__.columns).where(_THIS))
 _INSERT = Statement(insert(BrowserSessionRow))
 _SEE = Statement(update(BrowserSessionRow).where(_THIS).values(seen_at=bindparam("moment")))
-_CONFIRM = Statement(update(BrowserSessionRow).where(_THIS).values(confirmed_at=bindparam("moment")))
-_KEEP = Statement(update(BrowserSessionRow).where(_THIS).values(kept=bindparam("text")))
+_CHANGE = Statement(
+    update(BrowserSessionRow)
+    .where(_THIS)
+    .values(confirmed_at=bindparam("confirmed"), kept=bindparam("form"), proof=bindparam("proved"))
+)
 _END = Statement(delete(BrowserSessionRow).where(_THIS))
 _SWEEP = Statement(
     delete(BrowserSessionRow).where(
@@ -121,9 +125,11 @@ def see_session(connection: Connection, id_hash: str, moment: str) -> None:
     _SEE.execute(connection, id_hash=id_hash, moment=moment)
 
 
-def confirm_session(connection: Connection, id_hash: str, moment: str) -> None:
-    """Note that whoever has a session has proved anew who that is."""
-    _CONFIRM.execute(connection, id_hash=id_hash, moment=moment)
+def change_session(connection: Connection, record: SessionRecord) -> None:
+    """Write when whoever has a session proved last who that is, and the form that waits, with what proves them."""
+    _CHANGE.execute(
+        connection, id_hash=record.id_hash, confirmed=record.confirmed_at, form=record.kept, proved=record.proof
+    )
 
 
 def end_session(connection: Connection, id_hash: str) -> None:
@@ -134,11 +140,6 @@ def end_session(connection: Connection, id_hash: str) -> None:
 def sweep_sessions(connection: Connection, moment: str, idle_since: str) -> None:
     """Forget sessions that are over."""
     _SWEEP.execute(connection, moment=moment, idle_since=idle_since)
-
-
-def keep_form(connection: Connection, id_hash: str, text: str) -> None:
-    """Keep a form until whoever has the session has signed in again; an empty text forgets it."""
-    _KEEP.execute(connection, id_hash=id_hash, text=text)
 
 
 def find_sign_in(connection: Connection, id_hash: str) -> SignInRecord | None:

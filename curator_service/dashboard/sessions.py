@@ -1,7 +1,8 @@
 """Sessions of browsers: who has signed in, for how long, and when that was proved last.
 
 The browser has the id of its session, 32 random bytes, in a cookie; the database has the id's hash. A session began
-with something that says who somebody is (`Entrance`), ends when that ends, and holds nothing of it.
+with something that says who somebody is (`Entrance`), ends when that ends, and holds nothing of it. Its row is
+proved by a secret that is not in the database: whoever may write there, and has no key, makes and changes no session.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import hmac
 import json
 import secrets
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import ClassVar
@@ -21,6 +22,8 @@ from curator_service.identity.service import AuthenticationRequired, IdentitySer
 from curator_service.identity.tokens import parse_token
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import DATABASE_ERRORS, Database
+from curator_service.kit.problems import Unavailable
+from curator_service.ledger.chain.signing import KeyRing, SigningError
 
 IDLE, LIFETIME, FRESH = timedelta(minutes=30), timedelta(hours=8), timedelta(minutes=5)
 NEVER = "1970-01-01T00:00:00Z"
@@ -132,12 +135,16 @@ class BrowserSessions:
     identity : IdentityService
     now : callable
         The clock.
+    keys : KeyRing
+        The private keys, from the first of which the secret of sessions is derived.
     """
 
-    def __init__(self, database: Database, identity: IdentityService, now: Clock) -> None:
+    def __init__(self, database: Database, identity: IdentityService, now: Clock, keys: KeyRing) -> None:
         self.database = database
         self.identity = identity
         self.now = now
+        self._keys = keys
+        self._secret = b""
 
     def enter(self, text: str) -> Entrance:
         """Return whom a token that was entered is of.
@@ -163,6 +170,7 @@ class BrowserSessions:
         now, ends_at = timestamp(moment), min(timestamp(moment + LIFETIME), entrance.expires_at)
         proved = now if entrance.is_fresh else NEVER
         record = SessionRecord(hash_of(session_id), entrance.principal.id, entrance.token_id, now, now, proved, ends_at)
+        record = self._prove(record)
         with self.database.begin() as connection:
             repository.sweep_sessions(connection, now, timestamp(moment - IDLE))
             repository.insert_session(connection, record)
@@ -208,8 +216,7 @@ class BrowserSessions:
 
     def confirm_by_hash(self, id_hash: str) -> None:
         """Note that whoever has a session has proved anew who that is."""
-        with self.database.begin() as connection:
-            repository.confirm_session(connection, id_hash, timestamp(self.now()))
+        self._change(id_hash, confirmed_at=timestamp(self.now()))
 
     def end_by_hash(self, id_hash: str) -> None:
         """End a session."""
@@ -220,8 +227,7 @@ class BrowserSessions:
 
     def keep(self, session: BrowserSession, form: KeptForm) -> None:
         """Keep a form until whoever has the session has signed in again; one that was kept before is forgotten."""
-        with self.database.begin() as connection:
-            repository.keep_form(connection, hash_of(session.id), json.dumps(asdict(form)))
+        self._change(hash_of(session.id), kept=json.dumps(asdict(form)))
 
     def find_kept(self, session: BrowserSession) -> KeptForm | None:
         """Return the form that waits, or None."""
@@ -229,10 +235,39 @@ class BrowserSessions:
             record = repository.find_session(connection, hash_of(session.id))
         return None if record is None or not record.kept else KeptForm(**json.loads(record.kept))
 
+    def _change(self, id_hash: str, **changes: str) -> None:
+        with self.database.begin() as connection:
+            record = repository.find_session(connection, id_hash)
+            if record is not None and self._is_proved(record):
+                repository.change_session(connection, self._prove(replace(record, **changes)))
+
+    def _prove(self, record: SessionRecord) -> SessionRecord:
+        """Return a row with what proves it.
+
+        Raises
+        ------
+        Unavailable
+            If the private keys are not here.
+        """
+        if not self._secret:
+            try:
+                self._keys.signer(timestamp(self.now()))  # a new curator's first
+                self._secret = self._keys.secret(self._keys.list_keys()[0].key_id, "session")
+            except SigningError:
+                raise Unavailable("The curator's private keys are not here, so nobody can sign in.") from None
+        # When it was seen last is written often, and gives nobody anything.
+        said = json.dumps([*astuple(replace(record, seen_at="", proof=""))], ensure_ascii=True)
+        return replace(record, proof=hmac.new(self._secret, said.encode(), hashlib.sha256).hexdigest())
+
+    def _is_proved(self, record: SessionRecord) -> bool:
+        return hmac.compare_digest(record.proof.encode(), self._prove(record).proof.encode())
+
     def _find(self, id_hash: str, moment: datetime) -> tuple[SessionRecord, Principal] | None:
         with self.database.read() as connection:
             record = repository.find_session(connection, id_hash)
-        if record is None or timestamp(moment) >= record.ends_at or _since(record.seen_at, moment) >= IDLE:
+        if record is None or not self._is_proved(record):
+            return None
+        if timestamp(moment) >= record.ends_at or _since(record.seen_at, moment) >= IDLE:
             return None
         if not record.token_id:
             principal = self.identity.find_vouched(record.principal_id)

@@ -1,4 +1,4 @@
-"""Sign-ins of browsers at identity providers, and forms that wait for one.
+"""Sign-ins of browsers at identity providers, forms that wait for one, and what proves a session.
 
 Revision ID: 0013
 Revises: 0012
@@ -16,8 +16,10 @@ ROLE = "curator_service"
 
 
 def upgrade() -> None:
-    """Apply: sessions go on."""
+    """Apply: nothing proves the sessions that there are, so whoever is signed in signs in anew."""
+    op.execute("DELETE FROM browser_sessions")
     op.add_column("browser_sessions", sa.Column("kept", sa.Text(), nullable=False, server_default=""))
+    op.add_column("browser_sessions", sa.Column("proof", sa.String(length=64), nullable=False, server_default=""))
     op.create_table(
         "sign_ins",
         sa.Column("id_hash", sa.String(length=64), nullable=False),
@@ -40,4 +42,5 @@ def downgrade() -> None:
     """Undo: whoever signed in at a provider signs in anew."""
     op.drop_table("sign_ins")
     op.execute("DELETE FROM browser_sessions WHERE token_id = ''")
+    op.drop_column("browser_sessions", "proof")
     op.drop_column("browser_sessions", "kept")

@@ -150,6 +150,17 @@ class TestWayIn:
         assert kept.startswith(f"{SIGN_IN}=;")
         assert "Max-Age=0" in kept
 
+    def test_each_sign_in_has_secrets_of_its_own_which_tell_nothing_of_each_other(self, place: Place) -> None:
+        seen = []
+        for _ in range(2):
+            person = place.person()
+            address = begin(person)
+            asked = dict(parse_qsl(urlsplit(address).query))
+            seen += [asked["state"], asked["nonce"], asked["code_challenge"], person.cookies[SIGN_IN]]
+            person.arrive(place.issuer.sign_in(address))
+        verifiers = [form["code_verifier"] for _, form in place.issuer.redeemed]
+        assert len({*seen, *verifiers}) == 10
+
     def test_the_database_has_nothing_that_completes_a_sign_in(self, place: Place) -> None:
         person = place.person()
         asked = dict(parse_qsl(urlsplit(begin(person)).query))
