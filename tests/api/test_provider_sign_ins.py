@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import html
 import json
 import re
 from base64 import b64decode, urlsafe_b64encode
@@ -375,9 +376,9 @@ class TestAnswers:
     @pytest.mark.parametrize("error", ["access_denied", "server_error", "<script>alert(1)</script>"])
     def test_what_a_provider_says_is_shown_in_our_words(self, place: Place, error: str) -> None:
         person = place.person()
-        html = '<b onclick="x">Your account is locked: call +1 900</b>'
+        page = '<b onclick="x">Your account is locked: call +1 900</b>'
         said = tampered(
-            place.issuer.sign_in(begin(person)), code=None, error=error, error_description=html, error_uri=html
+            place.issuer.sign_in(begin(person)), code=None, error=error, error_description=page, error_uri=page
         )
         answer = person.arrive(said)
         refused(answer, "You were not signed in at hospital")
@@ -512,6 +513,14 @@ class TestBrowsers:
         answer = person.arrive(place.issuer.sign_in(begin(person, next=address)))
         expected = "/admin/&#34;&gt;&lt;script&gt;" if "script>" in address else "/admin"
         assert re.findall(r'content="0; url=([^"]*)"', answer.text) == [expected]
+        assert begin(person, next=address) == html.unescape(expected)  # and who is signed in already
+
+    def test_an_address_that_somebody_wrote_into_the_database_leads_nowhere_else(self, place: Place) -> None:
+        person = place.person()
+        address = begin(person)
+        place.world.sql("UPDATE sign_ins SET next_address = 'https://evil.test/'")
+        answer = person.arrive(place.issuer.sign_in(address))
+        assert re.findall(r'content="0; url=([^"]*)"', answer.text) == ["/admin"]
 
     @pytest.mark.parametrize("site", ["cross-site", "same-site"])
     def test_no_other_page_begins_a_sign_in(self, place: Place, site: str) -> None:
