@@ -587,7 +587,6 @@ class TestRates:
         object.__setattr__(place.curator, "failures", held)
         ada = place._first._api
         assert ada.get("/v1/me", token=place.world.tokens["ada"]).status_code == 200
-        place.signed_in()  # that somebody was let in is no licence for others
         person = place.person()
         answer = place.issuer.sign_in(begin(person))
         for _ in range(3):
@@ -595,6 +594,15 @@ class TestRates:
         assert person.arrive(answer).status_code == 429
         assert ada.get("/v1/me", token=place.world.tokens["ben"]).status_code == 429
         assert ada.get("/v1/me", token=place.world.tokens["ada"]).status_code == 200
+
+    def test_that_somebody_was_let_in_lets_no_other_sign_in_pass(self, place: Place) -> None:
+        held = FailureLimiter(RateLimiter(3, "failures", now=lambda: 0.0), place.curator.failures.failure)
+        object.__setattr__(place.curator, "failures", held)
+        place.signed_in()
+        for _ in range(3):
+            assert place._first._api.get("/v1/me", token="cur_wrong").status_code == 401
+        person = place.person()
+        assert person.arrive(place.issuer.sign_in(begin(person), sub="another")).status_code == 429
 
     def test_tokens_that_are_entered_and_do_not_hold_count_too(self, world: World) -> None:
         person = Person(world)
