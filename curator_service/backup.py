@@ -28,7 +28,7 @@ from curator_service.kit.files import is_named, lock, sync
 FORMAT = 1
 _ABOUT = "backup.json"
 _FOLDER = re.compile(r"ds_[0-9a-f]{24}(\.[0-9a-f]{12})?")
-_NOT_STORED = frozenset({"workers", "browser_sessions", "alembic_version"})
+_NOT_STORED = frozenset({"workers", "browser_sessions", "sign_ins", "alembic_version"})
 """What is of a process or of a browser: a session that ended after the backup must not come back with it."""
 RESTORED = "the database was restored from a backup, and what was spent since then is not accounted for"
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard.sessions import BrowserSessions
+from curator_service.dashboard.sign_ins import ProviderSignIns
 from curator_service.datasets.engines.base import Engine
 from curator_service.datasets.engines.conformance import check_engine
 from curator_service.datasets.engines.numpy import NumpyEngine
@@ -56,6 +57,7 @@ class Curator:
     permits: PermitService
     identity: IdentityService
     browser_sessions: BrowserSessions
+    sign_ins: ProviderSignIns
     datasets: DatasetService
     versions: VersionService
     job_runner: JobRunner
@@ -171,6 +173,7 @@ def make_curator(
     identity = IdentityService(
         database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
     )
+    browser_sessions = BrowserSessions(database, identity, now, keys)
     return Curator(
         database=database,
         kinds=kinds,
@@ -179,7 +182,15 @@ def make_curator(
         approvals=approvals,
         permits=permits,
         identity=identity,
-        browser_sessions=BrowserSessions(database, identity, now),
+        browser_sessions=browser_sessions,
+        sign_ins=ProviderSignIns(
+            database,
+            identity,
+            browser_sessions,
+            now,
+            RateLimiter(settings.failures_per_minute, "sign-ins begun from one address"),
+            settings.public_url or "",
+        ),
         datasets=datasets,
         versions=VersionService(
             datasets,

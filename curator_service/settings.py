@@ -23,6 +23,7 @@ Algorithm = Literal["RS256", "PS256", "ES256", "ES384", "EdDSA"]
 ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "ES256", "EdDSA")
 
 
+_ORIGIN = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)/?")
 _ADDRESS = re.compile(r"(https://[^/?#@\s]+|http://(127\.0\.0\.1|\[::1\]|localhost)(:\d+)?)(/[^?#\s]*)?")
 
 
@@ -44,6 +45,45 @@ class _Issuer(BaseModel):
         return url
 
 
+def _check_secret(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be read here, where the setting is named."""
+    try:
+        if path is not None and not path.read_text(encoding="utf-8").strip():
+            raise ValueError("the file is empty")
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror}") from None
+    return path
+
+
+class BrowserClient(BaseModel):
+    """What the curator is at a provider, for people who sign in at the dashboard with a browser."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    client_id: str = Field(min_length=1, max_length=255)
+    client_secret_file: Path | None = Field(None, description="File of its secret; a public client if not set.")
+    auth_method: Literal["client_secret_basic", "client_secret_post"] = Field(
+        "client_secret_basic", description="How the secret is sent."
+    )
+    scope: str = Field("openid", description="What makes the provider state groups in its ID token.")
+
+    @field_validator("client_secret_file")
+    @classmethod
+    def _is_readable(cls, path: Path | None) -> Path | None:
+        return _check_secret(path)
+
+    @field_validator("scope")
+    @classmethod
+    def _is_of_openid(cls, scope: str) -> str:
+        if "openid" not in scope.split():
+            raise ValueError("the scope has `openid` in it")
+        return scope
+
+    def read_secret(self) -> str:
+        """Return the secret; empty for a public client."""
+        return "" if self.client_secret_file is None else self.client_secret_file.read_text(encoding="utf-8").strip()
+
+
 class IdentityProvider(_Issuer):
     """An OpenID provider at which people sign in, and what its groups may do here."""
 
@@ -57,6 +97,14 @@ class IdentityProvider(_Issuer):
     shown_name_claim: str = "name"
     lifetime_max_s: int = Field(24 * 3600, ge=60, description="For how long a token may be made, in seconds.")
     passports: bool = Field(False, description="Ask it for visas (GA4GH) of whoever signs in.")
+    browser: BrowserClient | None = Field(None, description="Lets people sign in at the dashboard.")
+
+    @model_validator(mode="after")
+    def _tells_tokens_apart(self) -> Self:
+        """Refuse a client for which an ID token would be an access token, too."""
+        if self.browser is not None and self.browser.client_id == self.audience:
+            raise ValueError("browser.client_id is another than audience: an ID token would be an access token")
+        return self
 
 
 class VisaIssuer(_Issuer):
@@ -103,6 +151,11 @@ class Settings(BaseSettings):
         None,
         description="Addresses or networks of the TLS proxy in front, separated by commas: whose word on who asks is "
         "believed. `*` where nothing else reaches the server. Without one it listens on loopback alone.",
+    )
+    public_url: str | None = Field(
+        None,
+        description="Where browsers reach the curator, such as `https://curator.example`; needed where people sign in "
+        "at the dashboard with a provider.",
     )
     requests_per_minute: int = Field(600, ge=1, le=1_000_000, description="Requests of one principal, in one worker.")
     failures_per_minute: int = Field(
@@ -176,13 +229,17 @@ class Settings(BaseSettings):
     @field_validator("database_password_file")
     @classmethod
     def _is_readable(cls, path: Path | None) -> Path | None:
-        """Refuse a file that cannot be read here, where the setting is named."""
-        try:
-            if path is not None and not path.read_text(encoding="utf-8").strip():
-                raise ValueError("the file is empty")
-        except OSError as error:
-            raise ValueError(f"the file cannot be read: {error.strerror}") from None
-        return path
+        return _check_secret(path)
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_an_origin(cls, url: str | None) -> str | None:
+        """Refuse an address that a provider could not send a browser back to, or not in secret."""
+        if url is None:
+            return None
+        if not _ORIGIN.fullmatch(url):
+            raise ValueError("a public address is https://HOST or https://HOST:PORT; http is for this machine alone")
+        return url.rstrip("/")
 
     @field_validator("engine")
     @classmethod
@@ -196,8 +253,11 @@ class Settings(BaseSettings):
     @classmethod
     def _is_of_addresses(cls, proxy: str | None) -> str | None:
         """Refuse what is no list of addresses: nobody would be believed."""
-        for part in () if proxy in {None, "*"} else str(proxy).split(","):
-            ip_network(part.strip(), strict=False)  # raises ValueError
+        try:
+            for part in () if proxy in {None, "*"} else str(proxy).split(","):
+                ip_network(part.strip(), strict=False)
+        except ValueError:
+            raise ValueError("a proxy is an address, a network, several with commas between them, or `*`") from None
         return proxy
 
     @field_validator("traces_url")
@@ -214,6 +274,8 @@ class Settings(BaseSettings):
         for names in ([one.name for one in self.providers], [one.issuer for one in self.providers]):
             if len(set(names)) != len(names):
                 raise ValueError("two providers have one name, or one issuer")
+        if self.public_url is None and any(one.browser for one in self.providers):
+            raise ValueError("people who sign in with a browser are sent back to public_url, which is not set")
         if self.visas and not (self.visa_issuers and self.providers):
             raise ValueError("visas need visa_issuers, and providers whose people have them")
         return self

@@ -89,11 +89,13 @@ def furnished_world(folder: Path, *, ends: datetime | None = None, **options: An
 
 @contextmanager
 def serve(world: World) -> Iterator[str]:
-    """Serve a world on loopback, in the present; yield its address."""
-    app = create_app(world.settings)
-    world.apps.append(app)
+    """Serve a world on loopback, in the present; yield its address, which is its public one if it has any."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        settings = world.settings
+        app = create_app(settings.model_copy(update={"public_url": settings.public_url and address}))
+        world.apps.append(app)
         server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, log_level="error", lifespan="on", **server_options(world.settings))
         )
@@ -105,7 +107,7 @@ def serve(world: World) -> Iterator[str]:
             time.sleep(0.05)
         assert server.started
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield address
         finally:
             server.should_exit = True
             thread.join(scaled(20))
@@ -151,6 +153,22 @@ class Person:
                 return answer
 
         return self._api.runner.run(send())
+
+    def arrive(self, address: str, **options: Any) -> httpx.Response:
+        """Follow a link of a page elsewhere, with which a browser sends no cookie that is strict."""
+        kept, self.cookies = self.cookies, httpx.Cookies()
+        for cookie in kept.jar:
+            if "sign-in" in cookie.name:  # the one that is lax
+                self.cookies.jar.set_cookie(cookie)
+            else:
+                assert cookie.get_nonstandard_attr("SameSite") == "Strict"
+        headers = {"Sec-Fetch-Site": "cross-site", **options.pop("headers", {})}
+        answer = self.get(address, headers=headers, **options)
+        brought, self.cookies = self.cookies, kept
+        for name in {cookie.name for cookie in kept.jar if "sign-in" in cookie.name}:
+            del self.cookies[name]
+        self.cookies.update(brought)
+        return answer
 
     def sign_in(self, token: str, **fields: str) -> httpx.Response:
         form = token_of(self.get("/admin/sign-in"))

@@ -1,9 +1,12 @@
 """An issuer of tokens for tests: keys, documents, and whatever an attacker would have it say."""
 
-from collections.abc import Callable
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -77,7 +80,7 @@ class Documents:
     down: bool = False
     asked: list[str] = field(default_factory=list)
 
-    def __call__(self, url: str, authorization: str) -> Any:
+    def __call__(self, url: str, authorization: str = "", form: Mapping[str, str] | None = None) -> Any:
         self.asked.append(url)
         if self.down:
             raise ProviderUnreachable("down")
@@ -91,6 +94,53 @@ class Documents:
         if url not in shown:
             raise ProviderUnreachable("nothing is there")
         return shown[url]
+
+
+class SignInPages(Documents):
+    """An issuer at which people sign in with browsers: it gives codes, and tokens for those that are redeemed well.
+
+    Attributes
+    ----------
+    now : callable
+        Its clock.
+    issued : callable
+        Makes the text of a token of what it says; an attack says how.
+    redeemed : list
+        What was sent for tokens: the ``Authorization`` header, and the form.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: NOW, issuer: str = ISSUER) -> None:
+        super().__init__()
+        self.now, self.issuer = now, issuer
+        self.issued: Callable[[dict[str, Any]], Any] = lambda said: sign(said, header={"typ": "JWT"})
+        self.redeemed: list[tuple[str, Mapping[str, str]]] = []
+        self._codes: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
+        self.described = {"authorization_endpoint": f"{issuer}/auth?tenant=a", "token_endpoint": f"{issuer}/token"}
+        self.described |= {"authorization_response_iss_parameter_supported": True}
+
+    def sign_in(self, address: str, **changes: Any) -> str:
+        """Sign somebody in at an address that the curator sent a browser to; return where they are sent back to."""
+        asked = dict(parse_qsl(urlsplit(address).query))
+        assert address.startswith(f"{self.issuer}/auth?tenant=a&")
+        assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
+        moment = int(self.now().timestamp())
+        said = {"iss": self.issuer, "aud": asked["client_id"], "nonce": asked["nonce"], "iat": moment, "nbf": moment}
+        said |= {"exp": moment + 300, "auth_time": moment}
+        code = f"code {len(self._codes)}"
+        self._codes[code] = asked, claims(**said | changes)
+        answer = {"code": code, "state": asked["state"], "iss": self.issuer}
+        return f"{asked['redirect_uri']}?{urlencode(answer)}"
+
+    def __call__(self, url: str, authorization: str = "", form: Mapping[str, str] | None = None) -> Any:
+        if url != f"{self.issuer}/token":
+            return super().__call__(url, authorization, form)
+        assert form is not None
+        self.redeemed.append((authorization, form))
+        asked, said = self._codes.pop(form["code"], ({}, {}))
+        challenge = urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=").decode()
+        if challenge != asked.get("code_challenge") or form["redirect_uri"] != asked["redirect_uri"]:
+            raise ProviderUnreachable("400")
+        return {"id_token": self.issued(said), "access_token": "x", "token_type": "Bearer"}
 
 
 def providers(documents: Documents, *, now: Callable[[], datetime] = lambda: NOW, **changes: Any) -> IdentityProviders:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
@@ -61,7 +62,7 @@ def examine() -> Iterator[Finding]:
     try:
         settings = Settings()
     except (ValidationError, ValueError, FileNotFoundError) as error:
-        places = [".".join(map(str, fault["loc"])) for fault in getattr(error, "errors", list)()]
+        places = [_say(fault) for fault in (error.errors() if isinstance(error, ValidationError) else ())]
         yield Finding(
             "settings", ILL, f"cannot be read: {', '.join(places) or type(error).__name__}", "see docs/cli.md"
         )
@@ -82,6 +83,12 @@ def examine() -> Iterator[Finding]:
     finally:
         curator.datasets.storage.engine.close()
         curator.database.dispose()
+
+
+def _say(fault: ErrorDetails) -> str:
+    """Return which setting is wrong, and why where a rule of ours says so: other texts may quote it."""
+    rule = fault["msg"].removeprefix("Value error, ") if fault["type"] == "value_error" else ""
+    return ": ".join(filter(None, (".".join(map(str, fault["loc"])), rule)))
 
 
 def _machine() -> Iterator[Finding]:
@@ -132,7 +139,7 @@ def _curator(curator: Curator, settings: Settings) -> Iterator[Finding]:
     yield Finding("schema", WELL, f"is at revision {curator.database.revisions()[0]}")
     if not curator.database.has_group():
         yield Finding("database", CARE, "the service's role has no rights of its own", "docs/ledger.md has the grants")
-    looks: list[Callable[[Curator, Settings], Iterator[Finding]]] = [_ledger, _rows, _tasks, _people]
+    looks: list[Callable[[Curator, Settings], Iterator[Finding]]] = [_ledger, _rows, _tasks, _people, _providers]
     for look in looks:
         yield from look(curator, settings)
 
@@ -189,3 +196,14 @@ def _people(curator: Curator, _: Settings) -> Iterator[Finding]:
     waiting = sum(proposal.state == OPEN for proposal in curator.approvals.list_proposals())
     if waiting:
         yield Finding("proposals", CARE, f"{waiting} wait for a second person", "curator proposals list")
+
+
+def _providers(curator: Curator, _: Settings) -> Iterator[Finding]:
+    """Look at the providers at which people sign in with a browser, as they describe themselves now."""
+    for name in curator.sign_ins.list_names():
+        what, fault = f"sign-in at {name}", curator.sign_ins.find_fault(name)
+        if fault:
+            yield Finding(what, ILL, fault, "check providers.issuer and the way there: docs/identity.md")
+        else:
+            found = f"it answers, and sends browsers back to {curator.sign_ins.redirect_uri(name)}"
+            yield Finding(what, WELL, found)

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from curator_service.api.observer import peer_of
 from curator_service.kit.problems import BodyMalformed, MediaTypeUnsupported
 
 FIELDS_MAX = 200
@@ -17,8 +18,8 @@ PAGE_HEADERS = {
     "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-SESSION, ENTRY = "curator-session", "curator-entry"
-"""Names of cookies: who is signed in, and which browser is about to be."""
+SESSION, ENTRY, SIGN_IN = "curator-session", "curator-entry", "curator-sign-in"
+"""Names of cookies: who is signed in, which browser is about to be, and what one has begun at a provider."""
 
 
 class Browser:
@@ -44,21 +45,36 @@ class Browser:
         self._host = urlsplit(f"//{headers.get('host', '')}")
         self._origin = headers.get("origin")
         self._site = headers.get("sec-fetch-site")
+        self.peer = peer_of(request.scope)
         self.is_bare = request.url.scheme == "http" and self._host.hostname in _LOOPBACK
 
     def cookie(self, name: str) -> str:
         """Return a cookie of ours; empty if the browser has none."""
         return self._cookies.get(self._name_of(name), "")
 
-    def set_cookie(self, name: str, value: str) -> str:
-        """Return the header that sets a cookie, or with an empty value removes it."""
-        age = "" if value else "; Max-Age=0"
+    def set_cookie(self, name: str, value: str, *, site: str = "Strict", age_s: int | None = None) -> str:
+        """Return the header that sets a cookie, or with an empty value removes it.
+
+        Parameters
+        ----------
+        name, value : str
+        site : str
+            ``Strict``, or ``Lax`` for one that comes with a link from elsewhere, too.
+        age_s : int, optional
+            For how many seconds the browser keeps it; until it is closed if not given.
+        """
+        age = f"; Max-Age={age_s or 0}" if not value or age_s else ""
         secure = "" if self.is_bare else "; Secure"
-        return f"{self._name_of(name)}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}"
+        return f"{self._name_of(name)}={value}; Path=/; HttpOnly; SameSite={site}{secure}{age}"
 
     def _name_of(self, name: str) -> str:
         """Return a name that no other host, path or plain connection can set; a loopback without TLS cannot have it."""
         return name if self.is_bare else f"__Host-{name}"
+
+    @property
+    def is_sent_from_elsewhere(self) -> bool:
+        """Whether the browser says that a page of another origin led here."""
+        return self._site in {"cross-site", "same-site"}
 
     def is_own_form(self) -> bool:
         """Tell whether a form was posted from a page of this origin, as far as the browser says where from.

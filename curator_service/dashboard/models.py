@@ -1,6 +1,6 @@
 """Tables of the dashboard."""
 
-from sqlalchemy import ForeignKey, String
+from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from curator_service.kit.db import Base
@@ -10,6 +10,8 @@ class BrowserSessionRow(Base):
     """A session of a browser: the hash of its id, never the id.
 
     `token_id` is that of the token that it began with, and ends with; empty where somebody signed in elsewhere.
+    `kept` is a form, as JSON, that waits until somebody has signed in there again. `proof` authenticates all of it but
+    `seen_at` under a secret of the private keys, so that no session begins with a row.
     """
 
     __tablename__ = "browser_sessions"
@@ -21,3 +23,20 @@ class BrowserSessionRow(Base):
     seen_at: Mapped[str] = mapped_column(String(32))
     confirmed_at: Mapped[str] = mapped_column(String(32))
     ends_at: Mapped[str] = mapped_column(String(32))
+    kept: Mapped[str] = mapped_column(Text, default="", server_default="")
+    proof: Mapped[str] = mapped_column(String(64), default="", server_default="")
+
+
+class SignInRow(Base):
+    """A sign-in that a browser has begun at an identity provider: the hash of its secret, never the secret.
+
+    `session_hash` is that of the session whose holder signs in again; empty for somebody who has none.
+    """
+
+    __tablename__ = "sign_ins"
+
+    id_hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    provider: Mapped[str] = mapped_column(String(16))
+    began_at: Mapped[str] = mapped_column(String(32), index=True)
+    session_hash: Mapped[str] = mapped_column(String(64))
+    next_address: Mapped[str] = mapped_column(Text)

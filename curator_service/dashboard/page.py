@@ -11,9 +11,10 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from curator_service.api.endpoint import Services
-from curator_service.dashboard.browser import PAGE_HEADERS, SESSION, Browser
+from curator_service.dashboard.browser import PAGE_HEADERS, SESSION, SIGN_IN, Browser
 from curator_service.dashboard.rendering import render
-from curator_service.dashboard.sessions import BrowserSession, BrowserSessions, SignInRefused, matches
+from curator_service.dashboard.sessions import BrowserSession, BrowserSessions, KeptForm, SignInRefused, matches
+from curator_service.dashboard.sign_ins import LIFE, ProviderSignIns
 from curator_service.identity.policy import Action, Objects
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import PermissionDenied
@@ -22,6 +23,7 @@ from curator_service.kit.logs import log_without_data
 from curator_service.kit.problems import InternalError, Problem, RequestInvalid, Unavailable
 
 S = TypeVar("S")
+Act = str | Callable[..., tuple[str, list[tuple[str, str]]]]
 FORM_TOKEN, TOKEN = "form_token", "token"
 DONE = {
     "approved": "Approved. It holds from now on, and the ledger names both of you.",
@@ -103,9 +105,20 @@ class PageContext:
         return respond(render(template, **shown), status)
 
 
-def respond(text: str, status: int = 200, **headers: str) -> Response:
+def respond(text: str, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return HTML under the policy of the dashboard's pages."""
-    return Response(text, status, media_type="text/html", headers=PAGE_HEADERS | headers)
+    return Response(text, status, media_type="text/html", headers=PAGE_HEADERS | dict(headers or {}))
+
+
+def set_sign_in(response: Response, browser: Browser, secret: str) -> Response:
+    """Let a browser keep the secret of a sign-in at a provider, or with an empty one forget it.
+
+    A provider leads back from elsewhere, with which only a cookie that is lax comes. One that is bound to a path could
+    not have the prefix that lets no other host set it.
+    """
+    age_s = int(LIFE.total_seconds()) if secret else None
+    response.headers.append("set-cookie", browser.set_cookie(SIGN_IN, secret, site="Lax", age_s=age_s))
+    return response
 
 
 def go_to(address: str, browser: Browser | None = None) -> Response:
@@ -115,7 +128,7 @@ def go_to(address: str, browser: Browser | None = None) -> Response:
     return Response(status_code=303, headers=PAGE_HEADERS | {"Location": address})
 
 
-def page(action: Action, *, is_fresh: bool = False) -> Callable[[Callable[..., Response]], Callable[..., Any]]:
+def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]], Callable[..., Any]]:
     """Turn a function of a `PageContext` and the route's parameters into a page.
 
     The event loop reads the body; one worker thread finds the session, checks where a form comes from, authorises and
@@ -125,9 +138,10 @@ def page(action: Action, *, is_fresh: bool = False) -> Callable[[Callable[..., R
     ----------
     action : Action
         What whoever looks must be allowed to do.
-    is_fresh : bool
-        Whether the token must have been entered within the last minutes; it is asked for where it was not, and what
-        the form held is kept.
+    act : str or callable
+        What the page does, in words, where its caller must have proved within the last minutes who that is: with names
+        of the route's parameters in braces, or made of the context and the parameters, with what it is about. Who has
+        not is asked to, and what the form held is kept.
     """
 
     def decorate(function: Callable[..., Response]) -> Callable[..., Awaitable[Response]]:
@@ -145,8 +159,8 @@ def page(action: Action, *, is_fresh: bool = False) -> Callable[[Callable[..., R
                         context.form = _check_form(browser, session)
                     context.objects = services.identity.authorize(session.principal, action)
                     with services.requests.place(session.principal.id):
-                        if is_fresh and not session.is_fresh and not _confirm(context, sessions):
-                            return _ask_token(context)
+                        if act and not session.is_fresh and not _confirm(context, sessions):
+                            return _ask_token(context) if session.by_token else _ask_anew(context, act, parameters)
                         return function(context, **parameters)
                 except Problem as problem:
                     return _refuse(context, problem)
@@ -192,15 +206,30 @@ def _confirm(context: PageContext, sessions: BrowserSessions) -> bool:
     if not text:
         return False
     try:
-        sessions.confirm(context.session, text)
+        with context.services.failures.watch(context.browser.peer, f"Bearer {text}"):
+            sessions.confirm(context.session, text)
     except SignInRefused:
         return False
     return True
 
 
 def _ask_token(context: PageContext) -> Response:
-    kept = [(name, text) for name, texts in context.form.items() if name not in {FORM_TOKEN, TOKEN} for text in texts]
-    return context.render("confirm.html", 403, kept=kept, was_wrong=bool(context.text(TOKEN)))
+    return context.render("confirm.html", 403, kept=_fields(context), was_wrong=bool(context.text(TOKEN)))
+
+
+def _ask_anew(context: PageContext, act: Act, parameters: dict[str, Any]) -> Response:
+    """Ask whoever signed in at a provider to do it again; the form is kept here, and shown again after that."""
+    words, about = (act.format(**parameters), []) if isinstance(act, str) else act(context, **parameters)
+    sign_ins, browser = context.get(ProviderSignIns), context.browser
+    name = sign_ins.name_of(context.principal.issuer)
+    address, secret = sign_ins.begin(name, browser.peer, "/admin/confirm", context.session)
+    context.get(BrowserSessions).keep(context.session, KeptForm(browser.path, words, about, _fields(context)))
+    shown = context.render("anew.html", 403, act=words, about=about, name=name, address=address)
+    return set_sign_in(shown, browser, secret)
+
+
+def _fields(context: PageContext) -> list[tuple[str, str]]:
+    return [(name, text) for name, texts in context.form.items() if name not in {FORM_TOKEN, TOKEN} for text in texts]
 
 
 def _refuse(context: PageContext, problem: Problem) -> Response:

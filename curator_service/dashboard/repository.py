@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, delete, func, insert, or_, select, text, update
 
-from curator_service.dashboard.models import BrowserSessionRow
+from curator_service.dashboard.models import BrowserSessionRow, SignInRow
 from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.chain.entries import StoredEntry
 from curator_service.ledger.models import FREQUENT_KINDS, IS_RARE, LedgerEntryRow, SpendingRow
@@ -35,19 +35,42 @@ class SessionRecord:
     seen_at: str
     confirmed_at: str
     ends_at: str
+    kept: str = ""
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInRecord:
+    """A sign-in as it is stored; its members are those of `SignInRow`."""
+
+    id_hash: str
+    provider: str
+    began_at: str
+    session_hash: str
+    next_address: str
 
 
 _THIS = BrowserSessionRow.id_hash == bindparam("id_hash")
 _FIND = Statement(select(*BrowserSessionRow.__table__.columns).where(_THIS))
 _INSERT = Statement(insert(BrowserSessionRow))
 _SEE = Statement(update(BrowserSessionRow).where(_THIS).values(seen_at=bindparam("moment")))
-_CONFIRM = Statement(update(BrowserSessionRow).where(_THIS).values(confirmed_at=bindparam("moment")))
+_CHANGE = Statement(
+    update(BrowserSessionRow)
+    .where(_THIS)
+    .values(confirmed_at=bindparam("confirmed"), kept=bindparam("form"), proof=bindparam("proved"))
+)
 _END = Statement(delete(BrowserSessionRow).where(_THIS))
 _SWEEP = Statement(
     delete(BrowserSessionRow).where(
         or_(BrowserSessionRow.ends_at <= bindparam("moment"), BrowserSessionRow.seen_at <= bindparam("idle_since"))
     )
 )
+_THIS_SIGN_IN = SignInRow.id_hash == bindparam("id_hash")
+_FIND_SIGN_IN = Statement(select(*SignInRow.__table__.columns).where(_THIS_SIGN_IN))
+_INSERT_SIGN_IN = Statement(insert(SignInRow))
+_TAKE_SIGN_IN = Statement(delete(SignInRow).where(_THIS_SIGN_IN))
+_SWEEP_SIGN_INS = Statement(delete(SignInRow).where(SignInRow.began_at <= bindparam("before")))
+_COUNT_SIGN_INS = Statement(select(func.count()).select_from(SignInRow))
 _MONTHS = Statement(
     select(SpendingRow.month, func.sum(SpendingRow.units))
     .where(SpendingRow.population == bindparam("population"))
@@ -102,9 +125,11 @@ def see_session(connection: Connection, id_hash: str, moment: str) -> None:
     _SEE.execute(connection, id_hash=id_hash, moment=moment)
 
 
-def confirm_session(connection: Connection, id_hash: str, moment: str) -> None:
-    """Note that whoever has a session has proved anew who that is."""
-    _CONFIRM.execute(connection, id_hash=id_hash, moment=moment)
+def change_session(connection: Connection, record: SessionRecord) -> None:
+    """Write when whoever has a session proved last who that is, and the form that waits, with what proves them."""
+    _CHANGE.execute(
+        connection, id_hash=record.id_hash, confirmed=record.confirmed_at, form=record.kept, proved=record.proof
+    )
 
 
 def end_session(connection: Connection, id_hash: str) -> None:
@@ -115,6 +140,29 @@ def end_session(connection: Connection, id_hash: str) -> None:
 def sweep_sessions(connection: Connection, moment: str, idle_since: str) -> None:
     """Forget sessions that are over."""
     _SWEEP.execute(connection, moment=moment, idle_since=idle_since)
+
+
+def find_sign_in(connection: Connection, id_hash: str) -> SignInRecord | None:
+    """Return a sign-in that was begun, by the hash of its secret, or None."""
+    row = _FIND_SIGN_IN.first(connection, id_hash=id_hash)
+    return None if row is None else SignInRecord(*row)
+
+
+def insert_sign_in(connection: Connection, record: SignInRecord) -> None:
+    """Insert a sign-in."""
+    _INSERT_SIGN_IN.execute(connection, **asdict(record))
+
+
+def take_sign_in(connection: Connection, id_hash: str) -> bool:
+    """Forget a sign-in; False if it is not there: whoever takes it is the only one."""
+    return _TAKE_SIGN_IN.changed(connection, id_hash=id_hash) == 1
+
+
+def sweep_sign_ins(connection: Connection, before: str) -> int:
+    """Forget the sign-ins that began before a moment; return how many are left."""
+    _SWEEP_SIGN_INS.execute(connection, before=before)
+    row = _COUNT_SIGN_INS.first(connection)
+    return 0 if row is None else int(row[0])
 
 
 def list_months(connection: Connection, population: str) -> list[tuple[str, int]]:

@@ -1,16 +1,19 @@
 """Sessions of browsers: who has signed in, for how long, and when that was proved last.
 
 The browser has the id of its session, 32 random bytes, in a cookie; the database has the id's hash. A session began
-with something that says who somebody is (`Entrance`), ends when that ends, and holds nothing of it.
+with something that says who somebody is (`Entrance`), ends when that ends, and holds nothing of it. Its row is
+proved by a secret that is not in the database: whoever may write there, and has no key, makes and changes no session.
 """
 
 import hashlib
 import hmac
+import json
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from typing import ClassVar
 
 from curator_service.dashboard import repository
 from curator_service.dashboard.repository import SessionRecord
@@ -19,21 +22,23 @@ from curator_service.identity.service import AuthenticationRequired, IdentitySer
 from curator_service.identity.tokens import parse_token
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import DATABASE_ERRORS, Database
-from curator_service.kit.problems import Problem
+from curator_service.kit.problems import Unavailable
+from curator_service.ledger.chain.signing import KeyRing, SigningError
 
 IDLE, LIFETIME, FRESH = timedelta(minutes=30), timedelta(hours=8), timedelta(minutes=5)
+NEVER = "1970-01-01T00:00:00Z"
 SEEN_EVERY = timedelta(minutes=1)
 """A page is no reason to write: a session that was seen so lately is not noted again."""
 _ID_CHARACTERS = 43
 """Of 32 bytes in base64."""
 
 
-class SignInRefused(Problem):
-    """What was entered is not a valid token, or not one of whoever has the session."""
+class SignInRefused(AuthenticationRequired):
+    """What was entered, or what a provider says, lets nobody in, or not whoever has the session."""
 
-    slug = "authentication-required"
     status = HTTPStatus.FORBIDDEN
-    title = "This token does not let you in"
+    title = "This does not let you in"
+    default_headers: ClassVar = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +52,14 @@ class Entrance:
     principal : Principal
     token_id : str
     expires_at : str
+    is_fresh : bool
+        Whether it was proved just now: a provider may know somebody since the morning.
     """
 
     principal: Principal
     token_id: str
     expires_at: str
+    is_fresh: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +73,17 @@ class BrowserSession:
     principal : Principal
         As it is now: with the roles of this moment.
     is_fresh : bool
-        Whether the token was entered within the last minutes.
+        Whether the token was entered, or the provider's sign-in done anew, within the last minutes.
     ends_at : str
+    by_token : bool
+        Whether it began with a token, and not at a provider.
     """
 
     id: str
     principal: Principal
     is_fresh: bool
     ends_at: str
+    by_token: bool = True
 
     def __repr__(self) -> str:
         """Hide the id."""
@@ -82,6 +93,27 @@ class BrowserSession:
     def form_token(self) -> str:
         """What each of its forms holds, and no other page can know."""
         return form_token(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptForm:
+    """A form that is sent once whoever filled it in has signed in again, and has seen it again.
+
+    Attributes
+    ----------
+    address : str
+        Where it is sent to.
+    act : str
+        What it does, in words.
+    about : list of (str, str)
+        What it does that to, where the form does not say it: names and texts.
+    fields : list of (str, str)
+    """
+
+    address: str
+    act: str
+    about: list[tuple[str, str]]
+    fields: list[tuple[str, str]]
 
 
 def form_token(secret: str) -> str:
@@ -103,12 +135,16 @@ class BrowserSessions:
     identity : IdentityService
     now : callable
         The clock.
+    keys : KeyRing
+        The private keys, from the first of which the secret of sessions is derived.
     """
 
-    def __init__(self, database: Database, identity: IdentityService, now: Clock) -> None:
+    def __init__(self, database: Database, identity: IdentityService, now: Clock, keys: KeyRing) -> None:
         self.database = database
         self.identity = identity
         self.now = now
+        self._keys = keys
+        self._secret = b""
 
     def enter(self, text: str) -> Entrance:
         """Return whom a token that was entered is of.
@@ -132,30 +168,29 @@ class BrowserSessions:
         """Begin a session, under an id that nobody has had before."""
         session_id, moment = secrets.token_urlsafe(32), self.now()
         now, ends_at = timestamp(moment), min(timestamp(moment + LIFETIME), entrance.expires_at)
-        record = SessionRecord(_hash(session_id), entrance.principal.id, entrance.token_id, now, now, now, ends_at)
+        proved = now if entrance.is_fresh else NEVER
+        record = SessionRecord(hash_of(session_id), entrance.principal.id, entrance.token_id, now, now, proved, ends_at)
+        record = self._prove(record)
         with self.database.begin() as connection:
             repository.sweep_sessions(connection, now, timestamp(moment - IDLE))
             repository.insert_session(connection, record)
-        return BrowserSession(session_id, entrance.principal, True, ends_at)
+        return BrowserSession(session_id, entrance.principal, entrance.is_fresh, ends_at, bool(entrance.token_id))
 
     def find(self, session_id: str) -> BrowserSession | None:
         """Return a session that holds now, and note that it is in use; None for any other text."""
         if len(session_id) != _ID_CHARACTERS:
             return None
-        with self.database.read() as connection:
-            record = repository.find_session(connection, _hash(session_id))
         moment = self.now()
-        if record is None or timestamp(moment) >= record.ends_at or _since(record.seen_at, moment) >= IDLE:
+        found = self._find(hash_of(session_id), moment)
+        if found is None:
             return None
-        token = self.identity.find_valid(record.token_id)
-        if token is None or token.principal.id != record.principal_id:
-            return None
+        record, principal = found
         if _since(record.seen_at, moment) >= SEEN_EVERY:
             # A database that cannot be written can be looked at: why it cannot may stand on the page.
             with suppress(*DATABASE_ERRORS), self.database.begin() as connection:
                 repository.see_session(connection, record.id_hash, timestamp(moment))
         is_fresh = _since(record.confirmed_at, moment) < FRESH
-        return BrowserSession(session_id, token.principal, is_fresh, record.ends_at)
+        return BrowserSession(session_id, principal, is_fresh, record.ends_at, bool(record.token_id))
 
     def confirm(self, session: BrowserSession, text: str) -> None:
         """Note that whoever has a session has entered a token of theirs again.
@@ -166,16 +201,84 @@ class BrowserSessions:
         """
         if self.enter(text).principal.id != session.principal.id:
             raise SignInRefused("The token is somebody else's.")
-        with self.database.begin() as connection:
-            repository.confirm_session(connection, _hash(session.id), timestamp(self.now()))
+        self.confirm_by_hash(hash_of(session.id))
 
     def end(self, session_id: str) -> None:
         """End a session: its id is good for nothing any more."""
+        self.end_by_hash(hash_of(session_id))
+
+    # --- Of a provider's answer, with which a browser does not send the session's cookie: its hash was noted before
+
+    def find_holder(self, id_hash: str) -> Principal | None:
+        """Return who has a session that holds now, by the hash of its id."""
+        found = self._find(id_hash, self.now())
+        return None if found is None else found[1]
+
+    def confirm_by_hash(self, id_hash: str) -> None:
+        """Note that whoever has a session has proved anew who that is."""
+        self._change(id_hash, confirmed_at=timestamp(self.now()))
+
+    def end_by_hash(self, id_hash: str) -> None:
+        """End a session."""
         with self.database.begin() as connection:
-            repository.end_session(connection, _hash(session_id))
+            repository.end_session(connection, id_hash)
+
+    # --- A form that waits
+
+    def keep(self, session: BrowserSession, form: KeptForm) -> None:
+        """Keep a form until whoever has the session has signed in again; one that was kept before is forgotten."""
+        self._change(hash_of(session.id), kept=json.dumps(asdict(form)))
+
+    def find_kept(self, session: BrowserSession) -> KeptForm | None:
+        """Return the form that waits, or None."""
+        with self.database.read() as connection:
+            record = repository.find_session(connection, hash_of(session.id))
+        return None if record is None or not record.kept else KeptForm(**json.loads(record.kept))
+
+    def _change(self, id_hash: str, **changes: str) -> None:
+        with self.database.begin() as connection:
+            record = repository.find_session(connection, id_hash)
+            if record is not None and self._is_proved(record):
+                repository.change_session(connection, self._prove(replace(record, **changes)))
+
+    def _prove(self, record: SessionRecord) -> SessionRecord:
+        """Return a row with what proves it.
+
+        Raises
+        ------
+        Unavailable
+            If the private keys are not here.
+        """
+        if not self._secret:
+            try:
+                self._keys.signer(timestamp(self.now()))  # a new curator's first
+                self._secret = self._keys.secret(self._keys.list_keys()[0].key_id, "session")
+            except SigningError:
+                raise Unavailable("The curator's private keys are not here, so nobody can sign in.") from None
+        # When it was seen last is written often, and gives nobody anything.
+        said = json.dumps([*astuple(replace(record, seen_at="", proof=""))], ensure_ascii=True)
+        return replace(record, proof=hmac.new(self._secret, said.encode(), hashlib.sha256).hexdigest())
+
+    def _is_proved(self, record: SessionRecord) -> bool:
+        return hmac.compare_digest(record.proof.encode(), self._prove(record).proof.encode())
+
+    def _find(self, id_hash: str, moment: datetime) -> tuple[SessionRecord, Principal] | None:
+        with self.database.read() as connection:
+            record = repository.find_session(connection, id_hash)
+        if record is None or not self._is_proved(record):
+            return None
+        if timestamp(moment) >= record.ends_at or _since(record.seen_at, moment) >= IDLE:
+            return None
+        if not record.token_id:
+            principal = self.identity.find_vouched(record.principal_id)
+            return None if principal is None else (record, principal)
+        token = self.identity.find_valid(record.token_id)
+        if token is None or token.principal.id != record.principal_id:
+            return None
+        return record, token.principal
 
 
-def _hash(session_id: str) -> str:
+def hash_of(session_id: str) -> str:
     """Return what is stored: SHA-256 suffices for an id that nobody can guess."""
     return hashlib.sha256(session_id.encode()).hexdigest()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from curator_service.identity.policy import Role
-from curator_service.identity.repository import Scopes, TokenRecord
+from curator_service.identity.repository import Principal, Scopes, TokenRecord
 from curator_service.kit.db import Connection
 
 REREAD_S = 60.0
@@ -119,6 +119,13 @@ class Attestation:
         roles = record.principal.roles & self.roles_of(record.principal.id)
         principal = replace(record.principal, roles=issued.scopes.restrict(roles), read_only=issued.scopes.read_only)
         return replace(record, principal=principal, expires_at=min(record.expires_at, issued.expires_at))
+
+    def restrict_roles(self, principal: Principal) -> frozenset[Role]:
+        """Return the roles of a stored principal as far as the register attests them."""
+        is_old = time.monotonic() - self._read_at > REREAD_S
+        if is_old or not principal.roles <= self.roles_of(principal.id):
+            self.refresh()
+        return principal.roles & self.roles_of(principal.id) if self.has_begun else principal.roles
 
     def roles_of(self, principal_id: str) -> frozenset[Role]:
         """Return the roles that the register gives to somebody."""

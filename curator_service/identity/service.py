@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from curator_service.identity import repository
 from curator_service.identity.attestation import Acts, ActsUnit, Attestation, commitment
+from curator_service.identity.oidc.code_flow import Transaction
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import Principal, Scopes, TokenRecord, sort_roles
 from curator_service.identity.tokens import Token, make_token, parse_token
@@ -89,9 +90,27 @@ class SignedIn(Protocol):
     def expires_at(self) -> str:
         """Until when it says so."""
 
+    @property
+    def is_anew(self) -> bool:
+        """Whether the person proved for this very sign-in who that is."""
+
 
 class Providers(Protocol):
     """The identity providers that the curator trusts."""
+
+    def browser_clients(self) -> Mapping[str, str]:
+        """Return the names of those at which people sign in with a browser, by issuer."""
+
+    def begin(self, name: str, transaction: Transaction, /, *, anew: bool) -> str:
+        """Return where a browser signs in."""
+
+    def complete(
+        self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime, /
+    ) -> SignedIn | None:
+        """Return who signed in with a browser, or None."""
+
+    def find_fault(self, name: str, /) -> str:
+        """Say why nobody can sign in with a browser."""
 
     def describe(self) -> list[dict[str, Any]]:
         """Return what somebody needs to know to sign in."""
@@ -174,6 +193,18 @@ class IdentityService:
             read_only=record.principal.read_only or record.scopes.read_only,
         )
         return replace(record, principal=principal)
+
+    def find_vouched(self, principal_id: str) -> Principal | None:
+        """Return somebody who signed in at a provider with a browser, with the roles of now; None if none is left.
+
+        Sessions of browsers that began there end with the last role, and with the provider's client here.
+        """
+        with self.database.read() as connection:
+            stored = repository.find_principal_by_id(connection, principal_id)
+        if stored is None or self.providers is None or stored.issuer not in self.providers.browser_clients():
+            return None
+        roles = self.attestation.restrict_roles(stored)
+        return replace(stored, roles=roles) if roles else None
 
     def _identify_token(self, text: str) -> Caller | None:
         token = parse_token(text)

@@ -1,5 +1,6 @@
 """The dashboard as browsers without scripts see it: sessions, forms, who sees and does what, and numbers."""
 
+import hashlib
 import html
 import re
 import sqlite3
@@ -265,6 +266,33 @@ class TestSession:
             person.get("/v1/datasets", headers={"Authorization": f"Bearer {person.cookies[COOKIE]}"}).status_code == 401
         )
 
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            "principal_id = '{olga}'", "token_id = '{token}'", "principal_id = '{olga}', token_id = '{token}'",
+            "confirmed_at = '2026-03-01T12:10:00Z'", "ends_at = '2026-03-02T12:00:00Z'", "proof = ''",
+            "kept = '{{}}'", "principal_id = '{olga}', token_id = '{token}', proof = (SELECT proof FROM other)",
+        ],
+    )  # fmt: skip
+    def test_a_row_that_somebody_changed_is_no_session(self, officers: World, changed: str) -> None:
+        """Whoever has the database's login, and not the host, is not made an officer by a session of an analyst."""
+        olga, ada = Person(officers, "olga"), Person(officers, "ada")
+        ((theirs, token, _),) = officers.sql(
+            "SELECT principal_id, token_id, proof FROM browser_sessions s JOIN principals p ON p.id = s.principal_id "
+            "WHERE p.name = 'olga'"
+        )
+        text = changed.format(olga=theirs, token=token).replace("other", "browser_sessions WHERE id_hash <> s.id_hash")
+        own = hashlib.sha256(ada.cookies[COOKIE].encode()).hexdigest()
+        officers.sql(f"UPDATE browser_sessions AS s SET {text} WHERE id_hash = '{own}'")
+        assert not self.is_in(ada)
+        assert self.is_in(olga)
+
+    def test_without_the_private_keys_nobody_signs_in_and_is_told_why(self, world: World) -> None:
+        world.settings.keys_folder.rename(world.folder / "elsewhere")
+        answer = Person(world).sign_in(world.tokens["ada"])
+        assert answer.status_code == 503
+        assert "private keys are not here" in text_of(answer.text)
+
     def test_a_backup_holds_no_session_so_that_none_comes_back(self, world: World, tmp_path: Path) -> None:
         Person(world, "ada")
         assert "browser_sessions" not in write_backup(world.curator, tmp_path / "backup.tar")["rows"]
@@ -393,6 +421,7 @@ ACTIONS = {
     ("GET", "/admin/tokens"): Action.READ_PRINCIPALS,
     ("POST", "/admin/tokens/{token_id}/revoke"): Action.REVOKE,
     ("GET", "/admin/keys"): Action.READ_KEYS,
+    ("GET", "/admin/confirm"): Action.READ_SELF,
     ("GET", "/admin/{path:path}"): Action.READ_KEYS,
 }
 """What each page takes: those of the interface that does the same."""
@@ -783,4 +812,7 @@ def test_pages_are_in_no_document_and_each_has_an_action_or_is_the_entrance(worl
     api = world.api()
     assert not [path for path in api.get("/openapi.json").json()["paths"] if path.startswith("/admin")]
     open_to_all = {route.path for route in routes_of(api.app) if not hasattr(route.endpoint, "action")}
-    assert open_to_all == {"/admin/sign-in", "/admin/sign-out", "/admin/static/{name}"}
+    assert open_to_all == {
+        "/admin/sign-in", "/admin/sign-in/{name}", "/admin/sign-in/{name}/callback", "/admin/sign-out",
+        "/admin/static/{name}",
+    }  # fmt: skip

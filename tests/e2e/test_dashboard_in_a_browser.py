@@ -1,21 +1,17 @@
 """The dashboard in Debian's Chromium: what axe finds, what leaves the origin, what runs, and what fits on a screen."""
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from browsers import launch, list_violations
 from dashboard_worlds import PEOPLE, furnished_world, serve
 from patience import scaled
 from support import World
 
 pytestmark = pytest.mark.slow
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +35,10 @@ def address(past: World) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser(past: World, changing: World) -> Iterator[Any]:
-    """Return a browser, which is the system's: playwright brings one of its own by network alone.
-
-    Worlds come first and go last: no other loop of events runs in a thread in which playwright does.
-    """
+    """Return a browser; worlds come first and go last."""
     del past, changing
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("the dashboard is NOT tested in a browser: install chromium")
-    sync_api = pytest.importorskip("playwright.sync_api")
-    sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_api.sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=sandbox)
+    with launch() as launched:
         yield launched
-        launched.close()
 
 
 class Tab:
@@ -111,23 +97,16 @@ def pages_of(world: World) -> list[str]:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_and_nothing_leaves_the_origin(browser: Any, past: World, address: str, scheme: str) -> None:
-    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright")
-    axe = axe_module.Axe()
-    options = {"runOnly": {"type": "tag", "values": WCAG}}
     with opened(browser, address, color_scheme=scheme, bypass_csp=True) as tab:
         tab.open("/admin/sign-in")
-        faults = {"/admin/sign-in": axe.run(tab.page, options=options).response["violations"]}
+        faults = {"/admin/sign-in": list_violations(tab.page)}
         tab.sign_in(past.tokens["olga"])
         for page in pages_of(past):
             tab.open(page)
             for summary in tab.page.query_selector_all("details:not([open]) > summary"):
                 summary.click()
-            faults[page] = axe.run(tab.page, options=options).response["violations"]
-        said = {
-            page: [(one["id"], [node["html"][:200] for node in one["nodes"][:3]]) for one in found]
-            for page, found in faults.items() if found
-        }  # fmt: skip
-        assert said == {}
+            faults[page] = list_violations(tab.page)
+        assert {page: found for page, found in faults.items() if found} == {}
         assert tab.elsewhere == []
         assert len(tab.asked) > len(faults)
 

@@ -1,8 +1,11 @@
 """Models equal migrations, on both databases, and a populated database goes down and up."""
 
+import hashlib
+import secrets
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from scenes import forget_permits
 from sqlalchemy import CheckConstraint, inspect
 from support import ADMIN, World, body, forget_register, open_world
 
+from curator_service.kit.clock import timestamp
 from curator_service.kit.db import Base, Database, SchemaError, migrations_dir
 from curator_service.ledger.chain.verification import REGISTER
 from curator_service.releases.models import CHUNK
@@ -147,6 +151,27 @@ def test_tokens_stay_when_what_is_known_of_them_goes_down_and_comes_up_again(bot
     assert [act["kind"] for act in acts] == ["principal"] * 4 + ["token"] * 4
     assert {act["actor"] for act in acts} == {"curator"}
     assert both.curator.ledger.verify(REGISTER).ok
+
+
+def test_whoever_was_signed_in_at_the_version_before_signs_in_anew(both: World) -> None:
+    """Its sessions have nothing that proves them; its tokens go on."""
+    migrate(both, command.downgrade, "0012")
+    (ada,) = [one for one in both.curator.identity.list_principals() if one.name == "ada"]
+    session, token = secrets.token_urlsafe(32), both.tokens["ada"].split("_")[1]
+    began, ends = timestamp(both.clock()), timestamp(both.clock() + timedelta(hours=1))
+    stored = (hashlib.sha256(session.encode()).hexdigest(), ada.id, token, began, began, began, ends)
+    both.sql(f"INSERT INTO browser_sessions VALUES {stored}")
+    both.curator.database.upgrade()
+    sessions = both.curator.browser_sessions
+    assert sessions.find(session) is None
+    begun = sessions.begin(sessions.enter(both.tokens["ada"]))
+    found = sessions.find(begun.id)
+    assert found is not None
+    assert (found.principal.name, found.is_fresh, found.by_token) == ("ada", True, True)
+    # Back again: a version that knows tokens alone keeps no session that began elsewhere.
+    both.sql("UPDATE browser_sessions SET token_id = ''")
+    migrate(both, command.downgrade, "0012")
+    assert both.sql("SELECT count(*) FROM browser_sessions") == [(0,)]
 
 
 def test_a_populated_database_goes_down_and_up(both: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from dashboard_worlds import Person
 from scenes import ASYNC, QUOTES, RELEASES, Gate, another_worker, await_job, box, register_private
 from support import (
     World,
@@ -32,6 +33,7 @@ from curator_service.cli.main import app
 from curator_service.container import make_curator
 from curator_service.datasets import repository as datasets
 from curator_service.datasets.visibility import collection_of
+from curator_service.identity.policy import Role
 from curator_service.kinds.registry import KINDS
 from curator_service.ledger.chain.entries import GENESIS, canonical, entry_hash
 from curator_service.ledger.trust.recovery import reconcile
@@ -473,3 +475,17 @@ def test_a_stray_key_is_named_and_verifies_nothing(town: World) -> None:
     api = town.api()
     problem(api.post(RELEASES, json=box(), key="k"), "ledger-unverified", 503)
     assert api.post(QUOTES, json=box()).status_code == 200
+
+
+def test_a_session_that_they_write_lets_them_in_as_nobody(tmp_path: Path, postgres_url: str) -> None:
+    """Of an officer whose token they see in the table, and whose secret they do not."""
+    with open_world(tmp_path, url=postgres_url) as world:
+        token = world.add_token("olga", Role.PRIVACY_OFFICER).split("_")[1]
+        browser = Person(world)
+        ((officer,),) = intrude(world, "SELECT id FROM principals WHERE name = 'olga'")
+        forged = {"id_hash": hashlib.sha256(b"A" * 43).hexdigest(), "principal_id": officer, "token_id": token}
+        forged |= dict.fromkeys(("began_at", "seen_at", "confirmed_at"), WHEN) | {"ends_at": "2026-03-01T18:00:00Z"}
+        columns, values = ", ".join(forged), ", ".join(["%s"] * len(forged))
+        intrude(world, (f"INSERT INTO browser_sessions ({columns}) VALUES ({values})", tuple(forged.values())))
+        browser.cookies.set("__Host-curator-session", "A" * 43, domain="curator.test", path="/")
+        assert browser.get("/admin").status_code == 303

@@ -23,7 +23,7 @@ KEPT = {
     "populations", "shares", "reservations", "idempotency_keys", "principals", "proposals", "seal", "column_holders",
     "answer_space", "changes", "permits", "spending",
 }  # fmt: skip
-PASSING = {"datasets", "tokens", "grants", "workers", "browser_sessions"}
+PASSING = {"datasets", "tokens", "grants", "workers", "browser_sessions", "sign_ins"}
 EMPTIED = {"unkeyed"}
 
 

@@ -1,7 +1,7 @@
 // An OpenID provider on loopback, whose people sign in with any password. Its port is the one argument.
 import Provider from 'oidc-provider';
 
-const GROUPS = { ada: ['researchers'], olga: ['data-protection'], visitor: [] };
+const GROUPS = { ada: ['researchers'], audra: ['auditors'], olga: ['data-protection'], visitor: [] };
 const port = Number(process.argv[2]);
 const issuer = `http://127.0.0.1:${port}`;
 const DEVICE = 'urn:ietf:params:oauth:grant-type:device_code';
@@ -15,6 +15,13 @@ const provider = new Provider(issuer, {
       grant_types: [DEVICE, 'refresh_token'],
       response_types: [],
       redirect_uris: [],
+    },
+    {
+      client_id: 'dashboard',
+      client_secret: 'of-tests-and-nobody-else',
+      application_type: 'native', // may come back to any port of this machine
+      token_endpoint_auth_method: 'client_secret_basic',
+      redirect_uris: ['http://127.0.0.1/admin/sign-in/login/callback'],
     },
   ],
   cookies: { keys: ['a key of tests'] },
@@ -34,7 +41,12 @@ const provider = new Provider(issuer, {
       }),
     },
   },
-  findAccount: (_, sub) => (sub in GROUPS ? { accountId: sub, claims: () => ({ sub }) } : undefined),
+  claims: { openid: ['sub', 'groups', 'name'] },
+  conformIdTokenClaims: false,
+  findAccount: (_, sub) =>
+    sub in GROUPS
+      ? { accountId: sub, claims: () => ({ sub, groups: GROUPS[sub], name: `Dr ${sub}` }) }
+      : undefined,
   extraTokenClaims: (_, token) => ({ groups: GROUPS[token.accountId], name: `Dr ${token.accountId}` }),
   issueRefreshToken: () => true,
   rotateRefreshToken: true,

@@ -11,6 +11,7 @@ from curator_service.dashboard.pages import (
     permits,
     populations,
     proposals,
+    providers,
     spending,
     tokens,
 )
@@ -31,6 +32,7 @@ def add_dashboard(app: FastAPI) -> None:
     """Add the pages to an application; no client is generated for them, so no document lists them."""
     for router in (
         entrance.router,
+        providers.router,
         populations.router,
         ledger.router,
         spending.router,

@@ -11,7 +11,8 @@ from curator_service.dashboard.browser import ENTRY, PAGE_HEADERS, SESSION, Brow
 from curator_service.dashboard.page import FORM_TOKEN, TOKEN, go_to, respond
 from curator_service.dashboard.rendering import assets, render
 from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, form_token, matches
-from curator_service.kit.problems import NotFound, Problem
+from curator_service.dashboard.sign_ins import ProviderSignIns
+from curator_service.kit.problems import NotFound, Problem, TooManyRequests
 
 router = APIRouter(prefix="/admin")
 Answer = Callable[[Browser, Services], Response]
@@ -21,16 +22,26 @@ _NO_COOKIE = (
 )
 
 
-async def _serve(request: Request, answer: Answer) -> Response:
+_TOO_MANY = "Too many sign-ins were begun or have failed from your address, or wait now. Try again in a minute."
+
+
+async def serve(request: Request, answer: Answer) -> Response:
+    """Answer a request of anybody; a refusal is the form, with what is wrong."""
     browser = Browser(request, await request.body())
 
-    def serve() -> Response:
+    def attempt() -> Response:
         try:
-            return answer(browser, request.app.state.curator)
+            return answer(browser, services)
         except Problem as problem:
-            return _show_form(browser, int(problem.status), problem.detail)
+            return _show_form(browser, services, int(problem.status), say(problem))
 
-    return await run_in_threadpool(serve)
+    services: Services = request.app.state.curator
+    return await run_in_threadpool(attempt)
+
+
+def say(problem: Problem) -> str:
+    """Return what a refusal says to somebody at a page: who is refused for a rate has sent no key there."""
+    return _TOO_MANY if isinstance(problem, TooManyRequests) else problem.detail
 
 
 @router.get("/static/{name}")
@@ -51,9 +62,9 @@ async def show_sign_in(request: Request) -> Response:
     def answer(browser: Browser, services: Services) -> Response:
         if services.get(BrowserSessions).find(browser.cookie(SESSION)):
             return go_to(own_address(browser.query.get("next", "")))
-        return _show_form(browser)
+        return _show_form(browser, services)
 
-    return await _serve(request, answer)
+    return await serve(request, answer)
 
 
 @router.post("/sign-in")
@@ -63,11 +74,13 @@ async def sign_in(request: Request) -> Response:
     def answer(browser: Browser, services: Services) -> Response:
         form, entry = browser.form(), browser.cookie(ENTRY)
         if not entry:
-            return _show_form(browser, 403, _NO_COOKIE)
+            return _show_form(browser, services, 403, _NO_COOKIE)
         if not browser.is_own_form() or not matches(entry, form.get(FORM_TOKEN, [""])[0]):
-            return _show_form(browser, 403, "The form was not one that this browser was shown. Try again.")
-        sessions = services.get(BrowserSessions)
-        session = sessions.begin(sessions.enter(form.get(TOKEN, [""])[0].strip()))
+            return _show_form(browser, services, 403, "The form was not one that this browser was shown. Try again.")
+        sessions, token = services.get(BrowserSessions), form.get(TOKEN, [""])[0].strip()
+        with services.failures.watch(browser.peer, f"Bearer {token}"):
+            entrance = sessions.enter(token)
+        session = sessions.begin(entrance)
         before = browser.cookie(SESSION)
         if before:  # whoever signs in again is somebody else, perhaps
             sessions.end(before)
@@ -76,7 +89,7 @@ async def sign_in(request: Request) -> Response:
         response.headers.append("set-cookie", browser.set_cookie(ENTRY, ""))
         return response
 
-    return await _serve(request, answer)
+    return await serve(request, answer)
 
 
 @router.post("/sign-out")
@@ -92,14 +105,15 @@ async def sign_out(request: Request) -> Response:
         response.headers.append("set-cookie", browser.set_cookie(SESSION, ""))
         return response
 
-    return await _serve(request, answer)
+    return await serve(request, answer)
 
 
-def _show_form(browser: Browser, status: int = 200, fault: str = "") -> Response:
+def _show_form(browser: Browser, services: Services, status: int = 200, fault: str = "") -> Response:
     """Return the form, bound to this browser by a cookie: nobody signs somebody else in as themselves."""
     entry = browser.cookie(ENTRY) or new_secret()
     asked = browser.query.get("next", "")
     values: dict[str, Any] = {"form_token": form_token(entry), "fault": fault, "next": own_address(asked)}
+    values["providers"] = services.get(ProviderSignIns).list_names()
     response = respond(render("sign_in.html", context=None, said_done="", problem=None, **values), status)
     response.headers.append("set-cookie", browser.set_cookie(ENTRY, entry))
     return response

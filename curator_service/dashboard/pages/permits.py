@@ -109,7 +109,7 @@ def show_change(context: PageContext, permit_id: str) -> Response:
 
 
 @router.post("/permits/{permit_id}/change")
-@page(Action.ASK_PERMIT, is_fresh=True)
+@page(Action.ASK_PERMIT, act="Change the permit {permit_id}")
 def change(context: PageContext, permit_id: str) -> Response:
     """Ask for other terms; what only restricts holds at once."""
     permit = get_visible(context, permit_id)
@@ -122,7 +122,7 @@ def change(context: PageContext, permit_id: str) -> Response:
 
 
 @router.post("/permits/{permit_id}/end")
-@page(Action.END_PERMIT, is_fresh=True)
+@page(Action.END_PERMIT, act="End the permit {permit_id}")
 def end(context: PageContext, permit_id: str) -> Response:
     """End a permit."""
     permit = get_visible(context, permit_id)

@@ -85,7 +85,7 @@ def show_population(context: PageContext, name: str) -> Response:
 
 
 @router.post("/populations/{name}/limit")
-@page(Action.SET_LIMIT, is_fresh=True)
+@page(Action.SET_LIMIT, act="Change the limit of {name}")
 def set_limit(context: PageContext, name: str) -> Response:
     """Lower the limit, or propose to raise it."""
     population = get_visible(context, name)

@@ -22,6 +22,7 @@ from curator_service.permits.service import PermitService, render_permit
 
 router = APIRouter(prefix="/admin")
 DECIDED = 50
+NOTIONS = (("ε", "epsilon"), ("µ", "mu"), ("ρ", "rho"))
 TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at")
 
 
@@ -82,7 +83,7 @@ def show_population_form(context: PageContext) -> Response:
 
 
 @router.post("/proposals/population")
-@page(Action.SET_LIMIT, is_fresh=True)
+@page(Action.SET_LIMIT, act="Propose a budget")
 def propose_population(context: PageContext) -> Response:
     """Propose to give people a budget, which another privacy officer decides."""
     asked = {name: context.text(name) for name in ("name", "reason", "adjacency", "accountant")}
@@ -95,8 +96,26 @@ def propose_population(context: PageContext) -> Response:
     return go_to("/admin/proposals?done=asked")
 
 
+def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return what an approval does: whoever signs in again in between sees what the last click is good for."""
+    proposal = context.get(ApprovalService).get_proposal(proposal_id)
+    populations = {one.name: one for one in context.get(LedgerService).list_populations()}
+    shown = _make(context, proposal, list_names(context), populations.get(proposal.population))
+    amounts = [
+        (title, ", ".join(f"{sign} {amount[name]}" for sign, name in NOTIONS if amount[name] is not None))
+        for title, amount in shown.amounts
+    ]
+    terms = [(one.name, f"{one.before} → {one.after}" if one.before else one.after) for one in shown.changes]
+    return f"Approve: {shown.title}", [
+        ("proposed by", shown.proposed_by),
+        ("because", proposal.reason),
+        *amounts,
+        *terms,
+    ]
+
+
 @router.post("/proposals/{proposal_id}/approve")
-@page(Action.SET_LIMIT, is_fresh=True)
+@page(Action.SET_LIMIT, act=_describe_approval)
 def approve(context: PageContext, proposal_id: str) -> Response:
     """Approve what somebody else proposed."""
     return _decide(context, proposal_id, is_approved=True)

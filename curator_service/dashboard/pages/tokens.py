@@ -41,7 +41,7 @@ def show_tokens(context: PageContext) -> Response:
 
 
 @router.post("/tokens/{token_id}/revoke")
-@page(Action.REVOKE, is_fresh=True)
+@page(Action.REVOKE, act="Revoke the token {token_id}")
 def revoke(context: PageContext, token_id: str) -> Response:
     """Revoke a token; sessions that began with it end."""
     try:

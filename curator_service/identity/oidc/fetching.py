@@ -4,8 +4,8 @@ import ipaddress
 import json
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import httpx
 
@@ -13,8 +13,13 @@ log = logging.getLogger("curator_service")
 
 BYTES_MAX = 256 * 1024
 WAIT_S, WHOLE_S = 5.0, 10.0
-Fetch = Callable[[str, str], Any]
-"""Returns the JSON object at an address, asked with an ``Authorization`` header unless that is empty."""
+
+
+class Fetch(Protocol):
+    """What asks a provider for a JSON object."""
+
+    def __call__(self, url: str, authorization: str = "", form: Mapping[str, str] | None = None, /) -> Any:
+        """Return the object at an address: with an ``Authorization`` header unless empty, and a form if posted."""
 
 
 class ProviderUnreachable(RuntimeError):
@@ -38,8 +43,16 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def fetch(url: str, authorization: str = "") -> Any:
+def fetch(url: str, authorization: str = "", form: Mapping[str, str] | None = None, /) -> Any:
     """Return the JSON object at an address; no redirect is followed, and certificates are checked.
+
+    Parameters
+    ----------
+    url : str
+    authorization : str
+        The header of that name; none if empty.
+    form : mapping of str to str, optional
+        Posted there; without one the address is read.
 
     Raises
     ------
@@ -52,7 +65,7 @@ def fetch(url: str, authorization: str = "") -> Any:
     try:
         with (
             httpx.Client(timeout=WAIT_S, trust_env=not is_loopback(httpx.URL(url).host)) as client,
-            client.stream("GET", url, headers=headers) as answer,
+            client.stream("GET" if form is None else "POST", url, headers=headers, data=form) as answer,
         ):
             if answer.status_code != 200:
                 raise ProviderUnreachable(f"{answer.url.host} answered with status {answer.status_code}")

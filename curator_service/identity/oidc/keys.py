@@ -65,6 +65,21 @@ class KeySet:
             raise Unavailable("The identity provider does not say its keys now. Nothing was charged; send it again.")
         return self._keys.get((key_id, algorithm))
 
+    def describe(self) -> dict[str, Any]:
+        """Return what the issuer says of itself, as it was read with its keys.
+
+        Raises
+        ------
+        Unavailable
+            If that is not known, and the issuer does not say it.
+        """
+        now = self._clock()
+        if now - self._fetched_at > FRESH_S:
+            self._refresh(now)
+        if not self.document:
+            raise Unavailable("The identity provider does not answer now. Try again in a minute.")
+        return self.document
+
     def _refresh(self, now: float) -> None:
         """Fetch the keys, unless that was tried just now; whoever needs none of the new ones does not wait for it."""
         if now - self._tried_at < AGAIN_S or not self._lock.acquire(blocking=not self._keys):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from curator_service.identity.oidc.code_flow import CodeFlow, Transaction, is_since
 from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, fetch, log
 from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.passports import VisaReader
@@ -38,12 +39,15 @@ class SignIn:
         When the provider said so, and until when.
     ends : float
         The same, in seconds since 1970, with what clocks may differ.
+    is_anew : bool
+        Whether the person is known to have proved who that is for this very sign-in, and not for an earlier one.
     """
 
     principal: Principal
     told_at: str
     expires_at: str
     ends: float
+    is_anew: bool = False
 
 
 class IdentityProviders:
@@ -68,6 +72,9 @@ class IdentityProviders:
     ) -> None:
         self._providers = {one.issuer: one for one in providers}
         self._keys = {one.issuer: KeySet(one.issuer, fetch) for one in providers}
+        self._flows = {
+            one.name: CodeFlow(one, one.browser, self._keys[one.issuer], fetch) for one in providers if one.browser
+        }
         self._visas = VisaReader(visa_issuers, fetch)
         self._now, self._fetch = now, fetch
         self._kept: OrderedDict[bytes, tuple[SignIn, float]] = OrderedDict()
@@ -86,6 +93,48 @@ class IdentityProviders:
             for one in self._providers.values()
             if one.client_id
         ]
+
+    # --- Sign-ins of browsers
+
+    def browser_clients(self) -> dict[str, str]:
+        """Return the names of the providers at which people sign in with a browser, by issuer."""
+        return {flow.provider.issuer: name for name, flow in self._flows.items()}
+
+    def begin(self, name: str, transaction: Transaction, *, anew: bool) -> str:
+        """Return where a browser signs in; see `CodeFlow.authorization_url`."""
+        return self._flows[name].authorization_url(transaction, anew=anew)
+
+    def complete(self, name: str, transaction: Transaction, code: str, issuer: str, began: datetime) -> SignIn | None:
+        """Return who signed in with a browser, without roles where no group has one; None if the answer does not hold.
+
+        Parameters
+        ----------
+        name : str
+            Of the provider at which the sign-in began.
+        transaction : Transaction
+        code, issuer : str
+            As the answer states them.
+        began : datetime
+            When the sign-in did.
+
+        Raises
+        ------
+        Unavailable
+        """
+        flow = self._flows[name]
+        claims = flow.redeem(transaction, code, issuer, self._now())
+        if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
+            return None
+        made, provider = float(claims["iat"]), flow.provider
+        ends = made + provider.lifetime_max_s
+        is_anew = is_since(claims.get("auth_time"), began, provider.clock_skew_s)
+        return SignIn(_read_principal(provider, claims), _moment(made), _moment(ends), ends, is_anew)
+
+    def find_fault(self, name: str) -> str:
+        """Say why nobody can sign in at a provider with a browser; empty where it can be tried."""
+        return self._flows[name].find_fault()
+
+    # --- Tokens
 
     def owns(self, name: str) -> bool:
         """Tell whether a name is one that people of theirs have."""
@@ -135,17 +184,10 @@ class IdentityProviders:
         )
         if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
             return None
-        roles = read_roles(provider, claims)
-        if not roles:
+        principal = _read_principal(provider, claims)
+        if not principal.roles:
             return None
-        principal = Principal(
-            principal_id(provider.issuer, claims["sub"]),
-            principal_name(provider.name, provider.issuer, claims["sub"]),
-            roles,
-            shown_name=_shown_name(claims.get(provider.shown_name_claim)),
-            issuer=provider.issuer,
-            visas=self._read_visas(provider, claims, text, now),
-        )
+        principal = replace(principal, visas=self._read_visas(provider, claims, text, now))
         ends = float(claims["exp"])
         return SignIn(principal, _moment(claims["iat"]), _moment(ends), ends + provider.clock_skew_s)
 
@@ -176,6 +218,17 @@ def read_roles(provider: IdentityProvider, claims: dict[str, Any]) -> frozenset[
             found = found.get(name) if isinstance(found, dict) else None
     groups = [found] if isinstance(found, str) else found if isinstance(found, list) else []
     return frozenset(Role(role) for group in groups if isinstance(group, str) for role in provider.roles.get(group, ()))
+
+
+def _read_principal(provider: IdentityProvider, claims: dict[str, Any]) -> Principal:
+    """Return who a token is of, with the roles of the groups that it states."""
+    return Principal(
+        principal_id(provider.issuer, claims["sub"]),
+        principal_name(provider.name, provider.issuer, claims["sub"]),
+        read_roles(provider, claims),
+        shown_name=_shown_name(claims.get(provider.shown_name_claim)),
+        issuer=provider.issuer,
+    )
 
 
 def principal_id(issuer: str, subject: str) -> str:

@@ -5,7 +5,7 @@ import math
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 import jwt
 from jwt.exceptions import PyJWTError
@@ -96,12 +96,13 @@ def verify(
 
 def _is_of_now(claims: dict[str, Any], now: float, skew_s: int, lifetime_max_s: int | None) -> bool:
     moments = claims.get("nbf", claims["iat"]), claims["iat"], claims["exp"]
-    if not all(_is_time(moment) for moment in moments):
+    if not all(is_time(moment) for moment in moments):
         return False
     begins, made, ends = map(float, moments)
     lasts = lifetime_max_s is None or ends - made <= lifetime_max_s
     return lasts and begins <= now + skew_s and made <= now + skew_s and now < ends + skew_s
 
 
-def _is_time(value: object) -> bool:
+def is_time(value: object) -> TypeGuard[float]:
+    """Tell whether a claim is a moment, in seconds since 1970."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e11

@@ -12,6 +12,7 @@ from support import World
 from typer.testing import CliRunner
 
 from curator_service.cli.main import app
+from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.kit.milestones import Milestone, note
 
 
@@ -89,8 +90,46 @@ def test_a_fault_is_named_with_what_to_do(world: World, fault: Any, what: str, r
     assert remedy in found[what]["remedy"]
 
 
-def test_a_setting_that_cannot_be_read_is_named_and_its_value_is_not(tmp_path: Path) -> None:
-    status, found = examine(tmp_path, CURATOR_PORT="a secret")
+def providers(secret: Path, **changes: Any) -> str:
+    """Return the setting of a provider that nobody can reach."""
+    browser = {"client_id": "dashboard", "client_secret_file": str(secret)}
+    told = {"issuer": "http://127.0.0.1:1", "name": "hospital", "audience": "curator", "roles": {}, "browser": browser}
+    return json.dumps([told | changes])
+
+
+def test_a_browser_s_client_is_looked_at(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a secret", encoding="utf-8")
+    setting = {"CURATOR_PROVIDERS": providers(secret)}
+    status, found = examine(world.folder, **setting)
     assert status == 1
-    assert "port" in found["settings"]["found"]
+    assert "public_url, which is not set" in found["settings"]["found"]
+    setting["CURATOR_PUBLIC_URL"] = "https://curator.example"
+    status, found = examine(world.folder, **setting)
+    assert (status, found["sign-in at hospital"]["state"]) == (1, "ill")
+    assert "does not describe itself" in found["sign-in at hospital"]["found"]
+    described = {"issuer": "http://127.0.0.1:1", "jwks_uri": "https://h/keys", "authorization_endpoint": "https://h/a"}
+    for more, said in (
+        ({"token_endpoint": "http://h/t"}, "names no address of https"),
+        ({"token_endpoint": "https://h/t", "code_challenge_methods_supported": ["plain"]}, "PKCE"),
+        ({"token_endpoint": "https://h/t"}, "https://curator.example/admin/sign-in/hospital/callback"),
+    ):
+        told = described | more
+        monkeypatch.setattr(IdentityProviders.__init__, "__defaults__", (lambda *_, told=told: told,))
+        assert said in examine(world.folder, **setting)[1]["sign-in at hospital"]["found"]
     assert "a secret" not in json.dumps(found)
+
+
+def test_a_client_that_would_mix_up_tokens_is_named(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("a secret", encoding="utf-8")
+    setting = {"CURATOR_PROVIDERS": providers(tmp_path / "secret", audience="dashboard")}
+    found = examine(tmp_path, CURATOR_PUBLIC_URL="https://curator.example", **setting)[1]["settings"]["found"]
+    assert "providers.0: browser.client_id is another than audience" in found
+
+
+def test_a_setting_that_cannot_be_read_is_named_and_its_value_is_not(tmp_path: Path) -> None:
+    for name in ("port", "proxy"):
+        status, found = examine(tmp_path, **{f"CURATOR_{name.upper()}": "a secret"})
+        assert status == 1
+        assert name in found["settings"]["found"]
+        assert "a secret" not in json.dumps(found)

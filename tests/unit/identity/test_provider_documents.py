@@ -1,5 +1,6 @@
 """Documents of identity providers: over https alone, without redirects, within bounds."""
 
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -23,6 +24,22 @@ class _Issuer(BaseHTTPRequestHandler):
         status, content = answers[self.path]
         if self.path == "/good" and self.headers.get("Authorization"):
             content = b'{"told": true}'
+        self._answer(status, content)
+
+    def do_POST(self) -> None:
+        form = self.rfile.read(int(self.headers["Content-Length"]))
+        echo = {"form": form.decode(), "type": self.headers["Content-Type"], "by": self.headers.get("Authorization")}
+        answers = {
+            "/good": (200, json.dumps(echo).encode()),
+            "/huge": (200, b'{"id_token": "' + b"x" * BYTES_MAX + b'"}'),
+            "/moved": (307, b""),
+            "/page": (200, b"<script>alert(1)</script>"),
+            "/refused": (400, b'{"error": "invalid_grant", "error_description": "<b>no</b>"}'),
+            "/list": (200, b"[]"),
+        }
+        self._answer(*answers[self.path])
+
+    def _answer(self, status: int, content: bytes) -> None:
         self.send_response(status)
         self.send_header("Location", "/good")
         self.end_headers()
@@ -62,6 +79,23 @@ def test_what_is_neither_https_nor_this_machine_is_not_asked(url: str, secure: b
 def test_a_document_is_read(issuer: str) -> None:
     assert fetch(f"{issuer}/good") == {"a": 1}
     assert fetch(f"{issuer}/good", "Bearer x") == {"told": True}
+
+
+def test_a_form_is_posted(issuer: str) -> None:
+    told = fetch(f"{issuer}/good", "Basic x", {"code": "a &=é", "grant_type": "authorization_code"})
+    assert told == {
+        "form": "code=a+%26%3D%C3%A9&grant_type=authorization_code",
+        "type": "application/x-www-form-urlencoded",
+        "by": "Basic x",
+    }
+
+
+@pytest.mark.parametrize("path", ["huge", "moved", "page", "refused", "list"])
+def test_what_answers_a_form_is_a_document_or_refused_without_its_words(issuer: str, path: str) -> None:
+    with pytest.raises(ProviderUnreachable) as refused:
+        fetch(f"{issuer}/{path}", "", {"code": "a"})
+    assert "<" not in str(refused.value)
+    assert "invalid_grant" not in str(refused.value)
 
 
 @pytest.mark.parametrize("path", ["list", "text", "deep", "huge", "moved", "none"])

@@ -422,6 +422,38 @@ def test_settings_that_would_let_anybody_in_are_refused(changed: dict[str, Any])
         provider(**changed)
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"client_id": "curator"}, "an ID token would be an access token"), ({"client_id": ""}, "client_id"),
+        ({"scope": "profile"}, "the scope has `openid` in it"), ({"auth_method": "private_key_jwt"}, "auth_method"),
+        ({"client_secret_file": "/nowhere/at/all"}, "file cannot be read"), ({"client_secret": "x"}, "client_secret"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_settings_of_a_browser_s_client_that_cannot_be_are_refused(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        provider(browser={"client_id": "dashboard"} | changed)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://curator.example", "https://curator.example/x", "https://a@curator.example", "https://curator.example?x",
+     "https://curator.example#x", "curator.example", "https://", "http://localhost.evil.example", "//curator.example"],
+)  # fmt: skip
+def test_a_public_address_is_an_origin_of_https(url: str) -> None:
+    with pytest.raises(ValidationError, match="public_url"):
+        Settings(public_url=url)
+
+
+def test_a_browser_s_client_needs_a_public_address() -> None:
+    one = provider(browser={"client_id": "dashboard"}).model_dump()
+    with pytest.raises(ValidationError, match="public_url, which is not set"):
+        Settings(providers=(one,))
+    for url in ("https://curator.example", "https://curator.example:8443/", "http://127.0.0.1:8000", "http://[::1]/"):
+        assert Settings(providers=(one,), public_url=url).public_url == url.rstrip("/")
+
+
 def test_settings_name_each_provider_once_and_no_visa_that_nobody_has() -> None:
     one = provider().model_dump()
     Settings(providers=(one,))
