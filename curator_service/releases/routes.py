@@ -264,7 +264,7 @@ def create_reservation(
     summary="What is left of a reservation",
     responses={200: {"model": ReservationAnswer}},
 )
-@endpoint(Action.END_RESERVATION)
+@endpoint(Action.READ_RESERVATION)
 def get_reservation(
     context: RequestContext,
     reservation_id: str,

@@ -224,7 +224,7 @@ def _has(permit: Permit, asked: str) -> bool:
 
 
 def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:
-    if not context.may(Action.SET_LIMIT):
+    if not context.may(Action.READ_PROPOSALS):
         return []
     found = context.get(ApprovalService).list_proposals()
     return [one for one in found if one.scope == PERMIT and one.label == permit.id]
