@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,15 @@ class Object:
     name: str | Callable[[], str]
     exists: bool = True
     is_granted: bool = True
+    made: list[str] = field(default_factory=list, compare=False)
 
-    @property
-    def address(self) -> str:
-        """What stands in the address."""
-        return self.name if isinstance(self.name, str) else self.name()
+    def make(self, *, is_new: bool = True) -> str:
+        """Return what stands in the address; of a sort that is made anew, the one that was made first if not new."""
+        if isinstance(self.name, str):
+            return self.name
+        if is_new or not self.made:
+            self.made.append(self.name())
+        return self.made[-1 if is_new else 0]
 
 
 @dataclass
@@ -116,6 +121,7 @@ def _reserve(api: Api, token: str, dataset: str, key: str, expires_in_s: int = 1
     return str(answer.json()["id"])
 
 
+
 SCENES: Mapping[str, tuple[str, dict[str, str]]] = {
     "own": ("ada", {"dataset": "cohort"}),
     "a colleague's": ("ben", {"dataset": "twin", "project": "kidney"}),
@@ -155,6 +161,17 @@ def _furnish(world: World) -> Guarded:
     past = _grant(api, world, "past", ["ada"], ["gone"], far)
     brief = _grant(api, world, "brief", ["ada"], ["lapsed"], soon)
 
+    counter = iter(range(10**6))
+
+    def reserve_anew(relation: str) -> Callable[[], str]:
+        who, asked = SCENES[relation]
+        told = {name: text for name, text in asked.items() if name == "project"}
+        return lambda: _reserve(api, tokens[who], asked["dataset"], f"anew{next(counter)}", **told)
+
+    def grant_anew(people: list[str]) -> str:
+        return _grant(api, world, f"spare{next(counter)}", people, ["spare"], far)
+
+    found.objects["reservation to end"] = {}
     for number, (relation, (who, asked)) in enumerate(SCENES.items()):
         told, dataset = {name: text for name, text in asked.items() if name == "project"}, asked["dataset"]
         is_shown = relation not in {"a colleague's own", "of another project", "of a permit that was ended"}
@@ -169,6 +186,8 @@ def _furnish(world: World) -> Guarded:
     assert api.request("DELETE", f"/v1/reservations/{closing}", token=tokens["ada"]).status_code == 200
     found.add("reservation", "closed", closing)
     found.add("reservation", "expired", _reserve(api, tokens["ada"], "cohort", "brief", 60))
+    for relation in ("own", "a colleague's", "of another project"):
+        found.objects["reservation to end"][relation] = Object(reserve_anew(relation), is_granted=relation == "own")
     found.add("reservation", "a job", found.objects["job"]["own"].name, exists=False)
     found.add("job", "a reservation", found.objects["reservation"]["own"].name, exists=False)
 
@@ -194,10 +213,8 @@ def _furnish(world: World) -> Guarded:
     ended = api.post(f"/v1/permits/{past}/end", json={"reason": "over"}, token=tokens["olga"])
     assert ended.status_code == 200, ended.text
     for relation, people in (("own", ["ada"]), ("of the same project", ["ada", "ben"]), ("of another", ["cleo"])):
-        found.add("permit to end", relation, _grant(api, world, f"end{len(people[0])}{len(people)}", people, ["spare"], far))
+        found.add("permit to end", relation, partial(grant_anew, people))
     found.add("permit to end", "ended", past)
-
-    counter = iter(range(10**6))
 
     def propose(who: str) -> str:
         opened = {"name": f"new{next(counter)}", "adjacency": "add_remove", "limit": {"mu": 0.1}, "reason": "new"}
@@ -210,8 +227,8 @@ def _furnish(world: World) -> Guarded:
         assert api.post(f"/v1/admin/proposals/{proposal}/reject", token=tokens["otto"]).status_code == 200
         return proposal
 
-    found.add("proposal", "own", propose("olga"))
-    found.add("proposal", "somebody else's", propose("otto"))
+    found.add("proposal", "own", partial(propose, "olga"))
+    found.add("proposal", "somebody else's", partial(propose, "otto"))
     found.add("proposal", "decided", decided())
 
     def issue(who: str, *, days: int = 400, is_revoked: bool = False) -> str:
@@ -220,15 +237,17 @@ def _furnish(world: World) -> Guarded:
             curator.identity.revoke_token(token.id)
         return token.id
 
-    expired = issue("ada", days=1)
-    found.add("token", "own", lambda: issue("olga"))
-    found.add("token", "somebody else's", lambda: issue("cleo"))
-    found.add("token", "expired", expired)
+    expired = [issue("ada", days=1) for _ in range(20)]
+    found.add("token", "own", partial(issue, "olga"))
+    found.add("token", "somebody else's", partial(issue, "cleo"))
+    found.add("token", "expired", expired.pop)
     found.add("token", "revoked", issue("ada", is_revoked=True), exists=False)
 
     for kind, name in NOBODY_KNOWS.items():
         found.add(kind, UNKNOWN, name, exists=False)
         found.add(kind, MALFORMED, "No%20name%0A", exists=False)
+    for relation in ("closed", "a job", UNKNOWN, MALFORMED):
+        found.objects["reservation to end"][relation] = found.objects["reservation"][relation]
     found.objects["permit to end"] |= {name: found.objects["permit"][name] for name in (UNKNOWN, MALFORMED)}
 
     clock.advance(days=2)  # what is brief has ended; and the cut of the month comes
