@@ -121,7 +121,6 @@ def _reserve(api: Api, token: str, dataset: str, key: str, expires_in_s: int = 1
     return str(answer.json()["id"])
 
 
-
 SCENES: Mapping[str, tuple[str, dict[str, str]]] = {
     "own": ("ada", {"dataset": "cohort"}),
     "a colleague's": ("ben", {"dataset": "twin", "project": "kidney"}),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +191,7 @@ class Place:
     api: Api
     tokens: dict[str, str | None]
     people: dict[str, Person]
+    forms: dict[str, str] = field(default_factory=dict)
 
     def ask(self, caller: str, method: str, address: str, route: Route, **changes: Any) -> Response:
         """Send a request to the interface."""
@@ -202,7 +204,9 @@ class Place:
         person = self.people[caller]
         if method == "GET":
             return person.get(address)
-        return person.post(address, {"form_token": token_of(person.get("/admin")), **route.sent})
+        if caller not in self.forms:
+            self.forms[caller] = token_of(person.get("/admin"))
+        return person.post(address, {"form_token": self.forms[caller], **route.sent})
 
     def reject_proposals(self) -> None:
         """Let nothing wait: of each person no more than some may."""
@@ -323,6 +327,7 @@ def test_every_route_is_declared(place: Place) -> None:
         if path.startswith("/v1")
     }
     assert documented == set(routes_of(app, "/v1")) == set(ROUTES)
+    assert {path for path in app.openapi()["paths"] if not path.startswith("/v1")} == {"/healthz", "/readyz"}
     assert set(routes_of(app, "/admin")) == set(PAGES)
     for declared, prefix in ((ROUTES, "/v1"), (PAGES, "/admin")):
         actions = {key: getattr(found, "action", None) for key, found in routes_of(app, prefix).items()}
@@ -354,6 +359,44 @@ def test_what_only_reads_is_open_to_whoever_only_looks() -> None:
             assert route.action in READING, path
         acts = method != "GET" and route.action not in {None, Action.QUOTE, Action.ROTATE}
         assert not (acts and route.action in READING), path
+
+
+PUBLISHED = {
+    "read the curator's keys; learn where to sign in": {A.READ_KEYS, A.SIGN_IN},
+    "read datasets and budgets": {A.READ_DATASET, A.READ_BUDGET},
+    "list every population": {A.READ_POPULATIONS},
+    "quote": {A.QUOTE},
+    "request releases, reserve": {A.REQUEST_RELEASE, A.RESERVE},
+    "read jobs and reservations": {A.READ_JOB, A.READ_RESERVATION},
+    "end jobs and reservations": {A.END_RESERVATION},
+    "read releases": {A.READ_RELEASE},
+    "read [evidence](evidence.md) of releases": {A.READ_EVIDENCE},
+    "read the ledger, its checkpoints and the seal": {A.READ_LEDGER},
+    "ask for a permit, or a change of one": {A.ASK_PERMIT},
+    "read permits": {A.READ_PERMIT},
+    "read proposals": {A.READ_PROPOSALS},
+    "end permits; set limits; decide proposals": {A.END_PERMIT, A.SET_LIMIT},
+    "read who spent what": {A.READ_SPENDING},
+    "read oneself, rotate one's own token": {A.READ_SELF, A.ROTATE},
+    "read principals and tokens": {A.READ_PRINCIPALS},
+    "read the [register](identity.md#the-register)": {A.READ_REGISTER},
+    "make tokens of analysts and auditors": {A.ISSUE},
+    "revoke tokens": {A.REVOKE},
+}
+"""The rows of the table in docs/problems.md."""
+
+
+def test_the_published_table_is_the_policy() -> None:
+    text = Path("docs/problems.md").read_text(encoding="utf-8")
+    lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    rows = {what: cells for what, *cells in lines if len(cells) == len(Role) and what in PUBLISHED}
+    assert set(rows) == set(PUBLISHED)
+    assert set().union(*PUBLISHED.values()) == set(Action)
+    words = {None: {"no"}, Objects.ALL: {"all", "yes"}, Objects.GRANTED: {"permitted ones", "own ones", "yes"}}
+    for what, cells in rows.items():
+        for action in PUBLISHED[what]:
+            for role, cell in zip(Role, cells, strict=True):
+                assert cell in words[POLICY[action].get(role)], (what, role)
 
 
 @pytest.mark.parametrize(("method", "path"), list(ROUTES), ids=map(" ".join, ROUTES))
@@ -402,7 +445,9 @@ def hidden_from(place: Place, route: Route) -> dict[str, str]:
 
 
 GRANTED = [
-    key for key, route in ROUTES.items() if route.kind and POLICY[route.action].get(Role.ANALYST) is Objects.GRANTED  # type: ignore[index]
+    key
+    for key, route in ROUTES.items()
+    if route.kind and POLICY[route.action].get(Role.ANALYST) is Objects.GRANTED  # type: ignore[index]
 ]
 
 
@@ -421,7 +466,10 @@ def test_what_is_hidden_is_unknown_whatever_else_is_sent(place: Place, method: s
         "no key": {"key": None},
     }[what]
     unknown = place.objects(route)[UNKNOWN].make()
-    asked = {name: place_ask(place, method, fill(path, name), route, changes) for name in {unknown, *hidden_from(place, route).values()}}
+    asked = {
+        name: place_ask(place, method, fill(path, name), route, changes)
+        for name in {unknown, *hidden_from(place, route).values()}
+    }
     for name, answer in asked.items():
         assert told(answer, name) == told(asked[unknown], unknown), name
         assert answer.status_code in {400, 404, 415, 422}
