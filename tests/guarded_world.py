@@ -134,10 +134,30 @@ SCENES: Mapping[str, tuple[str, dict[str, str]]] = {
 
 
 @contextmanager
-def guarded_world(folder: Path) -> Iterator[Guarded]:
-    """Open a world with one of everything, in the present: the database looks at its own clock, too."""
-    with open_world(folder, moment=datetime.now(UTC)) as world:
-        yield _furnish(world)
+def guarded_world(folder: Path, *, passes: bool = True, **options: Any) -> Iterator[Guarded]:
+    """Open a world with one of everything, in the present: the database looks at its own clock, too.
+
+    Parameters
+    ----------
+    folder : Path
+    passes : bool
+        Whether the time passes after which permits, tokens and a dataset have ended.
+    **options
+        Of `open_world`.
+    """
+    with open_world(folder, moment=datetime.now(UTC), **options) as world:
+        found = _furnish(world)
+        if passes:
+            _let_time_pass(world)
+        yield found
+
+
+def _let_time_pass(world: World) -> None:
+    world.clock.advance(days=2)  # what is brief has ended; and the cut of the month comes
+    world.curator.versions.retire("closed", actor="operator:test")
+    world.clock.advance(days=31)
+    world.curator.versions.cut_due()
+    assert next(one for one in world.curator.datasets.list_all() if one.name == "closed").is_retired
 
 
 def _furnish(world: World) -> Guarded:
@@ -248,10 +268,4 @@ def _furnish(world: World) -> Guarded:
     for relation in ("closed", "a job", UNKNOWN, MALFORMED):
         found.objects["reservation to end"][relation] = found.objects["reservation"][relation]
     found.objects["permit to end"] |= {name: found.objects["permit"][name] for name in (UNKNOWN, MALFORMED)}
-
-    clock.advance(days=2)  # what is brief has ended; and the cut of the month comes
-    curator.versions.retire("closed", actor="operator:test")
-    clock.advance(days=31)
-    curator.versions.cut_due()
-    assert next(one for one in curator.datasets.list_all() if one.name == "closed").is_retired
     return found
