@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from patience import scaled
-from support import Api, World, body, csv_text, make_rows, manifest_text, open_population, open_world
+from canaries import mark
+from support import NUMBERS, Api, World, body, csv_text, make_rows, manifest_text, open_population, open_world
 
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
@@ -80,7 +81,7 @@ def _register(world: World, name: str, population: str, *, library: str = "share
     manifest, data = world.folder / f"{name}.toml", world.folder / f"{name}.csv"
     text = manifest_text(name, population).replace("row_capacity", f'library = "{library}"\nrow_capacity', 1)
     manifest.write_text(text, encoding="utf-8")
-    data.write_text(csv_text(make_rows(30, seed=sum(name.encode()))), encoding="utf-8")
+    data.write_text(csv_text(mark(make_rows(30, seed=sum(name.encode())), NUMBERS)), encoding="utf-8")
     world.curator.datasets.register(manifest, data, actor="operator:test")
 
 
