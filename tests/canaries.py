@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ SHOWN_TYPES = ("application/problem+json", "text/html", "text/plain", "text/csv"
 """Of answers that are searched: JSON besides is what was asked for, such as a token that was made just now."""
 _KEY = "MC4CAQAwBQYDK2VwBCIEI"  # as the text of every private Ed25519 key begins (RFC 8410), in base64
 _ALWAYS = re.compile(rf"{MARK}|{_KEY}|BEGIN PRIVATE KEY|cur_[0-9a-f]{{16}}_[A-Za-z0-9_-]{{43}}")
-_LONG = re.compile(r"[A-Za-z0-9_-]{32,}")
+_LONG, _DIGEST = re.compile(r"[A-Za-z0-9_-]{32,}"), re.compile(r"[0-9a-f]{64}")
 
 
 def mark(rows: list[dict[str, str]], names: list[str]) -> list[dict[str, str]]:
@@ -61,6 +60,8 @@ class Canaries:
             kind = "a number of a row" if shown == MARK else "a token" if shown.startswith("cur_") else "a private key"
             self.found.append(f"{where} shows {kind}")
         for word in _LONG.findall(text):
+            if _DIGEST.fullmatch(word):  # pages are full of them
+                continue
             for length, known in self._secrets.items():
                 if any(word[start : start + length] in known for start in range(len(word) - length + 1)):
                     self.found.append(f"{where} shows a secret of {length} signs")
@@ -78,10 +79,6 @@ class Canaries:
         return found
 
     # --- Where to look
-
-    def make_secret(self, size: int) -> str:
-        """Make a secret as `secrets.token_urlsafe` does, and note it."""
-        return self.add(secrets.token_urlsafe(size))
 
     def guard(self, serve: Any) -> Any:
         """Return what a `RequestGuard` calls, with its answers searched."""
@@ -118,15 +115,30 @@ class Lines(logging.Handler):
 
 
 CANARIES = Canaries()
+
+
+class _Secrets:
+    """In the place of `secrets`, looked up at each call: a test may let nothing be random."""
+
+    @staticmethod
+    def token_hex(size: int) -> str:
+        """Make what is shown: an id."""
+        return secrets.token_hex(size)
+
+    @staticmethod
+    def token_urlsafe(size: int) -> str:
+        """Make a secret, and note it."""
+        return CANARIES.add(secrets.token_urlsafe(size))
+
+
 _LINES = Lines(CANARIES)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _canaries_are_searched_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    made = SimpleNamespace(token_hex=secrets.token_hex, token_urlsafe=CANARIES.make_secret)
     patch = pytest.MonkeyPatch()
     for module in (tokens, browser):
-        patch.setattr(module, "secrets", made)
+        patch.setattr(module, "secrets", _Secrets)
     patch.setattr(RequestGuard, "__call__", CANARIES.guard(RequestGuard.__call__))
     yield
     patch.undo()
