@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
@@ -65,6 +66,11 @@ class Canaries:
             for length, known in self._secrets.items():
                 if any(word[start : start + length] in known for start in range(len(word) - length + 1)):
                     self.found.append(f"{where} shows a secret of {length} signs")
+
+    def search_answer(self, answer: httpx.Response) -> None:
+        """Search what a server in a process of its own has answered: a hook of a client."""
+        if answer.headers.get("content-type", "").startswith(SHOWN_TYPES):
+            self.search(answer.read().decode(errors="replace"), f"the answer to {answer.request.method} of a server")
 
     def search_logs(self, folder: Path) -> int:
         """Search what servers have written, in every folder below; return how many files there are."""

@@ -50,6 +50,14 @@ def test_what_an_answer_shows_is_found(media_type: str, what: str) -> None:
     assert all("the answer to GET /" in one and shown not in one for one in found)
 
 
+def test_what_a_server_in_a_process_of_its_own_answers_is_found() -> None:
+    own, headers = Canaries(), {"Content-Type": "application/problem+json"}
+    refused = httpx.MockTransport(lambda _: httpx.Response(422, headers=headers, text=f'{{"detail": "{ROW}"}}'))
+    with httpx.Client(transport=refused, event_hooks={"response": [own.search_answer]}) as client:
+        assert client.get("http://127.0.0.1/v1/x").json() == {"detail": ROW}
+    assert own.found == ["the answer to GET of a server shows a number of a row"]
+
+
 def test_what_a_header_shows_is_found() -> None:
     answer("{}", "application/json", {"Location": f"/v1/x?row={ROW}"})
     assert CANARIES.take() == ["a header of GET / shows a number of a row"]
