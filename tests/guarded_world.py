@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from patience import scaled
 from canaries import mark
+from patience import scaled
 from support import NUMBERS, Api, World, body, csv_text, make_rows, manifest_text, open_population, open_world
 
 from curator_service.identity.policy import Role
