@@ -10,13 +10,16 @@ export OPENBLAS_NUM_THREADS = 1
 # Of `make experiments`: NAME/data.csv.gz of the collection treforevans/uci_datasets.
 UCI ?= $(DATA)
 WHEELHOUSE ?= build/wheelhouse
+# Of `make fuzz`: how long it goes on at each of two databases, and where it begins.
+FUZZ_SECONDS ?= 300
+FUZZ_SEED ?= $(shell date +%s)
 # Three workers share two cores: each waits for servers a third of its time, and longer for the same steps. A file of
 # tests stays on one of them.
 WORKERS ?= 3
 export CURATOR_TEST_TIME_SCALE ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check test test-spark lint types coverage races soak audit docs notebooks lock wheelhouse bench experiments clean
+.PHONY: help demo check test test-spark lint types coverage races fuzz soak audit docs notebooks lock wheelhouse bench experiments clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -59,6 +62,9 @@ coverage: $(VENV)/.installed ## lines that the unit tests execute
 races: $(VENV)/.installed ## kills, faults and races at every step, for an hour or so
 	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py \
 	  tests/integration/test_version_crashes.py
+
+fuzz: $(VENV)/.installed ## ten minutes of requests made from the OpenAPI document (FUZZ_SECONDS= for each database, FUZZ_SEED=)
+	CURATOR_TEST_FUZZ_SECONDS=$(FUZZ_SECONDS) CURATOR_TEST_FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest -s tests/e2e/test_fuzzing.py
 
 soak: $(VENV)/.installed ## ten minutes under load on each database: nothing may grow
 	$(BIN)/python -m bench.soak

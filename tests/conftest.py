@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from canaries import _canaries_are_searched_for, _no_canary_is_shown, pytest_runtest_logreport  # noqa: F401
 from hypothesis import Phase, settings
 from support import Api, World, fresh_database, open_world
 

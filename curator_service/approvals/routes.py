@@ -67,7 +67,7 @@ def create_population(
     summary="What was proposed and decided, the newest first (privacy officer)",
     responses={200: {"model": ProposalsAnswer}},
 )
-@endpoint(Action.SET_LIMIT)
+@endpoint(Action.READ_PROPOSALS)
 def list_proposals(
     context: RequestContext,
 ) -> Response:

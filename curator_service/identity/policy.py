@@ -26,10 +26,12 @@ class Action(StrEnum):
     REQUEST_RELEASE = "request release"
     READ_JOB = "read job"
     RESERVE = "reserve"
+    READ_RESERVATION = "read reservation"
     END_RESERVATION = "end reservation"
     READ_KEYS = "read keys"
     READ_LEDGER = "read ledger"
     SET_LIMIT = "set limit"
+    READ_PROPOSALS = "read proposals"
     ASK_PERMIT = "ask for a permit"
     READ_PERMIT = "read permit"
     END_PERMIT = "end permit"
@@ -75,6 +77,11 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.REQUEST_RELEASE: {Role.ANALYST: Objects.GRANTED},
     Action.READ_JOB: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
     Action.RESERVE: {Role.ANALYST: Objects.GRANTED},
+    Action.READ_RESERVATION: {
+        Role.ANALYST: Objects.GRANTED,
+        Role.PRIVACY_OFFICER: Objects.ALL,
+        Role.OPERATOR: Objects.ALL,
+    },
     Action.END_RESERVATION: {
         Role.ANALYST: Objects.GRANTED,
         Role.PRIVACY_OFFICER: Objects.ALL,
@@ -83,6 +90,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.READ_KEYS: dict.fromkeys(Role, Objects.ALL),
     Action.READ_LEDGER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.SET_LIMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_PROPOSALS: {Role.PRIVACY_OFFICER: Objects.ALL},
     Action.ASK_PERMIT: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
     Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
@@ -110,8 +118,10 @@ READING = frozenset(
         Action.READ_EVIDENCE,
         Action.QUOTE,
         Action.READ_JOB,
+        Action.READ_RESERVATION,
         Action.READ_KEYS,
         Action.READ_LEDGER,
+        Action.READ_PROPOSALS,
         Action.READ_PERMIT,
         Action.READ_SPENDING,
         Action.READ_SELF,

@@ -181,6 +181,8 @@ class PermitService:
             raise RequestInvalid.at("/expires_at", "a permit ends in the future; end one that there is instead")
         with self.database.read() as connection:
             before = None if permit_id is None else _find(connection, permit_id)
+            if before is not None and before.ended_at:
+                raise LimitConflict("The permit was ended before, and none is revived: ask for a new one.")
             blank = before or _blank(new_id("prm_"), moment)
             # Whoever sees permitted datasets alone is not told which others there are, nor who: the officer hears.
             is_trusted = allowed_objects(by.roles, Action.ASK_PERMIT) is Objects.ALL
@@ -198,7 +200,7 @@ class PermitService:
             state=OPEN,
             content=_write_terms(terms),
         )
-        restricts = is_trusted and before is not None and not before.ended_at and not _is_wider(before, after)
+        restricts = is_trusted and before is not None and not _is_wider(before, after)
         return self.approvals.propose(proposal, at_once=restricts and Role.PRIVACY_OFFICER in by.roles)
 
     def end(self, permit_id: str, reason: str, by: str) -> Permit:

@@ -13,7 +13,7 @@ from curator_service.datasets.repository import Dataset
 from curator_service.datasets.routes import find_dataset
 from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.visibility import may_read
-from curator_service.identity.policy import Action
+from curator_service.identity.policy import Action, Objects
 from curator_service.kinds.registry import KINDS, KindRegistry
 from curator_service.kit.problems import PROBLEM_RESPONSES
 from curator_service.ledger.accounts.reservations import Reservation
@@ -224,7 +224,7 @@ def _find_job(context: RequestContext, job_id: str) -> tuple[Reservation, Datase
         dataset = context.get(DatasetService).get_visible_by_id(context.principal, context.objects, job.dataset_id)
     except DatasetNotFound:
         raise job_not_found() from None
-    if not may_read(context.principal, dataset, job.principal_id):
+    if context.objects is not Objects.ALL and not may_read(context.principal, dataset, job.principal_id):
         raise job_not_found()
     return job, dataset
 
@@ -264,7 +264,7 @@ def create_reservation(
     summary="What is left of a reservation",
     responses={200: {"model": ReservationAnswer}},
 )
-@endpoint(Action.END_RESERVATION)
+@endpoint(Action.READ_RESERVATION)
 def get_reservation(
     context: RequestContext,
     reservation_id: str,

@@ -18,7 +18,7 @@ from curator_service.backup import write_backup
 from curator_service.dashboard.browser import own_address
 from curator_service.dashboard.pages.populations import months_between
 from curator_service.dashboard.repository import list_entries_that_say
-from curator_service.identity.policy import POLICY, Action, Objects, Role, allowed_objects
+from curator_service.identity.policy import POLICY, Role
 from curator_service.ledger.schemas import render_amount
 from curator_service.permits.spending import By, list_spent, write_csv
 
@@ -75,15 +75,6 @@ def routes_of(app: Any) -> list[Route]:
         pending += getattr(route, "routes", None) or []
         pending += getattr(getattr(route, "original_router", None), "routes", None) or []
     return found
-
-
-def route_of(app: Any, path: str) -> Route:
-    """Return the route of a page, of several that fit the one with the fewest parameters."""
-    fitting = [
-        route for route in routes_of(app)
-        if "GET" in route.methods and re.fullmatch(re.sub(r"{\w+}", "[^/]+", route.path), path)
-    ]  # fmt: skip
-    return min(fitting, key=lambda route: route.path.count("{"))
 
 
 class Tags(HTMLParser):
@@ -395,71 +386,20 @@ class TestFreshness:
             assert "Enter your token again" in answer.text
 
 
-ACTIONS = {
-    ("GET", "/admin"): Action.READ_KEYS,
-    ("GET", "/admin/populations/{name}"): Action.READ_BUDGET,
-    ("POST", "/admin/populations/{name}/limit"): Action.SET_LIMIT,
-    ("GET", "/admin/ledger"): Action.READ_LEDGER,
-    ("GET", "/admin/populations/{name}/ledger"): Action.READ_LEDGER,
-    ("GET", "/admin/populations/{name}/ledger/{sequence}"): Action.READ_LEDGER,
-    ("GET", "/admin/spending"): Action.READ_SPENDING,
-    ("GET", "/admin/spending.csv"): Action.READ_SPENDING,
-    ("GET", "/admin/permits"): Action.READ_PERMIT,
-    ("GET", "/admin/permits/{permit_id}"): Action.READ_PERMIT,
-    ("GET", "/admin/permits/ask"): Action.ASK_PERMIT,
-    ("POST", "/admin/permits/ask"): Action.ASK_PERMIT,
-    ("GET", "/admin/permits/{permit_id}/change"): Action.ASK_PERMIT,
-    ("POST", "/admin/permits/{permit_id}/change"): Action.ASK_PERMIT,
-    ("POST", "/admin/permits/{permit_id}/end"): Action.END_PERMIT,
-    ("GET", "/admin/proposals"): Action.SET_LIMIT,
-    ("GET", "/admin/proposals/population"): Action.SET_LIMIT,
-    ("POST", "/admin/proposals/population"): Action.SET_LIMIT,
-    ("POST", "/admin/proposals/{proposal_id}/approve"): Action.SET_LIMIT,
-    ("POST", "/admin/proposals/{proposal_id}/reject"): Action.SET_LIMIT,
-    ("GET", "/admin/datasets"): Action.READ_DATASET,
-    ("GET", "/admin/datasets/{name}"): Action.READ_DATASET,
-    ("GET", "/admin/tokens"): Action.READ_PRINCIPALS,
-    ("POST", "/admin/tokens/{token_id}/revoke"): Action.REVOKE,
-    ("GET", "/admin/keys"): Action.READ_KEYS,
-    ("GET", "/admin/confirm"): Action.READ_SELF,
-    ("GET", "/admin/{path:path}"): Action.READ_KEYS,
-}
-"""What each page takes: those of the interface that does the same."""
-
-
 class TestPolicy:
-    def test_each_page_takes_the_action_that_it_is(self, people: dict[str, Person]) -> None:
-        found = {
-            (method, route.path): route.endpoint.action
-            for route in routes_of(people["olga"].app)
-            for method in route.methods
-            if hasattr(route.endpoint, "action")
-        }
-        assert found == ACTIONS
+    """What a page answers to whom is in `test_authorization`."""
 
     @pytest.mark.parametrize("who", list(PEOPLE))
-    def test_pages_are_those_of_the_policy(self, past: World, people: dict[str, Person], who: str) -> None:
-        person, shown = people[who], people[who].get("/admin").text
+    def test_a_page_that_may_not_be_opened_is_not_linked(
+        self, past: World, people: dict[str, Person], who: str
+    ) -> None:
+        person, shown, closed = people[who], people[who].get("/admin").text, 0
         for page in pages_of(past)[:-1]:
             path = page.partition("?")[0]
-            route = route_of(person.app, path)
-            objects = allowed_objects(PEOPLE[who], route.endpoint.action)
-            expected = {200} if objects is Objects.ALL else {403} if objects is None else {200, 404}
-            assert person.get(page).status_code in expected, page
-            if objects is None and route.path.count("/") == 2:
+            if path.count("/") == 2 and person.get(page).status_code == 403:
+                closed += 1
                 assert f'href="{path}"' not in shown
-
-    @pytest.mark.parametrize("who", list(PEOPLE))
-    def test_acts_are_those_of_the_policy(self, past: World, people: dict[str, Person], who: str) -> None:
-        person = people[who]
-        values = {"name": "nowhere", "permit_id": "prm_0", "proposal_id": "prp_0", "token_id": "0"}
-        form = token_of(person.get("/admin"))
-        for route in routes_of(person.app):
-            if "POST" in route.methods and hasattr(route.endpoint, "action"):
-                address = re.sub(r"{(\w+)}", lambda found: values[found[1]], route.path)
-                allowed = allowed_objects(PEOPLE[who], route.endpoint.action) is not None
-                answer = person.post(address, {"form_token": form, "token": past.tokens[who]})
-                assert (answer.status_code == 403) is not allowed, (address, answer.status_code)
+        assert closed or who in {"olga", "otto", "root"}
 
     @pytest.mark.parametrize("who", ["audra", "opal", "stella", "ada"])
     def test_what_may_not_be_done_is_not_shown(self, past: World, people: dict[str, Person], who: str) -> None:
@@ -472,6 +412,20 @@ class TestPolicy:
                 for path, action in acts.items():
                     if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address):
                         assert any(role in POLICY[action] for role in PEOPLE[who]), (page, address)
+
+    def test_whoever_only_looks_reads_what_waits_and_is_shown_no_act(
+        self, past: World, people: dict[str, Person]
+    ) -> None:
+        person = Person(past, app=people["olga"].app)
+        token = past.curator.identity.create_token("olga", Role.PRIVACY_OFFICER, read_only=True, days=400)
+        person.sign_in(token.text)
+        for page in pages_of(past):
+            found = re.findall(r'method="post" action="(/admin/[^"]+)"|formaction="', person.get(page).text)
+            assert found == ["/admin/sign-out"], page
+        shown = person.get("/admin/proposals")
+        assert "nursing-homes" in shown.text
+        assert 'href="/admin/proposals/population"' not in shown.text
+        assert 'href="/admin/proposals"' in person.get("/admin").text
 
     def test_an_analyst_sees_nothing_of_what_was_not_granted(self, past: World, people: dict[str, Person]) -> None:
         person = people["ada"]

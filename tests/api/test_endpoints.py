@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.routing import APIRoute
 from support import ADMIN, Api, BrokenNoise, World, body, make_rows, open_world, problem
 
 from curator_service.app import create_app
-from curator_service.identity.policy import Action, Role
+from curator_service.identity.policy import Role
 from curator_service.ledger.chain.entries import SignedCheckpoint, canonical
 from curator_service.ledger.chain.signing import key_id_of, verifies
 from curator_service.privacy.adjacency import Adjacency
@@ -43,77 +42,7 @@ def api_quote(world: World, **changes: Any) -> dict[str, Any]:
     return content
 
 
-def v1_routes(app: Any) -> list[APIRoute]:
-    """Return the application's own routes under /v1, however they are nested."""
-    found, pending = [], list(app.routes)
-    while pending:
-        route = pending.pop()
-        pending += getattr(route, "routes", None) or []
-        original = getattr(route, "original_router", None)
-        pending += getattr(original, "routes", None) or []
-        if isinstance(route, APIRoute) and route.path.startswith("/v1"):
-            found.append(route)
-    return found
-
-
 class TestEveryRoute:
-    def test_routes_are_those_that_are_documented(self, world: World) -> None:
-        paths = {(path, method) for path, item in world.api().app.openapi()["paths"].items() for method in item}
-        assert paths == {
-            ("/v1/datasets", "get"),
-            ("/v1/datasets/{name}", "get"),
-            ("/v1/datasets/{name}/budget", "get"),
-            ("/v1/datasets/{name}/quotes", "post"),
-            ("/v1/datasets/{name}/releases", "get"),
-            ("/v1/datasets/{name}/releases", "post"),
-            ("/v1/datasets/{name}/reservations", "post"),
-            ("/v1/releases/{release_id}", "get"),
-            ("/v1/releases/{release_id}/evidence", "get"),
-            ("/v1/jobs/{job_id}", "get"),
-            ("/v1/jobs/{job_id}", "delete"),
-            ("/v1/reservations/{reservation_id}", "get"),
-            ("/v1/reservations/{reservation_id}", "delete"),
-            ("/v1/ledger/{population}", "get"),
-            ("/v1/ledger/{population}/checkpoint", "get"),
-            ("/v1/keys", "get"),
-            ("/v1/admin/populations/{population}/limits", "post"),
-            ("/v1/admin/proposals", "get"),
-            ("/v1/admin/seal", "get"),
-            ("/v1/admin/proposals/{proposal_id}/approve", "post"),
-            ("/v1/admin/proposals/{proposal_id}/reject", "post"),
-            ("/v1/admin/spending", "get"),
-            ("/v1/admin/populations", "get"),
-            ("/v1/admin/populations", "post"),
-            ("/v1/permits", "get"),
-            ("/v1/permits", "post"),
-            ("/v1/permits/{permit_id}", "get"),
-            ("/v1/permits/{permit_id}", "post"),
-            ("/v1/permits/{permit_id}/end", "post"),
-            ("/v1/me", "get"),
-            ("/v1/me/token/rotate", "post"),
-            ("/v1/admin/principals", "get"),
-            ("/v1/admin/tokens", "get"),
-            ("/v1/admin/tokens", "post"),
-            ("/v1/admin/tokens/{token_id}/revoke", "post"),
-            ("/v1/admin/register", "get"),
-            ("/v1/sign-in", "get"),
-            ("/healthz", "get"),
-            ("/readyz", "get"),
-        }
-
-    def test_each_is_closed_to_the_anonymous(self, world: World) -> None:
-        api = world.api(None)
-        paths = api.app.openapi()["paths"]
-        walked = 0
-        for path, item in paths.items():
-            for method in item:
-                if path.startswith("/v1") and path not in OPEN:
-                    walked += 1
-                    answer = api.request(method.upper(), re.sub(r"\{.*?\}", "cohort", path), json=body())
-                    problem(answer, "authentication-required", 401)
-                    assert answer.headers["www-authenticate"] == "Bearer"
-        assert walked == 36
-
     def test_the_document_asks_for_a_token_wherever_one_is_needed_and_nowhere_else(self, world: World) -> None:
         api = world.api(None)
         document = api.app.openapi()
@@ -122,12 +51,6 @@ class TestEveryRoute:
             for operation in item.values():
                 is_closed = path.startswith("/v1") and path not in OPEN
                 assert operation.get("security") == (None if is_closed else []), path
-
-    def test_each_came_through_a_door(self, world: World) -> None:
-        routes = v1_routes(world.api().app)
-        assert len(routes) == 37
-        for route in routes:
-            assert isinstance(getattr(route.endpoint, "action", None), Action), route.path
 
     def test_only_health_and_documentation_are_open(self, world: World) -> None:
         api, opened = world.api(None), set()

@@ -1,86 +1,15 @@
-"""Who may do what over HTTP: the whole table of routes and roles; principals, tokens, and the register."""
+"""Principals, tokens, and the register over HTTP. Who may do what is in `test_authorization`."""
 
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
-from support import ADMIN, EPOCH, Api, World, body, open_world, problem
-from test_endpoints import v1_routes
+from support import ADMIN, EPOCH, World, body, open_world, problem
 
-from curator_service.api.endpoint import endpoint
-from curator_service.identity.policy import POLICY, PUBLIC, READING, Action, Role
+from curator_service.identity.policy import Role
 
 ROTATE, TOKENS = "/v1/me/token/rotate", "/v1/admin/tokens"
 RELEASES = "/v1/datasets/cohort/releases"
-
-
-def operations(app: FastAPI) -> Iterator[tuple[str, str, Action]]:
-    """Yield method, address and action of everything that the OpenAPI document states under /v1."""
-    actions = {
-        (method, route.path): route.endpoint.action  # type: ignore[attr-defined]
-        for route in v1_routes(app)
-        for method in route.methods
-    }
-    for path, item in app.openapi()["paths"].items():
-        for method in item:
-            if path.startswith("/v1"):
-                yield method.upper(), path, actions[method.upper(), path]
-
-
-def ask(api: Api, method: str, path: str, token: str | None) -> tuple[int, str]:
-    """Send what no route carries out; return the status and the problem."""
-    address = re.sub(r"\{.*?\}", "cohort", path)
-    sent = {"json": {"nonsense": 1}} if method == "POST" else {}
-    answer = api.request(method, address, token=token, key="k", **sent)
-    is_problem = answer.headers["content-type"] == "application/problem+json"
-    return answer.status_code, answer.json()["type"] if is_problem else ""
-
-
-@pytest.fixture(scope="module")
-def everybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, dict[str, str]]]:
-    with open_world(tmp_path_factory.mktemp("everybody")) as world:
-        identity = world.curator.identity
-        tokens = {role.value: identity.create_token(f"one-{role}", role).text for role in Role}
-        tokens |= {
-            f"{role} who looks": identity.create_token(f"one-{role}", role, read_only=True).text for role in Role
-        }
-        yield world.api(None), tokens
-
-
-@pytest.mark.parametrize("role", list(Role))
-@pytest.mark.parametrize("looks", [False, True])
-def test_every_route_is_open_to_the_roles_of_the_table_and_to_no_other(
-    everybody: tuple[Api, dict[str, str]], role: Role, looks: bool
-) -> None:
-    api, tokens = everybody
-    wrong, walked = [], 0
-    for method, path, action in operations(api.app):
-        walked += 1
-        status, slug = ask(api, method, path, tokens[f"{role} who looks" if looks else role])
-        may = role in POLICY[action] and (not looks or action in READING)
-        is_denied = slug == "/problems/permission-denied"
-        if status == 401 or status >= 500 or is_denied is may:
-            wrong.append((method, path, action, status, slug))
-    assert wrong == []
-    assert walked > 30
-
-
-def test_every_route_asks_for_a_token_but_those_that_are_public(everybody: tuple[Api, dict[str, str]]) -> None:
-    api, _ = everybody
-    opened = {path for method, path, action in operations(api.app) if ask(api, method, path, None)[0] != 401}
-    assert opened == {path for _, path, action in operations(api.app) if action in PUBLIC} == {"/v1/sign-in"}
-
-
-def test_a_route_without_an_action_of_the_table_is_found(everybody: tuple[Api, dict[str, str]]) -> None:
-    """Each route has an action, and the table has each action: neither can be left out unseen."""
-    for _, path, action in operations(everybody[0].app):
-        assert action in POLICY, path
-    assert {action for _, _, action in operations(everybody[0].app)} == set(Action) == set(POLICY)
-    with pytest.raises(TypeError):
-        endpoint()  # type: ignore[call-arg]
 
 
 class TestMe:

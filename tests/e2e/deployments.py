@@ -20,6 +20,7 @@ from typing import Any
 
 import faulty
 import httpx
+from canaries import CANARIES
 from ledger_books import LedgerBooks, read_books
 from patience import scaled, wait_for
 from process_factory import ROOT, Child, ProcessFactory, clean_environment
@@ -128,7 +129,14 @@ class Caller:
 
     def __init__(self, url: str, token: str, *, timeout_s: float = ANSWER_S) -> None:
         headers = {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout_s, verify=False, trust_env=False)
+        self._http = httpx.Client(
+            base_url=url,
+            headers=headers,
+            timeout=timeout_s,
+            verify=False,
+            trust_env=False,
+            event_hooks={"response": [CANARIES.search_answer]},
+        )
 
     def __enter__(self) -> "Caller":
         return self

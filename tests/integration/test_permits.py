@@ -272,12 +272,16 @@ class TestTheEnd:
         permit = world.permit(datasets=["hidden"])
         assert world.api().get("/v1/datasets/hidden").status_code == 200
         problem(world.api("ada").post(f"/v1/permits/{permit}/end", json={"reason": "x"}), "permission-denied", 403)
+        wider = TERMS | {"datasets": ["cohort", "hidden"]}
+        before = world.api("olga").post(f"/v1/permits/{permit}", json=wider)
+        assert before.status_code == 202
         ended = world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"})
         assert (ended.status_code, ended.json()["people"]) == (200, ["ada"])
         problem(world.api().get("/v1/datasets/hidden"), "dataset-not-found", 404)
         problem(world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "x"}), "limit-conflict", 409)
-        again = world.api("olga").post(f"/v1/permits/{permit}", json=TERMS | {"datasets": ["hidden"]})
-        problem(world.api("otto").post(f"/v1/admin/proposals/{again.json()['id']}/approve"), "limit-conflict", 409)
+        revived = TERMS | {"datasets": ["hidden"]}
+        problem(world.api("olga").post(f"/v1/permits/{permit}", json=revived), "limit-conflict", 409)
+        problem(world.api("otto").post(f"/v1/admin/proposals/{before.json()['id']}/approve"), "limit-conflict", 409)
         assert_sound(world, "valley")
 
 

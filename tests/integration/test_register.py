@@ -2,12 +2,14 @@
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dashboard_worlds import Person
 from support import ADMIN, Api, World, forget_register, make_rows, problem, service_url
 
 from curator_service.backup import read_backup, write_backup
@@ -284,6 +286,19 @@ def test_another_holder_of_a_row_is_nobody(both: World) -> None:
         "(SELECT id FROM principals WHERE name = 'ben')"
     )
     assert not works(api, both.tokens["ben"])
+
+
+def test_a_token_whose_holder_is_gone_is_nobody_s(world: World) -> None:
+    """No way of the curator's leads there; whoever writes rows may have deleted one, or a restore lost it."""
+    api, person = world.api(None), Person(world, "ada")
+    assert works(api, world.tokens["ada"])
+    assert person.get("/admin").status_code == 200
+    with sqlite3.connect(world.settings.data_dir / "curator.sqlite3") as connection:
+        connection.execute("DELETE FROM principals WHERE name = 'ada'")
+    for one in (api, world.api(None)):
+        assert not works(one, world.tokens["ada"])
+    assert person.get("/admin").status_code == 303
+    assert works(api, world.tokens["ben"])
 
 
 def test_a_token_that_was_revoked_does_not_come_back_with_its_row(both: World) -> None:

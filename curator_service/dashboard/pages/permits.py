@@ -135,7 +135,7 @@ def end(context: PageContext, permit_id: str) -> Response:
 
 
 def get_visible(context: PageContext, permit_id: str) -> Permit:
-    """Return a permit that whoever looks may see: an analyst's are those that let them spend.
+    """Return a permit on which whoever looks may act so: an analyst's are those that let them spend.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def get_visible(context: PageContext, permit_id: str) -> Permit:
     """
     permit = context.get(PermitService).get_permit(permit_id)
     is_theirs = context.principal.id in permit.people
-    if context.objects_of(Action.READ_PERMIT) is not Objects.ALL and not is_theirs:
+    if context.objects is not Objects.ALL and not is_theirs:
         raise NotFound("There is no permit of this id.")
     return permit
 
@@ -224,7 +224,7 @@ def _has(permit: Permit, asked: str) -> bool:
 
 
 def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:
-    if not context.may(Action.SET_LIMIT):
+    if not context.may(Action.READ_PROPOSALS):
         return []
     found = context.get(ApprovalService).list_proposals()
     return [one for one in found if one.scope == PERMIT and one.label == permit.id]

@@ -58,7 +58,7 @@ def show_overview(context: PageContext) -> Response:
         found.sort(key=share_of, reverse=sort != "left")
     start = context.count("start", 0)
     reason, since = context.get(LedgerService).guard.status()
-    proposals = context.get(ApprovalService).list_proposals() if context.may(Action.SET_LIMIT) else []
+    proposals = context.get(ApprovalService).list_proposals() if context.may(Action.READ_PROPOSALS) else []
     return context.render(
         "overview.html",
         accounts=[make_account(context, one) for one in found[start : start + PAGE]],

@@ -69,7 +69,7 @@ class Shown:
 
 
 @router.get("/proposals")
-@page(Action.SET_LIMIT)
+@page(Action.READ_PROPOSALS)
 def show_proposals(context: PageContext) -> Response:
     """Show what waits to be decided, and what was decided last."""
     return _show(context)
