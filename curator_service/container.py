@@ -169,7 +169,11 @@ def make_curator(
         now=now,
     )
     identity = IdentityService(
-        database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
+        database,
+        register,
+        now,
+        IdentityProviders(settings.providers, settings.visa_issuers, now),
+        lambda: keys.list_secrets("tokens"),
     )
     return Curator(
         database=database,

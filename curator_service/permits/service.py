@@ -14,8 +14,9 @@ from http import HTTPStatus
 from math import inf
 from typing import Any
 
+from curator_service.approvals.problems import LimitConflict, PermitChanged, PermitEnded, SecondAdminNeeded
 from curator_service.approvals.repository import OPEN, Proposal
-from curator_service.approvals.service import ApprovalService, LimitConflict, SecondAdminNeeded, payload_of
+from curator_service.approvals.service import ApprovalService, make_id, payload_of
 from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects
@@ -87,6 +88,17 @@ class Permit:
     ended_at: str
 
 
+@dataclass(frozen=True, slots=True)
+class OtherUse:
+    """A dataset that an analyst may use by a permit; from `expires_at` on, if there is such a moment, only to read."""
+
+    analyst: str
+    dataset: str
+    permit: str
+    project: str
+    expires_at: str | None
+
+
 class PermitService:
     """Permits.
 
@@ -116,6 +128,7 @@ class PermitService:
         self.now = now
         self.visas = visas or {}
         approvals.writers[PERMIT] = self._write
+        approvals.readers[PERMIT] = read_terms_before
 
     # --- Which permit
 
@@ -168,25 +181,33 @@ class PermitService:
 
     # --- Asking and deciding
 
-    def ask(self, terms: PermitTerms, reason: str, by: Principal, permit_id: str | None = None) -> Proposal:
+    def ask(
+        self, terms: PermitTerms, reason: str, by: Principal, permit_id: str | None = None, *, key: str | None = None
+    ) -> Proposal:
         """Ask for a permit, or for a change of one; what only restricts it holds at once, if a privacy officer asks.
 
         Raises
         ------
-        NotFound, RequestInvalid, LimitConflict, LedgerUnverified
+        NotFound, RequestInvalid, IdempotencyKeyReused, Conflict, LedgerUnverified
         """
         self.ledger.guard.check_open()
-        moment = timestamp(self.now())
+        moment, label = timestamp(self.now()), permit_id or make_id(by, key, "prm_")
+        content = _write_terms(terms)
+        known = self.approvals.find_repeat(by, key, scope=PERMIT, label=label, content=content, reason=reason)
+        if known is not None:
+            return known
         if terms.expires_at is not None and terms.expires_at <= moment:
             raise RequestInvalid.at("/expires_at", "a permit ends in the future; end one that there is instead")
         with self.database.read() as connection:
             before = None if permit_id is None else _find(connection, permit_id)
-            blank = before or _blank(new_id("prm_"), moment)
+            if before is not None and before.ended_at:
+                raise _ended(before)
+            blank = before or _blank(label, moment)
             # Whoever sees permitted datasets alone is not told which others there are, nor who: the officer hears.
             is_trusted = allowed_objects(by.roles, Action.ASK_PERMIT) is Objects.ALL
             after = _resolve(connection, terms, blank) if is_trusted else replace(blank, terms=terms)
         proposal = Proposal(
-            id=new_id("prp_"),
+            id=make_id(by, key),
             population=min(after.limits, default=""),
             scope=PERMIT,
             label=after.id,
@@ -196,9 +217,9 @@ class PermitService:
             proposed_by=by.id,
             proposed_at=moment,
             state=OPEN,
-            content=_write_terms(terms),
+            content=content,
         )
-        restricts = is_trusted and before is not None and not before.ended_at and not _is_wider(before, after)
+        restricts = is_trusted and before is not None and not _is_wider(before, after)
         return self.approvals.propose(proposal, at_once=restricts and Role.PRIVACY_OFFICER in by.roles)
 
     def end(self, permit_id: str, reason: str, by: str) -> Permit:
@@ -206,30 +227,51 @@ class PermitService:
 
         Raises
         ------
-        NotFound, LimitConflict, LedgerUnverified
+        NotFound, PermitEnded, PermitChanged, LedgerUnverified
         """
         self.ledger.guard.check_open()
         with self.database.read() as connection:
             permit = _find(connection, permit_id)
         if permit.ended_at:
-            raise LimitConflict("The permit was ended before.")
+            return self._end_again(permit, reason, by)
         moment = timestamp(self.now())
         payload = {"actor": by, "approved_by": by, "reason": reason, "time": moment}
         ended = replace(permit, version=permit.version + 1, people={}, datasets={}, ended_at=moment)
         try:
             with self.ledger.unit() as ledger:
                 receipts = _record(ledger, permit, ended, payload)
-        except Refused:
-            raise LimitConflict("The permit was changed in the meantime. Look at it and ask anew.") from None
+        except (Refused, PermitChanged):
+            self.ledger.guard.check_open()
+            with self.database.read() as connection:
+                permit = _find(connection, permit_id)
+            if not permit.ended_at:
+                raise _changed() from None
+            return self._end_again(permit, reason, by)
         self._anchor(receipts)
         return replace(ended, people=permit.people, datasets=permit.datasets)
+
+    def _end_again(self, permit: Permit, reason: str, by: str) -> Permit:
+        """Return an ended permit to whoever ended it, who asks again for the same reason.
+
+        Raises
+        ------
+        PermitEnded
+        """
+        with self.database.read() as connection:
+            found = accounts.iterate_kind(connection, min(permit.limits), PERMIT)
+            own = [said for said in (json.loads(one.payload_text) for one in found) if said[PERMIT] == permit.id]
+        if not own or (own[-1]["actor"], own[-1]["reason"]) != (by, reason):
+            raise _ended(permit)
+        return permit
 
     def _write(self, ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
         """Grant what was asked for, in the unit of work that approves it."""
         connection, terms = ledger.connection, PermitTerms.model_validate_json(proposal.content)
         before = None if proposal.was == 0 else _find(connection, proposal.label)
-        if before is not None and (before.version != proposal.was or before.ended_at):
-            raise Refused
+        if before is not None and before.ended_at:
+            raise _ended(before)
+        if before is not None and before.version != proposal.was:
+            raise _changed()
         assert proposal.decided_at is not None
         blank = _blank(proposal.label, proposal.decided_at)
         after = _resolve(connection, terms, before or blank)
@@ -295,7 +337,8 @@ class PermitService:
         try:
             with self.ledger.unit() as ledger:
                 receipts = _record(ledger, before, after, payload)
-        except Refused:
+        except (Refused, PermitChanged):
+            self.ledger.guard.check_open()
             raise PermitError("the permit was changed in the meantime: look at it and say it anew") from None
         self._anchor(receipts)
         return after.id
@@ -321,6 +364,24 @@ class PermitService:
         """Return who may use what, as (analyst's name, dataset's name, permit's id)."""
         with self.database.read() as connection:
             return repository.list_grants(connection)
+
+    def list_other_uses(self, permit: Permit) -> list[OtherUse]:
+        """Return what people of a permit may still use of its datasets by other ones, by person and dataset.
+
+        Parameters
+        ----------
+        permit : Permit
+            As it was before it ended, or as its people and datasets were taken away.
+        """
+        with self.database.read() as connection:
+            found = [one for one in repository.list_grants(connection) if one[2] != permit.id]
+            wanted = {(person, what) for person in permit.people.values() for what in permit.datasets.values()}
+            uses = [(person, dataset, other) for person, dataset, other in found if (person, dataset) in wanted]
+            terms = {other: _find(connection, other).terms for other in {other for _, _, other in uses}}
+        return [
+            OtherUse(person, dataset, other, terms[other].project, terms[other].expires_at)
+            for person, dataset, other in uses
+        ]
 
     # --- What an earlier version left
 
@@ -367,12 +428,43 @@ def render_permit(permit: Permit) -> dict[str, Any]:
     }
 
 
+def render_other_use(use: OtherUse) -> dict[str, Any]:
+    """Return what somebody may still use by another permit, as JSON."""
+    return {
+        "analyst": use.analyst,
+        "dataset": use.dataset,
+        "permit": use.permit,
+        "project": use.project,
+        "expires_at": use.expires_at,
+    }
+
+
+def read_terms_before(connection: Connection, proposal: Proposal, reader: Principal) -> dict[str, Any] | None:
+    """Return the terms of a permit as they are now, where a proposal would change them and the reader may see it."""
+    record = repository.find_permit(connection, proposal.label) if proposal.was else None
+    permit = None if record is None else _read(record)
+    if permit is None:
+        return None
+    if reader.id not in permit.people and allowed_objects(reader.roles, Action.READ_PERMIT) is not Objects.ALL:
+        return None
+    stated: dict[str, Any] = json.loads(_write_terms(permit.terms))
+    return stated
+
+
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
     return PermitExpired(
         f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was "
         "released before can be read. Ask for the permit to be renewed."
     )
+
+
+def _ended(permit: Permit) -> PermitEnded:
+    return PermitEnded(f"The permit was ended at {permit.ended_at}, and is not revived: ask for a new one.")
+
+
+def _changed() -> PermitChanged:
+    return PermitChanged("The permit was changed in the meantime: look at it and ask anew.")
 
 
 def _plain(name: str, datasets: list[str]) -> PermitTerms:
@@ -469,8 +561,11 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
 
     Raises
     ------
+    LimitConflict
+        If its limit would fall below what is spent and held.
+    PermitChanged
     Refused
-        If its limit would fall below what is spent and held, or it was changed in the meantime.
+        Under a seal.
     """
     connection, receipts = ledger.connection, []
     moment = payload["time"]
@@ -482,7 +577,9 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
         expires_at = (after.terms.expires_at or FOR_EVER) if named else ends
         head = ledger.next(population)
         if not accounts.set_share(connection, population, after.id, units=limit, expires_at=expires_at):
-            raise Refused
+            raise LimitConflict(
+                f"The permit's limit cannot be set: it would be below what is spent and held of {population!r}."
+            )
         said = {
             "permit": after.id,
             "version": after.version,
@@ -507,7 +604,7 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
     )
     uses = [(person, dataset) for person in after.people for dataset in after.datasets]
     if not repository.write_permit(connection, record, uses, moment):
-        raise Refused
+        raise _changed()
     return receipts
 
 
