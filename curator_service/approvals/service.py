@@ -452,8 +452,9 @@ def _repeat(known: Proposal, asked: Proposal) -> Proposal:
     """
     if (known.state, known.decided_by, known.decision) == (asked.state, asked.decided_by, asked.decision):
         return known
-    when = f", at {known.decided_at}" if known.decided_at else ""
-    raise ProposalDecided(f"The proposal waits no more: it is {known.state}{when}.")
+    if known.state == EXPIRED:
+        raise ProposalDecided(f"The proposal expired at {end_of(known)}: nobody had decided it by then. Ask anew.")
+    raise ProposalDecided(f"The proposal was {known.state} before, at {known.decided_at}.")
 
 
 def _population_exists() -> PopulationExists:

@@ -78,6 +78,13 @@ class TestEveryRoute:
             ("/v1/keys", "get"),
             ("/v1/admin/populations/{population}/limits", "post"),
             ("/v1/admin/proposals", "get"),
+            ("/v1/admin/proposals/{proposal_id}", "get"),
+            ("/v1/proposals", "get"),
+            ("/v1/proposals/{proposal_id}", "get"),
+            ("/v1/proposals/{proposal_id}/withdraw", "post"),
+            ("/v1/jobs", "get"),
+            ("/v1/reservations", "get"),
+            ("/v1/permits/{permit_id}/evidence", "get"),
             ("/v1/admin/seal", "get"),
             ("/v1/admin/proposals/{proposal_id}/approve", "post"),
             ("/v1/admin/proposals/{proposal_id}/reject", "post"),
@@ -112,7 +119,7 @@ class TestEveryRoute:
                     answer = api.request(method.upper(), re.sub(r"\{.*?\}", "cohort", path), json=body())
                     problem(answer, "authentication-required", 401)
                     assert answer.headers["www-authenticate"] == "Bearer"
-        assert walked == 36
+        assert walked == 43
 
     def test_the_document_asks_for_a_token_wherever_one_is_needed_and_nowhere_else(self, world: World) -> None:
         api = world.api(None)
@@ -125,7 +132,7 @@ class TestEveryRoute:
 
     def test_each_came_through_a_door(self, world: World) -> None:
         routes = v1_routes(world.api().app)
-        assert len(routes) == 37
+        assert len(routes) == 44
         for route in routes:
             assert isinstance(getattr(route.endpoint, "action", None), Action), route.path
 
@@ -586,15 +593,17 @@ class TestLimits:
         assert world.account().limit == int(proposal["limit_units"]) > before.limit
         entry = world.entries()[-1]
         assert (entry["kind"], entry["actor"] == entry["approved_by"]) == ("limit", False)
-        problem(world.api("ruth").post(f"{decide}/approve"), "limit-conflict", 409)
+        assert world.api("ruth").post(f"{decide}/approve").json() == approved.json()  # where the answer was lost
+        problem(world.api("ruth").post(f"{decide}/approve", json={"reason": "x"}), "proposal-decided", 409)
+        assert len([one for one in world.entries() if one["kind"] == "limit"]) == 1
         assert world.curator.ledger.verify("town").ok
 
     def test_a_proposal_may_be_taken_back(self, world: World) -> None:
         before, root = world.account(), world.api("root")
         decide = f"/v1/admin/proposals/{root.post(LIMITS, json=HIGHER).json()['id']}"
-        assert root.post(f"{decide}/reject").json()["state"] == "rejected"
+        assert root.post(f"{decide}/reject").json()["state"] == "withdrawn"
         world.add_token("ruth", *ADMIN)
-        problem(world.api("ruth").post(f"{decide}/approve"), "limit-conflict", 409)
+        problem(world.api("ruth").post(f"{decide}/approve"), "proposal-decided", 409)
         assert world.account() == before
 
     @pytest.mark.parametrize(
@@ -657,7 +666,8 @@ WRONG_ROLES: list[tuple[str, str, str, list[str]]] = [
     *(("ada", "GET", f"/v1/ledger/{name}", [OFFICER, AUDITOR]) for name in ("town", "nowhere", "town/checkpoint")),
     ("ada", "GET", "/v1/admin/seal", [OFFICER, AUDITOR]),
     *((who, "POST", LIMITS, [OFFICER]) for who in ("ada", "audra")),
-    *((who, "GET", "/v1/admin/proposals", [OFFICER]) for who in ("ada", "audra")),
+    ("ada", "GET", "/v1/admin/proposals", [OFFICER, AUDITOR]),
+    ("ada", "GET", "{proposal}", [OFFICER, AUDITOR]),
     *((who, "POST", f"{{proposal}}/{act}", [OFFICER]) for who in ("ada", "audra") for act in ("approve", "reject")),
 ]
 
