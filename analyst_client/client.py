@@ -50,7 +50,8 @@ from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
-from analyst_client.schema.requests import reservation_body
+from analyst_client.schema.requests import as_json, reservation_body
+from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
 

@@ -12,8 +12,8 @@ from curator_service.kit.names import NAME
 from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound, RequestInvalid
 from curator_service.ledger.service import LedgerService
 from curator_service.permits.response_models import EndedPermitAnswer, PermitAnswer, PermitsAnswer, SpendingAnswer
-from curator_service.permits.schemas import PERMIT_EXAMPLE, PermitRequest
-from curator_service.permits.service import Permit, PermitService, render_other_use, render_permit
+from curator_service.permits.schemas import PERMIT_EXAMPLE, REVOCATION_EXAMPLE, PermitRequest, RevocationRequest
+from curator_service.permits.service import Permit, PermitError, PermitService, render_other_use, render_permit
 from curator_service.permits.spending import By, list_spent, render_spent
 
 router = APIRouter(prefix="/v1", tags=["permits"], responses=PROBLEM_RESPONSES)
@@ -108,6 +108,26 @@ def end_permit(
     ended = permits.end(permit_id, reason, context.principal.id)
     other = [render_other_use(use) for use in permits.list_other_uses(ended)]
     return json_response(render_permit(ended) | {"still_usable": other})
+
+
+@router.post(
+    "/admin/permits/revoke",
+    summary="Take one dataset out of an analyst's permit without a project (privacy officer)",
+    responses={200: {"model": EndedPermitAnswer}},
+    openapi_extra=request_body("RevocationRequest", REVOCATION_EXAMPLE),
+)
+@endpoint(Action.END_PERMIT)
+def revoke_dataset(
+    context: RequestContext,
+) -> Response:
+    """Take back what an analyst may use without a project; the permit ends with its last dataset."""
+    asked, permits = context.call.parse(RevocationRequest), context.get(PermitService)
+    try:
+        left = permits.revoke(asked.analyst, asked.dataset, actor=context.principal.id, reason=asked.reason)
+    except PermitError as error:
+        raise NotFound(f"Nothing was taken back: {error}.") from None
+    other = [render_other_use(use) for use in permits.list_other_uses(left, asked.dataset)]
+    return json_response(render_permit(left) | {"still_usable": other})
 
 
 @router.get(

@@ -258,8 +258,7 @@ class PermitService:
         PermitEnded
         """
         with self.database.read() as connection:
-            found = accounts.iterate_kind(connection, min(permit.limits), PERMIT)
-            own = [said for said in (json.loads(one.payload_text) for one in found) if said[PERMIT] == permit.id]
+            own = _list_said(connection, min(permit.limits), permit.id)
         if not own or (own[-1]["actor"], own[-1]["reason"]) != (by, reason):
             raise _ended(permit)
         return permit
@@ -293,20 +292,39 @@ class PermitService:
             If there is no such analyst or dataset, or the analyst may use it already.
         LedgerUnverified
         """
-        return self._regrant(name, dataset, actor, wanted=True)
+        return self._regrant(name, dataset, actor, "granted at the machine", wanted=True).id
 
-    def revoke(self, name: str, dataset: str, *, actor: str) -> str:
-        """Take back what was granted at the machine; return the permit's id, which ends with its last dataset.
+    def revoke(self, name: str, dataset: str, *, actor: str, reason: str = "taken back at the machine") -> Permit:
+        """Take one dataset out of an analyst's permit without a project, which ends with its last one.
 
         Raises
         ------
         PermitError
-            If it was not.
+            If there is none; whoever repeats it for the same reason gets the permit as it was left.
         LedgerUnverified
         """
-        return self._regrant(name, dataset, actor, wanted=False)
+        try:
+            return self._regrant(name, dataset, actor, reason, wanted=False)
+        except PermitError:
+            known = self._find_revoked(name, dataset, actor, reason)
+            if known is None:
+                raise
+            return known
 
-    def _regrant(self, name: str, dataset: str, actor: str, *, wanted: bool) -> str:
+    def _find_revoked(self, name: str, dataset: str, actor: str, reason: str) -> Permit | None:
+        """Return the permit out of which somebody took a dataset last, for this reason, or None."""
+        with self.database.read() as connection:
+            for permit in map(_read, repository.list_permits(connection)):
+                if permit.terms.project or name not in permit.people.values() or dataset in _used(permit):
+                    continue
+                for population in permit.limits:
+                    said = _list_said(connection, population, permit.id)[-2:]
+                    had = [dataset in one["datasets"].values() for one in said]
+                    if had == [True, False] and (said[-1]["actor"], said[-1]["reason"]) == (actor, reason):
+                        return permit
+        return None
+
+    def _regrant(self, name: str, dataset: str, actor: str, reason: str, *, wanted: bool) -> Permit:
         self.ledger.guard.check_open()
         moment = timestamp(self.now())
         with self.database.read() as connection:
@@ -315,12 +333,11 @@ class PermitService:
             except RequestInvalid as error:
                 raise PermitError(error.detail) from None
             own = [_read(record) for record in repository.list_permits(connection, of=next(iter(asked.people)))]
-            before = next(
-                (one for one in own if not one.terms.project and one.limits.keys() == asked.limits.keys()), None
-            )
-            if (before is not None and dataset in before.datasets.values()) is wanted:
+            plain = [one for one in own if not one.terms.project]
+            used = next((one for one in plain if dataset in one.datasets.values()), None)
+            if (used is not None) is wanted:
                 raise PermitError(f"{name!r} may {'use it already' if wanted else 'not use it'}: {dataset!r}")
-            before = asked if before is None else before
+            before = used or next((one for one in plain if one.limits.keys() == asked.limits.keys()), asked)
             named = {*before.datasets.values(), dataset} if wanted else {*before.datasets.values()} - {dataset}
             after = _resolve(connection, before.terms.model_copy(update={"datasets": sorted(named)}), before)
         if before is asked:
@@ -332,8 +349,7 @@ class PermitService:
             people=after.people if named else {},
             ended_at="" if named else moment,
         )
-        done = "granted" if wanted else "taken back"
-        payload = {"actor": actor, "approved_by": actor, "reason": f"{done} at the machine", "time": moment}
+        payload = {"actor": actor, "approved_by": actor, "reason": reason, "time": moment}
         try:
             with self.ledger.unit() as ledger:
                 receipts = _record(ledger, before, after, payload)
@@ -341,7 +357,7 @@ class PermitService:
             self.ledger.guard.check_open()
             raise PermitError("the permit was changed in the meantime: look at it and say it anew") from None
         self._anchor(receipts)
-        return after.id
+        return replace(after, people=after.people or before.people, datasets=after.datasets or before.datasets)
 
     # --- Looking
 
@@ -365,17 +381,20 @@ class PermitService:
         with self.database.read() as connection:
             return repository.list_grants(connection)
 
-    def list_other_uses(self, permit: Permit) -> list[OtherUse]:
+    def list_other_uses(self, permit: Permit, dataset: str | None = None) -> list[OtherUse]:
         """Return what people of a permit may still use of its datasets by other ones, by person and dataset.
 
         Parameters
         ----------
         permit : Permit
-            As it was before it ended, or as its people and datasets were taken away.
+            One that was ended.
+        dataset : str, optional
+            The one that was taken out of it, in place of all of them.
         """
         with self.database.read() as connection:
             found = [one for one in repository.list_grants(connection) if one[2] != permit.id]
-            wanted = {(person, what) for person in permit.people.values() for what in permit.datasets.values()}
+            names = permit.datasets.values() if dataset is None else [dataset]
+            wanted = {(person, what) for person in permit.people.values() for what in names}
             uses = [(person, dataset, other) for person, dataset, other in found if (person, dataset) in wanted]
             terms = {other: _find(connection, other).terms for other in {other for _, _, other in uses}}
         return [
@@ -457,6 +476,17 @@ def permit_expired(expires_at: str) -> PermitExpired:
         f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was "
         "released before can be read. Ask for the permit to be renewed."
     )
+
+
+def _list_said(connection: Connection, population: str, permit_id: str) -> list[dict[str, Any]]:
+    """Return what a chain says of a permit, in order."""
+    found = accounts.iterate_kind(connection, population, PERMIT)
+    return [said for said in (json.loads(one.payload_text) for one in found) if said[PERMIT] == permit_id]
+
+
+def _used(permit: Permit) -> set[str]:
+    """Return the datasets that people may use by a permit."""
+    return set() if permit.ended_at else set(permit.datasets.values())
 
 
 def _ended(permit: Permit) -> PermitEnded:
