@@ -73,6 +73,12 @@ class Transport:
         """Show the address, never the token."""
         return f"Transport({str(self.url)!r})"
 
+    def send_token(self, token: str) -> None:
+        """Send another token from now on."""
+        self._credentials.close()
+        self._credentials = StaticToken(token)
+        self._http.auth = BearerAuth(self._credentials)
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
