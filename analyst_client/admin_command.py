@@ -274,7 +274,7 @@ def make_parser() -> argparse.ArgumentParser:
         command = place.add_parser(name or group, help=act.text, description=act.text)
         command.set_defaults(act=act)
         for flag, how in EVERYWHERE.items():  # where it is not said before the command, it may be said after it
-            command.add_argument(flag, **how | {"default": argparse.SUPPRESS})
+            command.add_argument(flag, **{**how, "default": argparse.SUPPRESS})
         for option in act.options:
             flag, how = OPTIONS[option]
             command.add_argument(flag, **how)
@@ -350,7 +350,7 @@ def _write_json(found: Any) -> None:
 
 
 def _visible(text: str) -> str:
-    """Return a text without what a terminal obeys: others wrote it, and JSON has another way to write such characters."""
+    """Return a text without characters that a terminal obeys, for others wrote it: JSON has another way to say them."""
     return _OBEYED.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 
