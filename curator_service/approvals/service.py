@@ -379,7 +379,7 @@ class ApprovalService:
     def _as_seen(self, proposal: Proposal) -> Proposal:
         """Return a proposal whose time is over as expired, whether or not that was written yet."""
         is_due = proposal.state == OPEN and timestamp(self.now()) >= end_of(proposal)
-        return replace(proposal, state=EXPIRED) if is_due else proposal
+        return replace(proposal, state=EXPIRED, decided_at=end_of(proposal)) if is_due else proposal
 
 
 def make_id(by: Principal, key: str | None, prefix: str = "prp_") -> str:
