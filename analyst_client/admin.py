@@ -181,7 +181,7 @@ class CuratorAdmin:
         Parameters
         ----------
         own : bool
-            What this token's holder has proposed alone; a steward sees no others.
+            Whether to list those of this token's holder alone; a steward sees no others.
 
         Returns
         -------
@@ -199,7 +199,7 @@ class CuratorAdmin:
         proposal : Proposal or str
             Proposal, or its id.
         own : bool
-            One that this token's holder has made.
+            Whether it is one of this token's holder's own.
 
         Returns
         -------
@@ -566,7 +566,7 @@ class CuratorAdmin:
         return self._page(f"/v1/ledger/{path_segment(population)}", after, limit)
 
     def iterate_ledger(self, population: str, *, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield every entry of a population's chain, page after page.
+        """Iterate over every entry of a population's chain, page after page.
 
         Parameters
         ----------
@@ -575,10 +575,10 @@ class CuratorAdmin:
         after : int
             Sequence after which it begins.
 
-        Yields
-        ------
-        dict
-            An entry, as it is on the wire.
+        Returns
+        -------
+        iterator of dict
+            Entries, as they are on the wire.
         """
         return self._iterate(f"/v1/ledger/{path_segment(population)}", after)
 
@@ -600,17 +600,17 @@ class CuratorAdmin:
         return self._page("/v1/admin/register", after, limit)
 
     def iterate_register(self, *, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield every entry of the register, page after page.
+        """Iterate over every entry of the register, page after page.
 
         Parameters
         ----------
         after : int
             Sequence after which it begins.
 
-        Yields
-        ------
-        dict
-            An entry, as it is on the wire.
+        Returns
+        -------
+        iterator of dict
+            Entries, as they are on the wire.
         """
         return self._iterate("/v1/admin/register", after)
 
@@ -637,6 +637,11 @@ class CuratorAdmin:
         -------
         Checkpoint
             Not verified; `curator-verify` and the client's memory do that.
+
+        Raises
+        ------
+        ServiceError
+            When something else than a checkpoint was answered.
         """
         found = self._get(f"/v1/ledger/{path_segment(population)}/checkpoint").object("checkpoint")
         try:
@@ -645,7 +650,7 @@ class CuratorAdmin:
             raise ServiceError(f"malformed answer: {error}") from None
 
     def keys(self) -> Listing[CuratorKey]:
-        """List the keys that sign, the oldest first."""
+        """List the keys that sign, the oldest first. Raise `ServiceError` when something else was answered."""
         try:
             return Listing("Signing keys", self._get("/v1/keys").each("keys", lambda f: CuratorKey.read(f.members)))
         except ValueError as error:
@@ -667,6 +672,13 @@ class CuratorAdmin:
         with_answers : bool
             Whether the pack of a permit holds the released numbers; that of a release holds them where this token may
             read them.
+
+        Raises
+        ------
+        ValueError
+            When it is neither; nothing was sent.
+        ServiceError
+            When something else than an archive was answered.
         """
         if not subject.startswith(("rel_", "prm_")):
             raise ValueError("evidence is of a release (rel_…) or of a permit (prm_…)")

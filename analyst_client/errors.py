@@ -118,7 +118,7 @@ class ReservationNotFoundError(CuratorError):
 
 
 class ConflictError(CuratorError):
-    """What was asked does not fit what holds now: it was decided, changed or ended before; `slug` says which."""
+    """The request does not fit what holds now: it was decided, changed or ended before; `slug` (str) says which."""
 
 
 class RequestFault(NamedTuple):

@@ -133,7 +133,7 @@ class Proposal(Displayable):
 
     @property
     def changes(self) -> dict[str, tuple[str, str]]:
-        """What each term is now and would be, as text; what is now is empty where it is not known or new."""
+        """Each term as it is now and as it would be, as text; empty where it is not known, or nothing."""
         if self.amounts:
             return {"limit": (_write_amount(self.amounts["from"]), _write_amount(self.amounts["to"]))}
         asked, now = self.terms or {}, self.before or {}

@@ -1,56 +1,59 @@
 """Refusals of proposals and decisions."""
 
 from http import HTTPStatus
-from typing import ClassVar
 
 from curator_service.kit.problems import Problem
 
 
-class Conflict(Problem):
-    """What is asked does not fit what holds now: base of the refusals that say how."""
-
-    status: ClassVar = HTTPStatus.CONFLICT
+class Conflict(Exception):
+    """What is asked does not fit what holds now: what the refusals that say how have in common."""
 
 
-class LimitConflict(Conflict):
+class LimitConflict(Problem, Conflict):
     """The limit cannot be set as asked: it would fall below what is spent, or has changed in the meantime."""
 
     slug = "limit-conflict"
+    status = HTTPStatus.CONFLICT
     title = "The limit cannot be set so"
 
 
-class PopulationExists(Conflict):
+class PopulationExists(Problem, Conflict):
     """A population has this name already."""
 
     slug = "population-exists"
+    status = HTTPStatus.CONFLICT
     title = "The population exists"
 
 
-class ProposalDecided(Conflict):
+class ProposalDecided(Problem, Conflict):
     """The proposal waits no more: somebody decided it, took it back, or it expired."""
 
     slug = "proposal-decided"
+    status = HTTPStatus.CONFLICT
     title = "The proposal waits no more"
 
 
-class TooManyProposals(Conflict):
+class TooManyProposals(Problem, Conflict):
     """As many proposals of one person wait, or were made within a day, as may be."""
 
     slug = "too-many-proposals"
+    status = HTTPStatus.CONFLICT
     title = "Too many of your proposals"
 
 
-class PermitEnded(Conflict):
+class PermitEnded(Problem, Conflict):
     """The permit was ended: it is neither changed nor ended again."""
 
     slug = "permit-ended"
+    status = HTTPStatus.CONFLICT
     title = "The permit was ended"
 
 
-class PermitChanged(Conflict):
+class PermitChanged(Problem, Conflict):
     """The permit is not what it was when the change was asked for."""
 
     slug = "permit-changed"
+    status = HTTPStatus.CONFLICT
     title = "The permit was changed in the meantime"
 
 
