@@ -85,6 +85,7 @@ class Curator:
             self.datasets.start()
             self.permits.adopt()
             self.identity.start()
+            self.approvals.adopt()
         return reason
 
     def check_engine(self) -> None:

@@ -54,6 +54,7 @@ CLASS_OF_SLUG: Mapping[str, type[CuratorError]] = {
     "limit-conflict": ConflictError,
     "population-exists": ConflictError,
     "proposal-decided": ConflictError,
+    "proposal-unattested": ConflictError,
     "too-many-proposals": ConflictError,
     "permit-ended": ConflictError,
     "permit-changed": ConflictError,

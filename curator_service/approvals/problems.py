@@ -33,6 +33,14 @@ class ProposalDecided(Problem, Conflict):
     title = "The proposal waits no more"
 
 
+class ProposalUnattested(Problem, Conflict):
+    """The register does not say that the proposal was made, or not so."""
+
+    slug = "proposal-unattested"
+    status = HTTPStatus.CONFLICT
+    title = "The proposal is not in the register"
+
+
 class TooManyProposals(Problem, Conflict):
     """As many proposals of one person wait, or were made within a day, as may be."""
 

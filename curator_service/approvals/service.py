@@ -19,6 +19,7 @@ from curator_service.approvals.problems import (
     LimitConflict,
     PopulationExists,
     ProposalDecided,
+    ProposalUnattested,
     SecondAdminNeeded,
     TooManyProposals,
 )
@@ -43,8 +44,9 @@ from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, RequestInvalid
 from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
+from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.chain.entries import Receipt
-from curator_service.ledger.chain.verification import PERMIT, PROPOSED
+from curator_service.ledger.chain.verification import PERMIT, PROPOSED, REGISTER
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import (
     LedgerService,
@@ -120,6 +122,17 @@ class ApprovalService:
         self.now = now
         self.readers: dict[str, Read] = {}
         self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
+
+    def adopt(self) -> None:
+        """Write into a register that knows of no proposal those that wait: an earlier version asked for them."""
+        with self.database.read() as connection:
+            waiting = proposals.list_open(connection)
+            known = list_attested(connection, REGISTER, PROPOSED, self.ledger.guard.trust.holds) if waiting else ()
+        if not waiting or known:
+            return
+        with self.ledger.unit() as ledger:
+            receipts = [receipt for proposal in waiting for receipt in record_proposed(ledger, proposal)]
+        self._anchor(receipts)
 
     # --- Asking
 
@@ -312,6 +325,8 @@ class ApprovalService:
     def _apply(self, proposal: Proposal, *, approved_by: str) -> Proposal:
         try:
             with self.ledger.unit() as ledger:
+                if proposal.state == APPROVED:
+                    _check_asked(ledger, proposal)
                 receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
                 if proposal.state == APPLIED:
                     _check_new(ledger.connection, proposal)
@@ -399,6 +414,11 @@ def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
 
     Of terms it has the digest, so that the register stays small whatever is asked.
     """
+    return ledger.act(PROPOSED, _say(proposal))
+
+
+def _say(proposal: Proposal) -> dict[str, Any]:
+    """Return what the register says of a proposal that is made."""
     said: dict[str, Any] = {
         "actor": proposal.proposed_by,
         "time": proposal.proposed_at,
@@ -415,7 +435,7 @@ def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
         said |= {"rows": proposal.label}
     if proposal.content:
         said |= {"terms_digest": hashlib.sha256(proposal.content.encode()).hexdigest()}
-    return ledger.act(PROPOSED, said)
+    return said
 
 
 def payload_of(proposal: Proposal, approved_by: str) -> dict[str, Any]:
@@ -487,6 +507,22 @@ def _write_opening(ledger: Ledger, proposal: Proposal, approved_by: str) -> list
 def _write_confirmation(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
     payload = payload_of(proposal, approved_by) | {"rows": proposal.label}
     return [ledger.note(proposal.population, "confirmation", payload)]
+
+
+def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
+    """Hold a proposal that is approved against the register: whoever may change tables alone asks in nobody's name.
+
+    Raises
+    ------
+    ProposalUnattested
+    """
+    known = list_attested(ledger.connection, REGISTER, PROPOSED, ledger.trust.holds)
+    said = next((act for act in known if act["proposal"] == proposal.id), {})
+    if any(said.get(name) != value for name, value in _say(proposal).items()):
+        raise ProposalUnattested(
+            "The register does not say that this was proposed so, by whom the proposal names: reject it, and let it be "
+            "asked for anew."
+        )
 
 
 def _check_new(connection: Connection, proposal: Proposal) -> None:

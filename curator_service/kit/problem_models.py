@@ -49,6 +49,7 @@ class PlainProblem(ProblemModel):
         "/problems/permit-expired",
         "/problems/population-exists",
         "/problems/proposal-decided",
+        "/problems/proposal-unattested",
         "/problems/request-timeout",
         "/problems/reservation-ended",
         "/problems/reservation-not-found",

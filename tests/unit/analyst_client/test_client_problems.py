@@ -62,6 +62,7 @@ ERROR_OF_SLUG = [
     ("limit-conflict", 409, ConflictError),
     ("population-exists", 409, ConflictError),
     ("proposal-decided", 409, ConflictError),
+    ("proposal-unattested", 409, ConflictError),
     ("too-many-proposals", 409, ConflictError),
     ("permit-ended", 409, ConflictError),
     ("permit-changed", 409, ConflictError),
