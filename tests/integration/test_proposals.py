@@ -222,3 +222,15 @@ class TestRowsThatNobodyAskedFor:
         for one in asked:
             assert [act["kind"] for act in acts(world, one)] == ["proposed"]
             assert world.api("otto").post(f"/v1/admin/proposals/{one}/approve").status_code == 200
+
+
+def test_terms_that_hold_are_shown_to_whoever_may_see_the_permit_alone(world: World) -> None:
+    """Somebody who asked as a steward, and is one no more, sees what they asked, and not what holds now."""
+    permit = world.permit()
+    world.add_token("stella", Role.STEWARD)
+    asked = world.api("stella").post(f"/v1/permits/{permit}", json=TERMS | {"people": ["ada", "ben"]}).json()["id"]
+    assert world.api("stella").get(f"/v1/proposals/{asked}").json()["before"]["people"] == ["ada"]
+    world.curator.identity.set_roles("stella", Role.ANALYST, actor="operator:test")
+    world.add_token("stella", Role.ANALYST)
+    shown = world.api("stella").get(f"/v1/proposals/{asked}").json()
+    assert (shown["state"], shown["terms"]["people"], "before" in shown) == ("open", ["ada", "ben"], False)
