@@ -1,5 +1,8 @@
 """Default deny, and tokens that show nothing."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,3 +80,57 @@ def test_what_is_no_token_is_none(text: str) -> None:
 @pytest.mark.parametrize("change", [lambda t: t + "\n", lambda t: " " + t, lambda t: t.upper(), lambda t: t[:-1]])
 def test_a_token_is_read_as_a_whole(change: object) -> None:
     assert parse_token(change(make_token().text)) is None  # type: ignore[operator]
+
+
+# --- The table that people read
+
+PAGE = (Path(__file__).parents[3] / "docs" / "problems.md").read_text(encoding="utf-8")
+ROWS: dict[str, set[Action]] = {
+    "read the curator's keys": {Action.READ_KEYS, Action.SIGN_IN},
+    "read datasets and budgets": {Action.READ_DATASET, Action.READ_BUDGET},
+    "list populations": {Action.READ_POPULATIONS},
+    "quote": {Action.QUOTE},
+    "request releases, reserve": {Action.REQUEST_RELEASE, Action.RESERVE},
+    "read and end jobs and reservations": {Action.READ_JOB, Action.READ_RESERVATION, Action.END_RESERVATION},
+    "read releases": {Action.READ_RELEASE},
+    "read evidence of releases": {Action.READ_EVIDENCE},
+    "read evidence of permits": {Action.READ_PERMIT_EVIDENCE},
+    "read the ledger, its checkpoints and the seal": {Action.READ_LEDGER},
+    "ask for a permit, or a change of one": {Action.ASK_PERMIT},
+    "read permits": {Action.READ_PERMIT},
+    "read and withdraw one's own proposals": {Action.READ_OWN_PROPOSALS, Action.WITHDRAW},
+    "read everybody's proposals": {Action.READ_PROPOSALS},
+    "end permits; set limits; decide proposals": {Action.END_PERMIT, Action.SET_LIMIT},
+    "read who spent what": {Action.READ_SPENDING},
+    "read oneself, rotate one's own token": {Action.READ_SELF, Action.ROTATE},
+    "read principals and tokens": {Action.READ_PRINCIPALS},
+    "read the register": {Action.READ_REGISTER},
+    "make tokens of analysts and auditors": {Action.ISSUE},
+    "revoke tokens": {Action.REVOKE},
+}
+
+
+def read_table() -> dict[str, dict[Role, str]]:
+    """Return the cells of the page's table, by row and role, without its links."""
+    section = re.sub(
+        r"\[([^\]]*)\]\([^)]*\)", r"\1", PAGE.partition("\n## permission-denied\n")[2].partition("\n## ")[0]
+    )
+    head, _, *lines = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"
+    ]
+    roles = [Role(name.replace(" ", "_")) for name in head[1:]]
+    return {name: dict(zip(roles, cells, strict=True)) for name, *cells in lines}
+
+
+def test_every_action_is_in_the_table_that_people_read() -> None:
+    assert read_table().keys() == ROWS.keys()
+    listed = [action for actions in ROWS.values() for action in actions]
+    assert sorted(listed) == sorted(Action)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_the_policy_is_what_the_table_says(row: str) -> None:
+    """So that whoever widens one without the other is found."""
+    cells = read_table()[row]
+    for action in ROWS[row]:
+        assert {role for role, cell in cells.items() if cell != "no"} == set(POLICY[action]), action
