@@ -380,6 +380,29 @@ def test_a_proposal_shows_what_would_change(served: tuple[World, str]) -> None:
         olga.withdraw(asked)
 
 
+@pytest.mark.parametrize("answered", ["y", "n"])
+def test_whoever_approves_sees_first_what_would_change(served: tuple[World, str], answered: str) -> None:
+    world, url = served
+    permit = world.permit(f"eye-{answered}")
+    with CuratorAdmin(url, world.tokens["olga"]) as olga:
+        asked = olga.ask_permit(TERMS | {"project": f"eye-{answered}", "people": ["ada", "ben"]}, permit)
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", Terminal(f"{answered}\n"))
+        status, _, said = Desk(url, world.tokens["otto"]).run("proposals", "approve", asked.id)
+    assert "ada → ada, ben" in re.sub(r"\s+", " ", said)
+    assert "Is that meant?" in said
+    expected = (0, "approved") if answered == "y" else (1, "open")
+    assert (status, world.curator.approvals.get_proposal(asked.id).state) == expected
+    with CuratorAdmin(url, world.tokens["olga"]) as olga:
+        if answered == "n":
+            olga.withdraw(asked)
+
+
 def test_an_analyst_sees_and_withdraws_their_own_proposals_and_nobody_else_s(served: tuple[World, str]) -> None:
     world, url = served
     with (
