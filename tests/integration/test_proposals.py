@@ -25,10 +25,14 @@ RAISE = {"limit": {"mu": 2.0}, "reason": "more"}
 
 
 @pytest.fixture
-def officers(both: World) -> World:
+def officers(world: World) -> World:
+    return with_officers(world)
+
+
+def with_officers(world: World) -> World:
     for name in ("olga", "otto"):
-        both.add_token(name, Role.PRIVACY_OFFICER)
-    return both
+        world.add_token(name, Role.PRIVACY_OFFICER)
+    return world
 
 
 def acts(world: World, proposal: str) -> list[dict[str, Any]]:
@@ -41,8 +45,8 @@ def name_of(world: World, principal_id: str) -> str:
     return next(one.name for one in world.curator.identity.list_principals() if one.id == principal_id)
 
 
-def test_what_is_asked_and_refused_stands_in_the_register_with_who_did_it(officers: World) -> None:
-    world = officers
+def test_what_is_asked_and_refused_stands_in_the_register_with_who_did_it(both: World) -> None:
+    world = with_officers(both)
     asked = world.api("ada").post("/v1/permits", json=TERMS).json()
     (said,) = acts(world, asked["id"])
     assert (said["kind"], name_of(world, said["actor"]), said["about"], said["reason"]) == (
@@ -57,8 +61,8 @@ def test_what_is_asked_and_refused_stands_in_the_register_with_who_did_it(office
     assert refused["asked_by"] == said["actor"]
 
 
-def test_what_is_approved_names_its_proposal_in_the_chain(officers: World) -> None:
-    world = officers
+def test_what_is_approved_names_its_proposal_in_the_chain(both: World) -> None:
+    world = with_officers(both)
     raised = world.api("olga").post(LIMITS, json=RAISE).json()
     (said,) = acts(world, raised["id"])
     assert (said["about"], said["asked_units"], said["from_units"]) == (
@@ -133,8 +137,8 @@ class TestExpiry:
 
 
 class TestRaces:
-    def test_one_request_that_is_sent_four_times_at_once_is_one(self, officers: World) -> None:
-        world = officers
+    def test_one_request_that_is_sent_four_times_at_once_is_one(self, both: World) -> None:
+        world = with_officers(both)
         apis = [world.api("olga") for _ in range(4)]
         for api in apis:
             api.get("/v1/me")
@@ -152,8 +156,8 @@ class TestRaces:
         assert [entry["kind"] for entry in world.entries()].count("limit") == 1
         assert world.curator.ledger.verify("town").ok
 
-    def test_two_who_decide_at_once_agree_on_what_was_decided(self, officers: World) -> None:
-        world = officers
+    def test_two_who_decide_at_once_agree_on_what_was_decided(self, both: World) -> None:
+        world = with_officers(both)
         world.add_token("oona", Role.PRIVACY_OFFICER)
         raised = world.api("olga").post(LIMITS, json=RAISE).json()["id"]
         asked = [("otto", "approve"), ("oona", "reject"), ("otto", "approve"), ("olga", "reject")]
