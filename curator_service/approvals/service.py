@@ -127,11 +127,13 @@ class ApprovalService:
         """Write into a register that knows of no proposal those that wait: an earlier version asked for them."""
         with self.database.read() as connection:
             waiting = proposals.list_open(connection)
-            known = list_attested(connection, REGISTER, PROPOSED, self.ledger.guard.trust.holds) if waiting else ()
-        if not waiting or known:
+        if not waiting:
             return
+        receipts: list[Receipt] = []
         with self.ledger.unit() as ledger:
-            receipts = [receipt for proposal in waiting for receipt in record_proposed(ledger, proposal)]
+            repository.lock(ledger.connection, REGISTER)  # another worker may be starting
+            if not list_attested(ledger.connection, REGISTER, PROPOSED, ledger.trust.holds):
+                receipts = [receipt for proposal in waiting for receipt in record_proposed(ledger, proposal)]
         self._anchor(receipts)
 
     # --- Asking
@@ -516,11 +518,16 @@ def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
     ------
     ProposalUnattested
     """
-    known = list_attested(ledger.connection, REGISTER, PROPOSED, ledger.trust.holds)
-    said = next((act for act in known if act["proposal"] == proposal.id), {})
+    acts = [
+        act
+        for kind in (PROPOSED, *_ACTS.values())
+        for act in list_attested(ledger.connection, REGISTER, kind, ledger.trust.holds)
+        if act["proposal"] == proposal.id
+    ]
+    said = acts[0] if len(acts) == 1 else {}  # with a second one it came to nothing, whatever its row says
     if any(said.get(name) != value for name, value in _say(proposal).items()):
         raise ProposalUnattested(
-            "The register does not say that this was proposed so, by whom the proposal names: reject it, and let it be "
+            "The register does not say that this was proposed so, by whom it names, and waits: reject it and let it be "
             "asked for anew."
         )
 

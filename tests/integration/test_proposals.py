@@ -196,6 +196,14 @@ class TestRowsThatNobodyAskedFor:
         assert [p for p in world.curator.permits.list_permits() if p.terms.project] == []
         assert world.api("otto").post(f"/v1/admin/proposals/{asked}/reject").json()["state"] == "rejected"
 
+    def test_one_that_was_refused_and_waits_again_by_its_row(self, officers: World) -> None:
+        world = officers
+        asked = world.api("olga").post(LIMITS, json=RAISE).json()["id"]
+        assert world.api("otto").post(f"/v1/admin/proposals/{asked}/reject").status_code == 200
+        world.sql(f"UPDATE proposals SET state = 'open', decided_by = NULL, decided_at = NULL WHERE id = '{asked}'")
+        world.add_token("oona", Role.PRIVACY_OFFICER)
+        problem(world.api("oona").post(f"/v1/admin/proposals/{asked}/approve"), "proposal-unattested", 409)
+
     def test_a_higher_limit_and_one_that_was_inserted(self, officers: World) -> None:
         world = officers
         asked = world.api("olga").post(LIMITS, json=RAISE).json()["id"]
@@ -223,6 +231,12 @@ class TestRowsThatNobodyAskedFor:
             fresh = make_curator(world.settings, now=world.clock)
             assert fresh.start() == ""
             fresh.close()
+        late = world.api("olga").post("/v1/permits", json=TERMS | {"project": "late"}).json()["id"]
+        world.sql(f"UPDATE proposals SET id = 'prp_{'e' * 24}' WHERE id = '{late}'")
+        fresh = make_curator(world.settings, now=world.clock)
+        assert fresh.start() == ""
+        fresh.close()
+        assert acts(world, f"prp_{'e' * 24}") == []
         for one in asked:
             assert [act["kind"] for act in acts(world, one)] == ["proposed"]
             assert world.api("otto").post(f"/v1/admin/proposals/{one}/approve").status_code == 200
