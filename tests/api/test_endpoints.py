@@ -85,6 +85,7 @@ class TestEveryRoute:
             ("/v1/jobs", "get"),
             ("/v1/reservations", "get"),
             ("/v1/permits/{permit_id}/evidence", "get"),
+            ("/v1/admin/permits/revoke", "post"),
             ("/v1/admin/seal", "get"),
             ("/v1/admin/proposals/{proposal_id}/approve", "post"),
             ("/v1/admin/proposals/{proposal_id}/reject", "post"),
@@ -119,7 +120,7 @@ class TestEveryRoute:
                     answer = api.request(method.upper(), re.sub(r"\{.*?\}", "cohort", path), json=body())
                     problem(answer, "authentication-required", 401)
                     assert answer.headers["www-authenticate"] == "Bearer"
-        assert walked == 43
+        assert walked == 44
 
     def test_the_document_asks_for_a_token_wherever_one_is_needed_and_nowhere_else(self, world: World) -> None:
         api = world.api(None)
@@ -132,7 +133,7 @@ class TestEveryRoute:
 
     def test_each_came_through_a_door(self, world: World) -> None:
         routes = v1_routes(world.api().app)
-        assert len(routes) == 44
+        assert len(routes) == 45
         for route in routes:
             assert isinstance(getattr(route.endpoint, "action", None), Action), route.path
 
