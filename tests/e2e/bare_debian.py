@@ -72,13 +72,7 @@ class BareDebian:
     def run(self, script: str, *, outside_network: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a script of bash in it, as root; with the network of this machine, if that is asked for."""
         spaces = ["--mount", "--pid", "--uts", "--ipc", *([] if outside_network else ["--net"])]
-        clean = [
-            "env",
-            "-i",
-            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME=/root",
-            "LANG=C.UTF-8",
-        ]
+        clean = ["env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"]
         return subprocess.run(
             ["nsenter", "--target", str(self.init), *spaces, "--root", *clean, "bash", "-c", "cd /; exec bash -s"],
             input=script,
