@@ -1,123 +1,43 @@
-"""Administration from afar: budgets, decisions, permits, spending; what needs rows stays at the curator's machine."""
+"""Administration from afar: budgets, decisions, permits, people, spending; what needs rows stays at the machine."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import io
+import os
+import secrets
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import httpx
 
-from analyst_client.display.displayable import Displayable
-from analyst_client.display.model import Inline, View, number, percent, table, untrusted
-from analyst_client.display.terminal import plain
+from analyst_client.admin_listing import Listing
+from analyst_client.error_base import ServiceError
+from analyst_client.errors import JobEndedError, ReservationEndedError
 from analyst_client.http.session import path_segment
 from analyst_client.http.transport import Transport
-from analyst_client.schema.amounts import Amount
+from analyst_client.ledger.checkpoints import Checkpoint
+from analyst_client.ledger.files import replace_file
+from analyst_client.ledger.keys import CuratorKey
+from analyst_client.schema.administration import (
+    GROUPS,
+    Account,
+    EndedPermit,
+    Held,
+    NewToken,
+    Person,
+    Seal,
+    Spent,
+    Token,
+)
+from analyst_client.schema.datasets import Dataset
+from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields, parse_json
 
-GROUPS = ("analyst", "project", "dataset", "kind", "month")
-
-
-@dataclass(frozen=True)
-class Account:
-    """A population and its account.
-
-    Attributes
-    ----------
-    population, accountant, adjacency : str
-    limit, highest_limit, posted, pending, remaining : Amount
-        The budget, the highest that it ever was, what is spent, held and left.
-    share_spent : float
-        Part of the limit that is spent or held, 0 to 1.
-    """
-
-    population: str
-    accountant: str
-    adjacency: str
-    limit: Amount
-    highest_limit: Amount
-    posted: Amount
-    pending: Amount
-    remaining: Amount
-    share_spent: float
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Account":
-        """Read from an answer."""
-        return cls(
-            population=fields.text("population"),
-            accountant=fields.text("accountant"),
-            adjacency=fields.text("adjacency"),
-            limit=Amount.read(fields.object("limit")),
-            highest_limit=Amount.read(fields.object("highest_limit")),
-            posted=Amount.read(fields.object("posted")),
-            pending=Amount.read(fields.object("pending")),
-            remaining=Amount.read(fields.object("remaining")),
-            share_spent=fields.number("share_spent"),
-        )
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What a group of charges adds up to.
-
-    Attributes
-    ----------
-    population : str
-    group : dict of str to str
-        By what it is grouped.
-    charges : int
-        How many.
-    spent : Amount
-    """
-
-    population: str
-    group: Mapping[str, str]
-    charges: int
-    spent: Amount
-
-    @classmethod
-    def read(cls, fields: Fields) -> "Spent":
-        """Read from an answer."""
-        group = {name: fields.text(name) for name in GROUPS if name in fields.members}
-        return cls(fields.text("population"), group, fields.integer("charges"), Amount.read(fields.object("spent")))
-
-
-@dataclass(frozen=True, repr=False)
-class Listing(Displayable):
-    """Things of one kind, as a tuple that shows itself as a table.
-
-    Attributes
-    ----------
-    title : str
-    items : tuple
-    """
-
-    title: str
-    items: tuple[Any, ...]
-
-    def __iter__(self) -> Any:
-        """Iterate over them."""
-        return iter(self.items)
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.items)
-
-    def __getitem__(self, place: int) -> Any:
-        """Return one of them."""
-        return self.items[place]
-
-    def __repr__(self) -> str:
-        """Show what they are, and how many."""
-        return plain(f"<{self.title}: {len(self.items)}>")
-
-    def _view(self) -> View:
-        rows = [_row(item) for item in self.items]
-        heads = list(rows[0]) if rows else ["nothing"]
-        return (table(self.title, heads, [list(row.values()) for row in rows]),)
+PAGE = 1000
+"""Entries that are asked for at once."""
 
 
 class CuratorAdmin:
@@ -173,10 +93,19 @@ class CuratorAdmin:
     def _get(self, path: str, **params: str) -> Fields:
         return Fields(parse_json(self._transport.request("GET", path, params=params or None).text))
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> Fields:
-        return Fields(parse_json(self._transport.request("POST", path, content=as_json(dict(body))).text))
+    def _post(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Fields:
+        answer = self._transport.request("POST", path, content=as_json(dict(body)), idempotency_key=key, charges=False)
+        return Fields(parse_json(answer.text))
 
-    def populations(self) -> Listing:
+    # --- Who asks
+
+    def whoami(self) -> Identity:
+        """Return who this is for the curator, as what, and until when."""
+        return Identity.read(self._get("/v1/me"))
+
+    # --- Populations and limits
+
+    def populations(self) -> Listing[Account]:
         """List every population with its account."""
         return Listing("Populations", self._get("/v1/admin/populations").each("populations", Account.read))
 
@@ -189,6 +118,7 @@ class CuratorAdmin:
         reason: str,
         accountant: str = "gdp",
         delta: float = 1e-6,
+        idempotency_key: str | None = None,
     ) -> Proposal:
         """Propose to give people a budget, which another privacy officer approves.
 
@@ -206,16 +136,21 @@ class CuratorAdmin:
             Unit of the account, ``"gdp"``, ``"zcdp"`` or ``"pure"``, fixed for good.
         delta : float
             Delta at which ε is shown.
+        idempotency_key : str, optional
+            The same for each time that this is asked; a new random one if none is given.
 
         Returns
         -------
         Proposal
             Open, until it is decided.
         """
-        asked = {"name": name, "adjacency": adjacency, "limit": dict(limit), "reason": reason}
-        return Proposal.read(self._post("/v1/admin/populations", asked | {"accountant": accountant, "delta": delta}))
+        asked: dict[str, Any] = {"name": name, "adjacency": adjacency, "limit": dict(limit), "reason": reason}
+        asked |= {"accountant": accountant, "delta": delta}
+        return Proposal.read(self._post("/v1/admin/populations", asked, idempotency_key or make_key()))
 
-    def set_limit(self, population: str, limit: Mapping[str, float], reason: str) -> Proposal:
+    def set_limit(
+        self, population: str, limit: Mapping[str, float], reason: str, *, idempotency_key: str | None = None
+    ) -> Proposal:
         """Lower the limit of a population at once, or propose to raise it.
 
         Parameters
@@ -226,6 +161,8 @@ class CuratorAdmin:
             Limit, such as ``{"epsilon": 3.0, "delta": 1e-6}``.
         reason : str
             Reason, for the ledger.
+        idempotency_key : str, optional
+            The same for each time that this is asked; a new random one if none is given.
 
         Returns
         -------
@@ -233,11 +170,62 @@ class CuratorAdmin:
             Applied, or open until it is decided.
         """
         path = f"/v1/admin/populations/{path_segment(population)}/limits"
-        return Proposal.read(self._post(path, {"limit": dict(limit), "reason": reason}))
+        asked = {"limit": dict(limit), "reason": reason}
+        return Proposal.read(self._post(path, asked, idempotency_key or make_key()))
 
-    def proposals(self) -> Listing:
-        """List what was proposed and decided, the newest first."""
-        return Listing("Proposals", self._get("/v1/admin/proposals").each("proposals", Proposal.read))
+    # --- Proposals
+
+    def proposals(self, *, own: bool = False) -> Listing[Proposal]:
+        """List what was proposed and decided, the newest first.
+
+        Parameters
+        ----------
+        own : bool
+            Whether to list those of this token's holder alone; a steward sees no others.
+
+        Returns
+        -------
+        Listing
+            Of `Proposal`, what waits first.
+        """
+        path = "/v1/proposals" if own else "/v1/admin/proposals"
+        return Listing("Proposals", self._get(path).each("proposals", Proposal.read))
+
+    def proposal(self, proposal: Proposal | str, *, own: bool = False) -> Proposal:
+        """Return a proposal with names, and with what holds now beside what would change.
+
+        Parameters
+        ----------
+        proposal : Proposal or str
+            Proposal, or its id.
+        own : bool
+            Whether it is one of this token's holder's own.
+
+        Returns
+        -------
+        Proposal
+            With `changes`.
+        """
+        path = "/v1/proposals" if own else "/v1/admin/proposals"
+        return Proposal.read(self._get(f"{path}/{path_segment(_id_of(proposal))}"))
+
+    def withdraw(self, proposal: Proposal | str, reason: str = "") -> Proposal:
+        """Take back what this token's holder has proposed, while nobody has decided it.
+
+        Parameters
+        ----------
+        proposal : Proposal or str
+            Proposal, or its id.
+        reason : str
+            Reason, for the register.
+
+        Returns
+        -------
+        Proposal
+            Withdrawn.
+        """
+        path = f"/v1/proposals/{path_segment(_id_of(proposal))}/withdraw"
+        return Proposal.read(self._post(path, {"reason": reason}))
 
     def approve(self, proposal: Proposal | str, reason: str = "") -> Proposal:
         """Approve what somebody else proposed.
@@ -274,14 +262,71 @@ class CuratorAdmin:
         return self._decide(proposal, "reject", reason)
 
     def _decide(self, proposal: Proposal | str, act: str, reason: str) -> Proposal:
-        name = proposal.id if isinstance(proposal, Proposal) else proposal
-        return Proposal.read(self._post(f"/v1/admin/proposals/{path_segment(name)}/{act}", {"reason": reason}))
+        path = f"/v1/admin/proposals/{path_segment(_id_of(proposal))}/{act}"
+        return Proposal.read(self._post(path, {"reason": reason}))
 
-    def permits(self) -> Listing:
+    # --- Permits
+
+    def permits(self) -> Listing[Permit]:
         """List permits, the newest first."""
         return Listing("Permits", self._get("/v1/permits").each("permits", Permit.read))
 
-    def ask_permit(self, terms: Mapping[str, Any], permit: str | None = None) -> Proposal:
+    def permit(self, permit: Permit | str) -> Permit:
+        """Return a permit.
+
+        Parameters
+        ----------
+        permit : Permit or str
+            Permit, or its id.
+
+        Returns
+        -------
+        Permit
+            As it is now.
+        """
+        return Permit.read(self._get(f"/v1/permits/{path_segment(_id_of(permit))}"))
+
+    def grant(self, analyst: str, dataset: str, reason: str, *, idempotency_key: str | None = None) -> Proposal:
+        """Ask that an analyst may use a dataset without a project, a limit or an end; another officer decides.
+
+        Parameters
+        ----------
+        analyst, dataset : str
+            Names.
+        reason : str
+            Reason, for whoever decides and for the ledger.
+        idempotency_key : str, optional
+            The same for each time that this is asked; a new random one if none is given.
+
+        Returns
+        -------
+        Proposal
+            Open until it is decided.
+        """
+        terms = {"people": [analyst], "datasets": [dataset], "reason": reason}
+        return self.ask_permit(terms, idempotency_key=idempotency_key)
+
+    def revoke_grant(self, analyst: str, dataset: str, reason: str) -> EndedPermit:
+        """Take back what an analyst may use without a project; the permit ends with its last dataset.
+
+        Parameters
+        ----------
+        analyst, dataset : str
+            Names.
+        reason : str
+            Reason, for the ledger.
+
+        Returns
+        -------
+        EndedPermit
+            What is left of the permit, and by which others the analyst may still use the dataset.
+        """
+        asked = {"analyst": analyst, "dataset": dataset, "reason": reason}
+        return EndedPermit.read(self._post("/v1/admin/permits/revoke", asked))
+
+    def ask_permit(
+        self, terms: Mapping[str, Any], permit: str | None = None, *, idempotency_key: str | None = None
+    ) -> Proposal:
         """Ask for a permit, or for other terms of one.
 
         Parameters
@@ -291,6 +336,8 @@ class CuratorAdmin:
             ``limit``, ``conditions`` and ``reason``.
         permit : str, optional
             Id of the permit that is to be changed. What only restricts it holds at once.
+        idempotency_key : str, optional
+            The same for each time that this is asked; a new random one if none is given.
 
         Returns
         -------
@@ -298,9 +345,9 @@ class CuratorAdmin:
             Open until it is decided, or applied.
         """
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
-        return Proposal.read(self._post(path, terms))
+        return Proposal.read(self._post(path, terms, idempotency_key or make_key()))
 
-    def end_permit(self, permit: Permit | str, reason: str) -> Permit:
+    def end_permit(self, permit: Permit | str, reason: str) -> EndedPermit:
         """End a permit: from now on nothing is charged under it.
 
         Parameters
@@ -312,26 +359,192 @@ class CuratorAdmin:
 
         Returns
         -------
-        Permit
-            Ended.
+        EndedPermit
+            The permit, and what its people may still use by others.
         """
-        name = permit.id if isinstance(permit, Permit) else permit
-        return Permit.read(self._post(f"/v1/permits/{path_segment(name)}/end", {"reason": reason}))
+        return EndedPermit.read(self._post(f"/v1/permits/{path_segment(_id_of(permit))}/end", {"reason": reason}))
 
-    def spending(self, by: Sequence[str] = GROUPS) -> Listing:
+    # --- People and tokens
+
+    def principals(self) -> Listing[Person]:
+        """List who may act, and as what."""
+        return Listing("Principals", self._get("/v1/admin/principals").each("principals", Person.read))
+
+    def tokens(self) -> Listing[Token]:
+        """List tokens, the oldest first, without what their holders send."""
+        return Listing("Tokens", self._get("/v1/admin/tokens").each("tokens", Token.read))
+
+    def create_token(
+        self,
+        name: str,
+        roles: Sequence[str],
+        *,
+        read_only: bool = False,
+        days: int = 90,
+        idempotency_key: str | None = None,
+    ) -> NewToken:
+        """Make a token for an analyst or an auditor.
+
+        Parameters
+        ----------
+        name : str
+            Its holder; a new name becomes a principal with these roles.
+        roles : sequence of str
+            Of ``"analyst"`` and ``"auditor"``.
+        read_only : bool
+            Whether it may only look.
+        days : int
+            Days until it ends.
+        idempotency_key : str, optional
+            The same for each time that this is asked, of 22 random characters or more; a new one if none is given.
+
+        Returns
+        -------
+        NewToken
+            With what its holder sends.
+        """
+        asked = {"name": name, "roles": list(roles), "read_only": read_only, "days": days}
+        return NewToken.read(self._post("/v1/admin/tokens", asked, idempotency_key or make_key()))
+
+    def rotate_token(self, *, grace_s: int = 60) -> NewToken:
+        """Make a token in the place of the one that this object sends, and send that one from now on.
+
+        Parameters
+        ----------
+        grace_s : int
+            For how long the old one goes on, in seconds: an answer that is lost can be asked for again that long.
+
+        Returns
+        -------
+        NewToken
+            Of the same holder, roles and lifetime.
+        """
+        made = NewToken.read(self._post("/v1/me/token/rotate", {"grace_s": grace_s}, make_key()))
+        self._transport.send_token(made.text)
+        return made
+
+    def revoke_token(self, token: Token | str) -> Token:
+        """Revoke a token from the next request on, and what rotations made of it.
+
+        Parameters
+        ----------
+        token : Token or str
+            Token, or its id.
+
+        Returns
+        -------
+        Token
+            Revoked.
+        """
+        return Token.read(self._post(f"/v1/admin/tokens/{path_segment(_id_of(token))}/revoke", {}))
+
+    # --- What is held
+
+    def jobs(self) -> Listing[Held]:
+        """List jobs that wait or run, the oldest first."""
+        return Listing("Jobs", self._get("/v1/jobs").each("jobs", Held.read))
+
+    def cancel_job(self, job: Held | str) -> dict[str, Any]:
+        """Give a job up before it is charged.
+
+        Parameters
+        ----------
+        job : Held or str
+            Job, or its id.
+
+        Returns
+        -------
+        dict
+            The job as it is on the wire.
+
+        Raises
+        ------
+        JobEndedError
+            When it was charged or had ended before.
+        """
+        path = f"/v1/jobs/{path_segment(_id_of(job))}"
+        try:
+            return self._delete(path)
+        except JobEndedError:
+            found = self._get(path).members
+            if found.get("state") == "cancelled":  # by an attempt whose answer was lost
+                return found
+            raise
+
+    def reservations(self) -> Listing[Held]:
+        """List reservations that are open, the oldest first."""
+        return Listing("Reservations", self._get("/v1/reservations").each("reservations", Held.read))
+
+    def release_reservation(self, reservation: Held | str) -> dict[str, Any]:
+        """Give back what is left of a reservation.
+
+        Parameters
+        ----------
+        reservation : Held or str
+            Reservation, or its id.
+
+        Returns
+        -------
+        dict
+            The reservation as it is on the wire.
+
+        Raises
+        ------
+        ReservationEndedError
+            When it had ended before.
+        """
+        path = f"/v1/reservations/{path_segment(_id_of(reservation))}"
+        try:
+            return self._delete(path)
+        except ReservationEndedError:
+            found = self._get(path).members
+            if found.get("state") == "closed":  # by an attempt whose answer was lost
+                return found
+            raise
+
+    def _delete(self, path: str) -> dict[str, Any]:
+        return Fields(parse_json(self._transport.request("DELETE", path).text)).members
+
+    # --- Datasets
+
+    def datasets(self) -> Listing[Dataset]:
+        """List the datasets, by their public declarations."""
+        return Listing("Datasets", self._get("/v1/datasets").each("datasets", Dataset.read))
+
+    def dataset(self, name: str) -> Dataset:
+        """Return the public declaration of a dataset.
+
+        Parameters
+        ----------
+        name : str
+            Name of the dataset.
+
+        Returns
+        -------
+        Dataset
+            As it was declared.
+        """
+        return Dataset.read(self._get(f"/v1/datasets/{path_segment(name)}"))
+
+    # --- The ledger, and what was spent
+
+    def spending(self, by: Sequence[str] = GROUPS, population: str | None = None) -> Listing[Spent]:
         """List who spent what.
 
         Parameters
         ----------
         by : sequence of str
             Some of ``"analyst"``, ``"project"``, ``"dataset"``, ``"kind"`` and ``"month"``.
+        population : str, optional
+            Name of the population; all of them if none is given.
 
         Returns
         -------
         Listing
             Of `Spent`, by population and group.
         """
-        return Listing("Spending", self._get("/v1/admin/spending", by=",".join(by)).each("spending", Spent.read))
+        asked = {"by": ",".join(by)} | ({} if population is None else {"population": population})
+        return Listing("Spending", self._get("/v1/admin/spending", **asked).each("spending", Spent.read))
 
     def ledger(self, population: str, *, after: int = 0, limit: int = 100) -> tuple[dict[str, Any], ...]:
         """Return a page of a population's entries, as they are on the wire.
@@ -350,43 +563,137 @@ class CuratorAdmin:
         tuple of dict
             Entries in their order.
         """
-        page = self._get(f"/v1/ledger/{path_segment(population)}", after=str(after), limit=str(limit))
-        return page.each("entries", lambda fields: fields.members)
+        return self._page(f"/v1/ledger/{path_segment(population)}", after, limit)
 
-    def seal(self) -> str:
-        """Return why the curator is sealed; empty where it is not."""
-        return self._get("/v1/admin/seal").text("reason")
+    def iterate_ledger(self, population: str, *, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Iterate over every entry of a population's chain, page after page.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+        after : int
+            Sequence after which it begins.
+
+        Returns
+        -------
+        iterator of dict
+            Entries, as they are on the wire.
+        """
+        return self._iterate(f"/v1/ledger/{path_segment(population)}", after)
+
+    def register(self, *, after: int = 0, limit: int = 100) -> tuple[dict[str, Any], ...]:
+        """Return a page of the curator's own acts: whom it knows, tokens, and what was proposed.
+
+        Parameters
+        ----------
+        after : int
+            Sequence after which the page begins.
+        limit : int
+            Number of entries at most.
+
+        Returns
+        -------
+        tuple of dict
+            Entries in their order.
+        """
+        return self._page("/v1/admin/register", after, limit)
+
+    def iterate_register(self, *, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Iterate over every entry of the register, page after page.
+
+        Parameters
+        ----------
+        after : int
+            Sequence after which it begins.
+
+        Returns
+        -------
+        iterator of dict
+            Entries, as they are on the wire.
+        """
+        return self._iterate("/v1/admin/register", after)
+
+    def _page(self, path: str, after: int, limit: int) -> tuple[dict[str, Any], ...]:
+        return self._get(path, after=str(after), limit=str(limit)).each("entries", lambda fields: fields.members)
+
+    def _iterate(self, path: str, after: int) -> Iterator[dict[str, Any]]:
+        while page := self._page(path, after, PAGE):
+            yield from page
+            last = Fields(page[-1]).integer("sequence")
+            if last <= after:
+                raise ServiceError("malformed answer: pages of entries do not go on")
+            after = last
+
+    def checkpoint(self, population: str) -> Checkpoint:
+        """Return the signed checkpoint of a chain's last entry: whoever keeps it can tell a ledger that was wound back.
+
+        Parameters
+        ----------
+        population : str
+            Name of the population.
+
+        Returns
+        -------
+        Checkpoint
+            Not verified; `curator-verify` and the client's memory do that.
+
+        Raises
+        ------
+        ServiceError
+            When something else than a checkpoint was answered.
+        """
+        found = self._get(f"/v1/ledger/{path_segment(population)}/checkpoint").object("checkpoint")
+        try:
+            return Checkpoint.read(found.members)
+        except ValueError as error:
+            raise ServiceError(f"malformed answer: {error}") from None
+
+    def keys(self) -> Listing[CuratorKey]:
+        """List the keys that sign, the oldest first. Raise `ServiceError` when something else was answered."""
+        try:
+            return Listing("Signing keys", self._get("/v1/keys").each("keys", lambda f: CuratorKey.read(f.members)))
+        except ValueError as error:
+            raise ServiceError(f"malformed answer: {error}") from None
+
+    def seal(self) -> Seal:
+        """Return whether the curator is sealed, since when and why."""
+        return Seal.read(self._get("/v1/admin/seal"))
+
+    def evidence(self, subject: str, path: str | os.PathLike[str], *, with_answers: bool = False) -> None:
+        """Save what a release, or a permit with its releases, is checked by, as a ZIP archive.
+
+        Parameters
+        ----------
+        subject : str
+            Id of the release or of the permit.
+        path : path-like
+            File to write. Replaced if it exists; written whole or not at all.
+        with_answers : bool
+            Whether the pack of a permit holds the released numbers; that of a release holds them where this token may
+            read them.
+
+        Raises
+        ------
+        ValueError
+            When it is neither; nothing was sent.
+        ServiceError
+            When something else than an archive was answered.
+        """
+        if not subject.startswith(("rel_", "prm_")):
+            raise ValueError("evidence is of a release (rel_…) or of a permit (prm_…)")
+        kind = "permits" if subject.startswith("prm_") else "releases"
+        params = {"answers": "true"} if with_answers and kind == "permits" else None
+        answered = self._transport.request("GET", f"/v1/{kind}/{path_segment(subject)}/evidence", params=params)
+        if not zipfile.is_zipfile(io.BytesIO(answered.content)):
+            raise ServiceError("malformed answer: not an archive", status=answered.status_code)
+        replace_file(Path(path), answered.content)
 
 
-def _row(item: Any) -> dict[str, Inline]:
-    match item:
-        case Account():
-            views = {
-                name: number(getattr(item, name).epsilon) for name in ("limit", "highest_limit", "posted", "remaining")
-            }
-            named = {name.replace("_", " ") + " ε": text for name, text in views.items()}
-            return {"population": untrusted(item.population), **named, "spent and held": percent(item.share_spent)}
-        case Spent():
-            group = {name: untrusted(text) for name, text in item.group.items()}
-            views = {"ε": number(item.spent.epsilon), "δ": number(item.spent.delta)}
-            return {"population": untrusted(item.population), **group, "charges": f"{item.charges:,}", **views}
-        case Permit():
-            people, datasets = (untrusted(", ".join(names)) for names in (item.people, item.datasets))
-            until = item.ended_at or item.expires_at or "no end"
-            return {
-                "permit": item.id,
-                "project": untrusted(item.project),
-                "people": people,
-                "datasets": datasets,
-                "until": until,
-            }
-        case Proposal():
-            about = item.scope or "limit"
-            return {
-                "proposal": item.id,
-                "about": about,
-                "population": untrusted(item.population),
-                "state": item.state,
-                "reason": untrusted(item.reason),
-            }
-    raise TypeError(item)
+def make_key() -> str:
+    """Return a new idempotency key."""
+    return secrets.token_urlsafe(24)
+
+
+def _id_of(named: Proposal | Permit | Token | Held | str) -> str:
+    return named if isinstance(named, str) else named.id

@@ -2,29 +2,49 @@
 
 import argparse
 import json
-import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from getpass import getpass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from analyst_client.admin import GROUPS, CuratorAdmin
+from analyst_client.admin import CuratorAdmin
+from analyst_client.admin_listing import to_json, write_csv, write_jsonl
 from analyst_client.display.displayable import Displayable
 from analyst_client.error_base import CuratorError
 from analyst_client.errors import AuthenticationError, TransportError
+from analyst_client.schema.administration import GROUPS, EndedPermit, NewToken, Seal
 
 REFUSED, WRONG, UNREACHABLE = 1, 2, 3
+FORMATS = ("table", "json", "csv", "jsonl")
 OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "population": ("population", {}),
+    "one": ("--population", {"help": "of one population; of all if it is left out"}),
     "proposal": ("proposal", {}),
     "permit": ("permit", {}),
+    "analyst": ("analyst", {}),
+    "dataset": ("dataset", {}),
+    "job": ("job", {}),
+    "reservation": ("reservation", {}),
+    "token": ("token", {"help": "its id, the part between the underscores"}),
+    "name": ("name", {"help": "whose token: a person or a program"}),
+    "subject": ("subject", {"help": "a release (rel_…) or a permit (prm_…)"}),
     "file": ("file", {"type": Path, "help": "its terms, as JSON"}),
+    "out": ("--out", {"type": Path, "help": "the file to write; else the id and .zip"}),
+    "answers": ("--with-answers", {"action": "store_true", "help": "with the released numbers, of a permit"}),
+    "own": ("--own", {"action": "store_true", "help": "what you have proposed yourself"}),
     "changed": ("--permit", {"help": "the permit that is to be changed"}),
+    "role": (
+        "--role",
+        {"action": "append", "required": True, "choices": ("analyst", "auditor"), "help": "again for each"},
+    ),
+    "read_only": ("--read-only", {"action": "store_true", "help": "it may only look"}),
+    "days": ("--days", {"type": int, "default": 90, "help": "days until it ends"}),
+    "grace": ("--grace", {"type": int, "default": 60, "help": "seconds for which the old one goes on"}),
     "epsilon": ("--epsilon", {"type": float}),
     "delta": ("--delta", {"type": float}),
     "mu": ("--mu", {"type": float}),
@@ -34,12 +54,26 @@ OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "reason": ("--reason", {"required": True, "help": "why; it is written down"}),
     "comment": ("--reason", {"default": "", "help": "why; it is written down"}),
     "by": ("--by", {"action": "append", "choices": GROUPS, "help": "again for each; all if none"}),
+    "format": ("--format", {"choices": FORMATS, "default": "table", "help": "csv is safe to open in a spreadsheet"}),
     "after": ("--after", {"type": int, "default": 0, "help": "show entries after this sequence"}),
     "count": ("--limit", {"type": int, "default": 100, "help": "how many entries"}),
+    "all": ("--all", {"action": "store_true", "help": "every entry, as a line of JSON each"}),
+    "key": ("--key", {"help": "the same for each time that this is asked, where an answer was lost"}),
     "yes": ("--yes", {"action": "store_true", "help": "do not ask whether it is meant"}),
+}
+EVERYWHERE: Mapping[str, Mapping[str, Any]] = {
+    "--server": {"help": "its address; or CURATOR_SERVER"},
+    "--json": {"action": "store_true", "help": "print JSON"},
 }
 LIMIT = ("epsilon", "delta", "mu", "rho")
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True)
+class Written:
+    """Pieces of text that are printed as they are, one after another."""
+
+    pieces: Iterable[str]
 
 
 @dataclass(frozen=True)
@@ -50,13 +84,41 @@ class Act:
     do: Callable[[CuratorAdmin, argparse.Namespace], Any]
     options: tuple[str, ...] = ()
     consequence: str = ""
+    preview: Callable[[CuratorAdmin, argparse.Namespace], Any] | None = None
+    """Shows what would be done, before somebody is asked whether it is meant."""
 
 
 def _limit(given: argparse.Namespace) -> dict[str, float]:
     return {name: value for name in LIMIT if (value := getattr(given, name)) is not None}
 
 
+def _ask(admin: CuratorAdmin, given: argparse.Namespace) -> Any:
+    terms = json.loads(given.file.read_text(encoding="utf-8"))
+    return admin.ask_permit(terms, given.permit, idempotency_key=given.key)
+
+
+def _spend(admin: CuratorAdmin, given: argparse.Namespace) -> Any:
+    groups = list(dict.fromkeys(given.by or GROUPS))
+    found = admin.spending(groups, given.population)
+    if given.json or given.format == "json":
+        return to_json(found)
+    if given.format == "table":
+        return found
+    return Written([write_csv(found, groups) if given.format == "csv" else write_jsonl(found)])
+
+
+def _lines(entries: Iterable[Any]) -> Written:
+    return Written(write_jsonl([entry]) for entry in entries)
+
+
+def _save(admin: CuratorAdmin, given: argparse.Namespace) -> Any:
+    path = given.out or Path(f"{given.subject}.zip")
+    admin.evidence(given.subject, path, with_answers=given.with_answers)
+    return {"evidence": given.subject, "file": str(path)}
+
+
 ACTS: Mapping[str, Act] = {
+    "whoami": Act("who you are for the curator, as what, and until when", lambda admin, _: admin.whoami()),
     "populations list": Act("every population with its account", lambda admin, _: admin.populations()),
     "populations propose": Act(
         "propose to give people a budget",
@@ -66,46 +128,127 @@ ACTS: Mapping[str, Act] = {
             accountant=given.accountant,
             limit=_limit(given),
             reason=given.reason,
+            idempotency_key=given.key,
         ),
-        ("population", "adjacency", "accountant", *LIMIT, "reason"),
+        ("population", "adjacency", "accountant", *LIMIT, "reason", "key"),
     ),
     "limits set": Act(
         "lower a limit at once, or propose to raise it",
-        lambda admin, given: admin.set_limit(given.population, _limit(given), given.reason),
-        ("population", *LIMIT, "reason", "yes"),
+        lambda admin, given: admin.set_limit(given.population, _limit(given), given.reason, idempotency_key=given.key),
+        ("population", *LIMIT, "reason", "key", "yes"),
         "A limit that is lowered takes two people to be raised again",
     ),
-    "proposals list": Act("what was proposed and decided", lambda admin, _: admin.proposals()),
+    "datasets list": Act("every dataset that you may see", lambda admin, _: admin.datasets()),
+    "datasets show": Act(
+        "the public declaration of a dataset", lambda admin, given: admin.dataset(given.dataset), ("dataset",)
+    ),
+    "proposals list": Act(
+        "what was proposed and decided", lambda admin, given: admin.proposals(own=given.own), ("own",)
+    ),
+    "proposals show": Act(
+        "one proposal, with what holds now beside what is asked",
+        lambda admin, given: admin.proposal(given.proposal, own=given.own),
+        ("proposal", "own"),
+    ),
     "proposals approve": Act(
         "approve what somebody else proposed",
         lambda admin, given: admin.approve(given.proposal, given.reason),
         ("proposal", "comment", "yes"),
         "What is approved holds at once, and the ledger names you",
+        lambda admin, given: admin.proposal(given.proposal),
     ),
     "proposals reject": Act(
-        "reject a proposal, or take one's own back",
+        "reject a proposal",
         lambda admin, given: admin.reject(given.proposal, given.reason),
         ("proposal", "reason"),
     ),
-    "permits list": Act("permits, the newest first", lambda admin, _: admin.permits()),
-    "permits ask": Act(
-        "ask for a permit, or for other terms of one",
-        lambda admin, given: admin.ask_permit(json.loads(given.file.read_text(encoding="utf-8")), given.permit),
-        ("file", "changed"),
+    "proposals withdraw": Act(
+        "take a proposal of one's own back",
+        lambda admin, given: admin.withdraw(given.proposal, given.reason),
+        ("proposal", "comment"),
     ),
+    "permits list": Act("permits, the newest first", lambda admin, _: admin.permits()),
+    "permits show": Act("one permit", lambda admin, given: admin.permit(given.permit), ("permit",)),
+    "permits grant": Act(
+        "ask that an analyst may use a dataset, without a project, a limit or an end",
+        lambda admin, given: admin.grant(given.analyst, given.dataset, given.reason, idempotency_key=given.key),
+        ("analyst", "dataset", "reason", "key"),
+    ),
+    "permits revoke": Act(
+        "take back what an analyst may use without a project",
+        lambda admin, given: admin.revoke_grant(given.analyst, given.dataset, given.reason),
+        ("analyst", "dataset", "reason", "yes"),
+        "To give it again takes two people",
+    ),
+    "permits ask": Act("ask for a permit, or for other terms of one", _ask, ("file", "changed", "key")),
     "permits end": Act(
         "end a permit before its time",
         lambda admin, given: admin.end_permit(given.permit, given.reason),
         ("permit", "reason", "yes"),
         "A permit that was ended is not revived",
     ),
-    "spending": Act("who spent what", lambda admin, given: admin.spending(given.by or GROUPS), ("by",)),
-    "ledger": Act(
-        "a page of a population's entries",
-        lambda admin, given: admin.ledger(given.population, after=given.after, limit=given.limit),
-        ("population", "after", "count"),
+    "principals list": Act("who may act, and as what", lambda admin, _: admin.principals()),
+    "tokens list": Act("tokens, without what their holders send", lambda admin, _: admin.tokens()),
+    "tokens create": Act(
+        "make a token for an analyst or an auditor",
+        lambda admin, given: admin.create_token(
+            given.name, given.role, read_only=given.read_only, days=given.days, idempotency_key=given.key
+        ),
+        ("name", "role", "read_only", "days", "key"),
     ),
-    "seal": Act("why the curator is sealed", lambda admin, _: {"reason": admin.seal()}),
+    "tokens rotate": Act(
+        "make a token in the place of your own",
+        lambda admin, given: admin.rotate_token(grace_s=given.grace),
+        ("grace", "yes"),
+        "The token that you use now ends after its grace",
+    ),
+    "tokens revoke": Act(
+        "revoke a token from the next request on, and what was rotated of it",
+        lambda admin, given: admin.revoke_token(given.token),
+        ("token", "yes"),
+        "A token that was revoked does not come back",
+    ),
+    "jobs list": Act("jobs that wait or run", lambda admin, _: admin.jobs()),
+    "jobs cancel": Act(
+        "give a job up before it is charged",
+        lambda admin, given: admin.cancel_job(given.job),
+        ("job", "yes"),
+        "The job's work is lost, and whoever asked has to ask again",
+    ),
+    "reservations list": Act("reservations that are open", lambda admin, _: admin.reservations()),
+    "reservations release": Act(
+        "give back what is left of a reservation",
+        lambda admin, given: admin.release_reservation(given.reservation),
+        ("reservation", "yes"),
+        "What it held can be spent by others at once",
+    ),
+    "spending": Act("who spent what", _spend, ("by", "one", "format")),
+    "evidence": Act("save what a release or a permit is checked by", _save, ("subject", "answers", "out")),
+    "ledger show": Act(
+        "entries of a population",
+        lambda admin, given: (
+            _lines(admin.iterate_ledger(given.population, after=given.after))
+            if given.all
+            else admin.ledger(given.population, after=given.after, limit=given.limit)
+        ),
+        ("population", "after", "count", "all"),
+    ),
+    "ledger register": Act(
+        "the curator's own acts",
+        lambda admin, given: (
+            _lines(admin.iterate_register(after=given.after))
+            if given.all
+            else admin.register(after=given.after, limit=given.limit)
+        ),
+        ("after", "count", "all"),
+    ),
+    "ledger checkpoint": Act(
+        "the signed checkpoint of a population's last entry",
+        lambda admin, given: admin.checkpoint(given.population),
+        ("population",),
+    ),
+    "ledger status": Act("whether the curator is sealed, and what lifts it", lambda admin, _: admin.seal()),
+    "keys list": Act("the keys that sign, the oldest first", lambda admin, _: admin.keys()),
 }
 
 
@@ -117,8 +260,9 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 done, 1 refused, 2 a wrong argument, 3 not reached or not signed in.",
     )
     parser.add_argument("--version", action="version", version=f"curator-admin {version('dp-curator')}")
-    parser.add_argument("--server", default=os.environ.get("CURATOR_SERVER"), help="its address; or CURATOR_SERVER")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    for flag, how in EVERYWHERE.items():
+        parser.add_argument(flag, **how)
+    parser.set_defaults(server=os.environ.get("CURATOR_SERVER"))
     groups = parser.add_subparsers(required=True, metavar="COMMAND")
     nested: dict[str, Any] = {}
     for words, act in ACTS.items():
@@ -129,6 +273,8 @@ def make_parser() -> argparse.ArgumentParser:
         place = nested[group] if name else groups
         command = place.add_parser(name or group, help=act.text, description=act.text)
         command.set_defaults(act=act)
+        for flag, how in EVERYWHERE.items():  # where it is not said before the command, it may be said after it
+            command.add_argument(flag, **{**how, "default": argparse.SUPPRESS})
         for option in act.options:
             flag, how = OPTIONS[option]
             command.add_argument(flag, **how)
@@ -142,13 +288,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.server:
         parser.error("say which curator: --server, or CURATOR_SERVER")
     act: Act = options.act
-    if act.consequence and not options.yes and not _is_meant(act.consequence):
+    must_ask = bool(act.consequence) and not options.yes
+    if must_ask and not sys.stdin.isatty():
         sys.stderr.write("nothing was done: say --yes where nobody can be asked\n")
         return REFUSED
     token = os.environ.get("CURATOR_TOKEN") or getpass("Token: ")
     try:
         with CuratorAdmin(options.server, token) as admin:
-            _show(act.do(admin, options), as_json=options.json)
+            if must_ask and not _is_meant(act, admin, options):
+                sys.stderr.write("nothing was done\n")
+                return REFUSED
+            found = act.do(admin, options)
+            _show(found, as_json=options.json)
+            return REFUSED if isinstance(found, Seal) and found.sealed else 0
     except (AuthenticationError, TransportError) as error:
         sys.stderr.write(f"error: {error}\n")
         return UNREACHABLE
@@ -158,33 +310,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return WRONG
-    return 0
 
 
-def _is_meant(consequence: str) -> bool:
-    if not sys.stdin.isatty():
-        return False
-    return input(f"{consequence}. Is that meant? [y/N] ").strip().lower() in {"y", "yes"}
+def _is_meant(act: Act, admin: CuratorAdmin, options: argparse.Namespace) -> bool:
+    if act.preview is not None:
+        sys.stderr.write(f"{act.preview(admin, options)}\n")
+    sys.stderr.write(f"{act.consequence}. Is that meant? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _show(found: Any, *, as_json: bool) -> None:
-    if as_json or not isinstance(found, Displayable):
-        written = json.dumps(_plain(found), indent=2, ensure_ascii=False, allow_nan=False)
-        # A terminal obeys some characters, and others wrote these texts: JSON has another way to write them.
-        sys.stdout.write(_OBEYED.sub(lambda one: f"\\u{ord(one[0]):04x}", written) + "\n")
-    else:
-        sys.stdout.write(f"{found}\n")
+    match found:
+        case Written():
+            for piece in found.pieces:
+                sys.stdout.write(_visible(piece))
+        case NewToken() if not as_json:
+            about = found.about
+            sys.stderr.write(f"token of {about.name} ({', '.join(about.roles)}), until {about.expires_at}:\n")
+            sys.stdout.write(f"{found.text}\n")
+        case EndedPermit() if not as_json:
+            sys.stdout.write(_visible("\n".join([str(found.permit), *map(str, found.still_usable)])) + "\n")
+        case Seal() if not as_json:
+            said = f"sealed since {found.since}: {found.reason}\n{found.way_out}" if found.sealed else "open"
+            sys.stdout.write(f"{_visible(said)}\n")
+        case Displayable() if not as_json:
+            sys.stdout.write(f"{found}\n")
+        case _:
+            _write_json(found)
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        own = asdict(value)
-        return _plain(own.get("items", own))
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _write_json(found: Any) -> None:
+    content = to_json(found)
+    if isinstance(found, NewToken):
+        content = to_json(found.about) | {"token": found.text}
+    elif isinstance(found, EndedPermit):
+        content = to_json(found.permit) | {"still_usable": to_json(found.still_usable)}
+    sys.stdout.write(_visible(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n")
+
+
+def _visible(text: str) -> str:
+    """Return a text without characters that a terminal obeys, for others wrote it: JSON has another way to say them."""
+    return _OBEYED.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 
 if __name__ == "__main__":

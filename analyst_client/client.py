@@ -50,7 +50,8 @@ from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
-from analyst_client.schema.requests import reservation_body
+from analyst_client.schema.requests import as_json, reservation_body
+from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
 
@@ -596,6 +597,7 @@ class CuratorClient:
         conditions: str | None = None,
         limit: Mapping[str, float] | None = None,
         permit: str | None = None,
+        idempotency_key: str | None = None,
     ) -> Proposal:
         """Ask for a permit, or for other terms of one; somebody else decides.
 
@@ -617,6 +619,8 @@ class CuratorClient:
             The part of each population's budget, such as ``{"epsilon": 1.0, "delta": 1e-6}``. Default all of it.
         permit : str, optional
             The permit that is to be changed, by its id.
+        idempotency_key : str, optional
+            The same for each time that this is asked; a new random one if none is given.
 
         Returns
         -------
@@ -633,7 +637,55 @@ class CuratorClient:
         texts = {"project": project, "purpose": purpose, "legal_basis": legal_basis, "expires_at": expires_at}
         body = permit_body(people, datasets, reason=reason, limit=limit, conditions=conditions, **texts)
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
-        return Proposal.read(self._session.ask("POST", path, content=body).body)
+        key = secrets.token_urlsafe(16) if idempotency_key is None else idempotency_key
+        answer = self._transport.request("POST", path, content=body, idempotency_key=key, charges=False)
+        return Proposal.read(Fields(parse_json(answer.text)))
+
+    def proposals(self) -> tuple[Proposal, ...]:
+        """List what this token's holder has asked for, what waits first, with what was decided and why."""
+        return self._session.ask("GET", "/v1/proposals").body.each("proposals", Proposal.read)
+
+    def proposal(self, proposal: Proposal | str) -> Proposal:
+        """Return what this token's holder has asked for, with what holds now beside what would change.
+
+        Parameters
+        ----------
+        proposal : Proposal or str
+            Proposal, or its id.
+
+        Returns
+        -------
+        Proposal
+            As it stands now.
+        """
+        name = proposal.id if isinstance(proposal, Proposal) else proposal
+        return Proposal.read(self._session.ask("GET", f"/v1/proposals/{path_segment(name)}").body)
+
+    def withdraw(self, proposal: Proposal | str, reason: str = "") -> Proposal:
+        """Take back what this token's holder has asked for, while nobody has decided it.
+
+        Parameters
+        ----------
+        proposal : Proposal or str
+            Proposal, or its id.
+        reason : str
+            Reason, for the register.
+
+        Returns
+        -------
+        Proposal
+            Withdrawn.
+
+        Raises
+        ------
+        ConflictError
+            When it was decided before.
+        CuratorError
+            See `analyst_client.errors`.
+        """
+        name = proposal.id if isinstance(proposal, Proposal) else proposal
+        content, path = as_json({"reason": reason}), f"/v1/proposals/{path_segment(name)}/withdraw"
+        return Proposal.read(self._session.ask("POST", path, content=content).body)
 
     def refine(
         self,

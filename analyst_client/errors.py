@@ -9,6 +9,7 @@
     ├── PermitExpiredError         the permit has ended: ask for it to be renewed
     ├── DatasetNotFoundError       no such dataset, or not visible to this token
     ├── ReservationNotFoundError   no such reservation, or not this analyst's
+    ├── ConflictError              it does not fit what holds now: decided, changed or ended before
     ├── RequestInvalidError        the curator refused the request: `errors`
     ├── BudgetExceededError        the budget does not suffice: `requested`, `remaining`, `largest`
     ├── AnswerSpaceError           as many answers were stored for this analyst as may be
@@ -114,6 +115,10 @@ class DatasetNotFoundError(CuratorError):
 
 class ReservationNotFoundError(CuratorError):
     """There is no such reservation, or it is another analyst's: the curator does not tell which."""
+
+
+class ConflictError(CuratorError):
+    """The request does not fit what holds now: it was decided, changed or ended before; `slug` (str) says which."""
 
 
 class RequestFault(NamedTuple):

@@ -52,6 +52,7 @@ from curator_service.settings import Settings
 
 _CUTS_EVERY_S = 20.0
 _USES_EVERY_S = 60.0
+_PROPOSALS_EVERY_S = 60.0
 _DECISIONS = (LimitRequest, PopulationRequest, DecisionRequest, PermitRequest)
 _TOKENS = (RotationRequest, TokenRequest)
 _DESCRIPTION = """Noisy sufficient statistics of patients' rows, each charged to the privacy budget of its population.
@@ -106,6 +107,7 @@ def create_app(
     pages = SharedLook(lambda: metrics.render(readiness.state()))
     observer = Observer(metrics, make_tracer(settings.traces_url))
     cuts = Periodic("the cuts", curator.versions.cut_due, _CUTS_EVERY_S)
+    proposals = Periodic("the ends of proposals", curator.approvals.expire_due, _PROPOSALS_EVERY_S)
     uses = Periodic("the last uses of tokens", curator.identity.write_uses, _USES_EVERY_S)
 
     def start() -> None:
@@ -115,6 +117,7 @@ def create_app(
         curator.job_runner.start()
         cuts.start()
         uses.start()
+        proposals.start()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
@@ -133,6 +136,7 @@ def create_app(
             gc.unfreeze()
             cuts.stop()
             uses.stop()
+            proposals.stop()
             readiness.close()
             pages.close()
             curator.close()

@@ -87,6 +87,7 @@ class Curator:
             self.datasets.start()
             self.permits.adopt()
             self.identity.start()
+            self.approvals.adopt()
         return reason
 
     def check_engine(self) -> None:
@@ -171,7 +172,11 @@ def make_curator(
         now=now,
     )
     identity = IdentityService(
-        database, register, now, IdentityProviders(settings.providers, settings.visa_issuers, now)
+        database,
+        register,
+        now,
+        IdentityProviders(settings.providers, settings.visa_issuers, now),
+        lambda: keys.list_secrets("tokens"),
     )
     browser_sessions = BrowserSessions(database, identity, now, keys)
     return Curator(

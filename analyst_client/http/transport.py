@@ -73,6 +73,12 @@ class Transport:
         """Show the address, never the token."""
         return f"Transport({str(self.url)!r})"
 
+    def send_token(self, token: str) -> None:
+        """Send another token from now on."""
+        self._credentials.close()
+        self._credentials = StaticToken(token)
+        self._http.auth = BearerAuth(self._credentials)
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -87,8 +93,26 @@ class Transport:
         content: bytes | None = None,
         idempotency_key: str | None = None,
         headers: Mapping[str, str] | None = None,
+        charges: bool = True,
     ) -> httpx.Response:
         """Send a request until it is answered; return an answer of success.
+
+        Parameters
+        ----------
+        method, path : str
+        params : mapping of str to str, optional
+            The query.
+        content : bytes, optional
+            JSON.
+        idempotency_key : str, optional
+            The same for each time that this is sent.
+        headers : mapping of str to str, optional
+        charges : bool
+            Whether what has a key may be charged, for the text of an error.
+
+        Returns
+        -------
+        httpx.Response
 
         Raises
         ------
@@ -107,7 +131,7 @@ class Transport:
             except httpx.RequestError as error:
                 if speaks_no_tls(error):
                     raise TransportError(self._plain_port(), idempotency_key=idempotency_key) from None
-                failure: CuratorError = self._no_answer(error, attempt, idempotency_key)
+                failure: CuratorError = self._no_answer(error, attempt, idempotency_key, charges)
                 retry_after_s, again = None, not isinstance(error, httpx.UnsupportedProtocol)
             else:
                 if answer.is_success:
@@ -124,11 +148,14 @@ class Transport:
         way = f"{plain!r}" if is_loopback(host) else f"{plain!r} with allow_http=True, or its TLS proxy"
         return f"{host} answers, and not in TLS, so nothing was sent: this port is that of {way}"
 
-    def _no_answer(self, error: httpx.RequestError, attempt: int, idempotency_key: str | None) -> TransportError:
+    def _no_answer(
+        self, error: httpx.RequestError, attempt: int, idempotency_key: str | None, charges: bool
+    ) -> TransportError:
         cause = self._credentials.hide(f"{type(error).__name__}: {error}")
         message = f"no answer from {self.url.host} after {attempt} attempt(s) ({cause})"
         if idempotency_key is not None:
-            message += f"; it may have been charged: ask again with idempotency_key={idempotency_key!r}"
+            done = "charged" if charges else "done"
+            message += f"; it may have been {done}: ask again with idempotency_key={idempotency_key!r}"
         return TransportError(message, idempotency_key=idempotency_key)
 
 

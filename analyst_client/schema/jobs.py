@@ -8,7 +8,7 @@ from analyst_client.display.model import Inline, View, code, facts, join, quiet,
 from analyst_client.schema.answers import Answer
 from analyst_client.schema.wire import Fields
 
-JOB_STATES = frozenset({"running", "done", "voided", "cancelled"})
+JOB_STATES = frozenset({"running", "done", "voided", "cancelled", "expired"})
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Job(Displayable):
         None when the curator answered at once, without a job.
     dataset : str
     state : str
-        ``"running"``, ``"done"``, ``"voided"`` or ``"cancelled"``; only a job that is done was charged.
+        ``"running"``, ``"done"``, ``"voided"``, ``"cancelled"``, or ``"expired"`` with its permit; only a job that is
+        done was charged.
     progress : float
         Part of the job's time that has passed, 0 to 1. The time is set by public facts, not by the rows.
     created_at : str or None

@@ -1,12 +1,13 @@
 """Permits: who may spend, what of, what for, how much and until when; and what is asked for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from analyst_client.display.displayable import Displayable
 from analyst_client.display.model import Inline, View, code, facts, join, listing, untrusted
 from analyst_client.display.terminal import plain
+from analyst_client.schema.amounts import Amount
 from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields
 
@@ -90,18 +91,25 @@ class Proposal(Displayable):
     ----------
     id : str
     state : str
-        ``"open"``, ``"approved"``, ``"rejected"``, ``"applied"`` at once, or ``"superseded"``.
+        ``"open"``, ``"approved"``, ``"rejected"``, ``"applied"`` at once, ``"superseded"`` by another one,
+        ``"withdrawn"`` by whoever asked, or ``"expired"``.
     scope : str
-        ``"permit"``; empty for the limit of a population; ``"rows"``.
+        ``"permit"``; empty for the limit of a population; ``"population"`` for a new one; ``"rows"``.
     label : str
         Of a permit its id.
     population : str
     reason, decision : str
         Reasons of whoever asked, and of whoever decided.
     terms : dict or None
-        A permit's, as on the wire.
+        A permit's, or a new population's, as on the wire.
     proposed_at : str
     decided_at : str or None
+    proposer, decider : str or None
+        Names of whoever asked and decided; None in a list.
+    before : dict or None
+        Of an open change of a permit its terms as they are now; None in a list.
+    amounts : dict of str to Amount
+        Of a limit what it was (``"from"``), what is asked (``"to"``) and what is ``"spent_and_held"``; empty in a list.
     """
 
     id: str
@@ -114,10 +122,24 @@ class Proposal(Displayable):
     terms: Mapping[str, Any] | None
     proposed_at: str
     decided_at: str | None
+    proposer: str | None = None
+    decider: str | None = None
+    before: Mapping[str, Any] | None = None
+    amounts: Mapping[str, Amount] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Show what it is about, and how it stands."""
         return plain(f"<Proposal {self.id} of a {self.scope or 'limit'}: {self.state}>")
+
+    @property
+    def changes(self) -> dict[str, tuple[str, str]]:
+        """Each term as it is now and as it would be, as text; empty where it is not known, or nothing."""
+        if self.amounts:
+            return {"limit": (_write_amount(self.amounts["from"]), _write_amount(self.amounts["to"]))}
+        asked, now = self.terms or {}, self.before or {}
+        names = [*TERMS, *(name for name in asked if name not in TERMS)]
+        pairs = {name: (_write_term(now.get(name)), _write_term(asked.get(name))) for name in names}
+        return {name: pair for name, pair in pairs.items() if pair != ("", "")}
 
     def _view(self) -> View:
         stated: list[tuple[Inline, Inline]] = [
@@ -126,9 +148,17 @@ class Proposal(Displayable):
             ("reason", untrusted(self.reason)),
             ("decision", untrusted(self.decision)),
             ("asked at", self.proposed_at),
+            ("asked by", untrusted(self.proposer or "")),
             ("decided at", self.decided_at or ""),
+            ("decided by", untrusted(self.decider or "")),
         ]
-        return (facts(join("Proposal ", code(self.id)), [(name, text) for name, text in stated if text]),)
+        for name, (now, then) in self.changes.items():
+            changed = self.amounts or (self.before is not None and now != then)
+            shown = join(untrusted(now or "nothing"), "→", untrusted(then or "nothing"), by=" ")
+            stated.append((name.replace("_", " "), shown if changed else untrusted(then)))
+        if self.amounts:
+            stated.append(("spent and held", _write_amount(self.amounts["spent_and_held"])))
+        return (facts(join("Proposal ", code(self.id)), [(name, text) for name, text in stated if _is_said(text)]),)
 
     @classmethod
     def read(cls, fields: Fields) -> "Proposal":
@@ -144,7 +174,35 @@ class Proposal(Displayable):
             terms=fields.optional("terms", lambda name: fields.object(name).members),
             proposed_at=fields.text("proposed_at"),
             decided_at=fields.optional("decided_at", fields.text),
+            proposer=fields.optional("proposer", fields.text),
+            decider=fields.optional("decider", fields.text),
+            before=fields.optional("before", lambda name: fields.object(name).members),
+            amounts=fields.optional("amounts", lambda name: _read_amounts(fields.object(name))) or {},
         )
+
+
+TERMS = ("project", "people", "datasets", "limit", "expires_at", "purpose", "legal_basis", "conditions")
+"""What a permit says, in the order in which it is shown."""
+
+
+def _read_amounts(fields: Fields) -> dict[str, Amount]:
+    return {name: Amount.read(fields.object(name)) for name in ("from", "to", "spent_and_held")}
+
+
+def _write_amount(amount: Amount) -> str:
+    return f"ε {amount.epsilon:.6g} at δ {amount.delta:g}" + (f" ({amount.units} units)" if amount.units else "")
+
+
+def _write_term(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {number!r}" for name, number in value.items() if number is not None)
+    return "" if value is None else str(value)
+
+
+def _is_said(text: Inline) -> bool:
+    return text not in {"", untrusted("")}
 
 
 def permit_body(

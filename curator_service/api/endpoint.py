@@ -13,6 +13,7 @@ from curator_service.identity.policy import PUBLIC, Action, Objects
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import ANONYMOUS, Caller, IdentityService
 from curator_service.kit.db import Database
+from curator_service.kit.idempotency import check_key
 from curator_service.kit.limiter import ConcurrencyLimiter, FailureLimiter, RateLimiter
 
 PAGE_DEFAULT, PAGE_MAX = 100, 1000
@@ -64,6 +65,18 @@ class RequestContext:
         """Return the service of a class."""
         return self.services.get(service)
 
+    @property
+    def retry_key(self) -> str | None:
+        """The idempotency key of a request that may have one; None where it has none.
+
+        Raises
+        ------
+        IdempotencyKeyMissing
+            If it is malformed.
+        """
+        sent = self.call.idempotency_key
+        return None if sent is None else check_key(sent)
+
     def page(self) -> tuple[int, int]:
         """Return the sequence to start after and the number of items to show.
 
@@ -84,6 +97,17 @@ def page_parameters(of_what: str) -> dict[str, Any]:
             {"name": "limit", "in": "query", "schema": limit, "description": f"How many {of_what} to show."},
         ]
     }
+
+
+KEY_PARAMETER: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"},
+    "description": "New for each request, the same for each retry of it.",
+}
+RETRY_KEY = {"parameters": [KEY_PARAMETER | {"required": False}]}
+"""Of what may be asked with a key, so that a retry after a lost answer does not ask twice."""
 
 
 def request_body(model: str, example: dict[str, Any]) -> dict[str, Any]:

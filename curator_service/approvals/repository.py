@@ -8,6 +8,7 @@ from curator_service.kit.db import Connection, Statement
 from curator_service.ledger.models import ProposalRow
 
 OPEN, APPROVED, REJECTED, APPLIED, SUPERSEDED = "open", "approved", "rejected", "applied", "superseded"
+WITHDRAWN, EXPIRED = "withdrawn", "expired"
 ROWS = "rows"
 """Scope of a proposal to register rows; the label is a keyed digest of them, their manifest and whose they are like."""
 
@@ -77,9 +78,16 @@ _LIST = Statement(
     .order_by(case((ProposalRow.state == OPEN, 0), else_=1), ProposalRow.proposed_at.desc(), ProposalRow.id)
     .limit(1000)
 )
-_COUNT_OPEN = Statement(
-    select(func.count()).where(ProposalRow.state == OPEN, ProposalRow.proposed_by == bindparam("person"))
+_BY_PERSON = ProposalRow.proposed_by == bindparam("person")
+_LIST_OF = Statement(
+    select(*_COLUMNS)
+    .where(_BY_PERSON)
+    .order_by(case((ProposalRow.state == OPEN, 0), else_=1), ProposalRow.proposed_at.desc(), ProposalRow.id)
+    .limit(1000)
 )
+_LIST_OPEN = Statement(select(*_COLUMNS).where(ProposalRow.state == OPEN).order_by(ProposalRow.id))
+_COUNT_OPEN = Statement(select(func.count()).where(ProposalRow.state == OPEN, _BY_PERSON))
+_COUNT_SINCE = Statement(select(func.count()).where(_BY_PERSON, ProposalRow.proposed_at > bindparam("moment")))
 _DECIDE = Statement(
     update(ProposalRow)
     .where(ProposalRow.id == bindparam("proposal"), ProposalRow.state == OPEN)
@@ -111,9 +119,21 @@ def find_proposal(connection: Connection, proposal_id: str) -> Proposal | None:
     return None if row is None else Proposal(*row)
 
 
-def list_proposals(connection: Connection) -> list[Proposal]:
-    """Return proposals: what waits first, the newest of it before the others."""
-    return [Proposal(*row) for row in _LIST.all(connection)]
+def list_proposals(connection: Connection, *, of: str | None = None) -> list[Proposal]:
+    """Return proposals: what waits first, the newest of it before the others; with `of`, those that somebody made."""
+    found = _LIST.all(connection) if of is None else _LIST_OF.all(connection, person=of)
+    return [Proposal(*row) for row in found]
+
+
+def list_open(connection: Connection) -> list[Proposal]:
+    """Return every proposal that waits."""
+    return [Proposal(*row) for row in _LIST_OPEN.all(connection)]
+
+
+def count_since(connection: Connection, principal_id: str, moment: str) -> int:
+    """Return how many proposals somebody made after a moment, whatever became of them."""
+    row = _COUNT_SINCE.first(connection, person=principal_id, moment=moment)
+    return 0 if row is None else int(row[0])
 
 
 def count_open(connection: Connection, principal_id: str) -> int:

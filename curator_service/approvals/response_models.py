@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from curator_service.approvals.terms import PermitTerms, PopulationTerms
 from curator_service.kit.wire import STRICT, Digits, Moment, left_out
+from curator_service.ledger.response_models import AmountModel
 
 
 class ProposalAnswer(BaseModel):
@@ -28,11 +29,32 @@ class ProposalAnswer(BaseModel):
     reason: str
     proposed_by: str
     proposed_at: Moment
-    state: Literal["open", "approved", "rejected", "applied", "superseded"]
+    state: Literal["open", "approved", "rejected", "applied", "superseded", "withdrawn", "expired"]
     decided_by: str | None
     decided_at: Moment | None
     decision: Annotated[str, Field(description="Why it was approved or rejected")] = left_out()
     terms: Annotated[PermitTerms | PopulationTerms, Field(description="A permit's, or a new population's")] = left_out()
+
+
+class LimitChange(BaseModel):
+    """A limit as it was when another one was asked for, as it would be, and what is spent and held."""
+
+    model_config = STRICT
+
+    before: Annotated[AmountModel, Field(alias="from")]
+    to: AmountModel
+    spent_and_held: AmountModel
+
+
+class ProposalDetailAnswer(ProposalAnswer):
+    """A proposal with names, and with what it would change."""
+
+    proposer: str
+    decider: str | None
+    before: Annotated[PermitTerms, Field(description="Of an open change, the permit's terms as they are now")] = (
+        left_out()
+    )
+    amounts: LimitChange = left_out()
 
 
 class ProposalsAnswer(BaseModel):

@@ -2,15 +2,17 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.api.endpoint import RequestContext, endpoint, request_body
+from curator_service.api.endpoint import RETRY_KEY, RequestContext, endpoint, request_body
 from curator_service.api.http import json_response
-from curator_service.approvals.response_models import ProposalAnswer, ProposalsAnswer
+from curator_service.approvals.repository import Proposal
+from curator_service.approvals.response_models import ProposalAnswer, ProposalDetailAnswer, ProposalsAnswer
 from curator_service.approvals.schemas import (
     LIMIT_EXAMPLE,
     POPULATION_EXAMPLE,
     DecisionRequest,
     LimitRequest,
     PopulationRequest,
+    render_detail,
     render_proposal,
 )
 from curator_service.approvals.service import ApprovalService
@@ -31,7 +33,7 @@ router = APIRouter(prefix="/v1", tags=["ledger"], responses=PROBLEM_RESPONSES)
             "description": "A raise, which waits for the approval of another privacy officer",
         },
     },
-    openapi_extra=request_body("LimitRequest", LIMIT_EXAMPLE),
+    openapi_extra=request_body("LimitRequest", LIMIT_EXAMPLE) | RETRY_KEY,
 )
 @endpoint(Action.SET_LIMIT)
 def set_limit(
@@ -41,7 +43,9 @@ def set_limit(
     """Set the limit of an account: lower at once, higher with a second privacy officer."""
     asked = context.call.parse(LimitRequest)
     approvals = context.get(ApprovalService)
-    proposal = approvals.propose_limit(population, asked.limit.price, asked.reason, context.principal)
+    proposal = approvals.propose_limit(
+        population, asked.limit.price, asked.reason, context.principal, key=context.retry_key
+    )
     return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
 
 
@@ -50,7 +54,7 @@ def set_limit(
     summary="Propose to give people a budget (privacy officer)",
     status_code=202,
     responses={202: {"model": ProposalAnswer, "description": "Another privacy officer decides"}},
-    openapi_extra=request_body("PopulationRequest", POPULATION_EXAMPLE),
+    openapi_extra=request_body("PopulationRequest", POPULATION_EXAMPLE) | RETRY_KEY,
 )
 @endpoint(Action.SET_LIMIT)
 def create_population(
@@ -58,13 +62,14 @@ def create_population(
 ) -> Response:
     """Propose a population with its budget, which is given once."""
     asked = context.call.parse(PopulationRequest)
-    proposal = context.get(ApprovalService).propose_population(asked.name, asked, asked.reason, context.principal)
+    approvals, key = context.get(ApprovalService), context.retry_key
+    proposal = approvals.propose_population(asked.name, asked, asked.reason, context.principal, key=key)
     return json_response(render_proposal(proposal), 202)
 
 
 @router.get(
     "/admin/proposals",
-    summary="What was proposed and decided, the newest first (privacy officer)",
+    summary="What was proposed and decided, the newest first (privacy officer, auditor)",
     responses={200: {"model": ProposalsAnswer}},
 )
 @endpoint(Action.READ_PROPOSALS)
@@ -72,7 +77,63 @@ def list_proposals(
     context: RequestContext,
 ) -> Response:
     """Return what was proposed and decided."""
-    return json_response({"proposals": [render_proposal(p) for p in context.get(ApprovalService).list_proposals()]})
+    return _list(context.get(ApprovalService).list_proposals())
+
+
+@router.get(
+    "/admin/proposals/{proposal_id}",
+    summary="One proposal, with what it would change (privacy officer, auditor)",
+    responses={200: {"model": ProposalDetailAnswer}},
+)
+@endpoint(Action.READ_PROPOSALS)
+def get_proposal(
+    context: RequestContext,
+    proposal_id: str,
+) -> Response:
+    """Return a proposal with names, and with what holds now beside what is asked."""
+    return _show(context, context.get(ApprovalService).get_proposal(proposal_id))
+
+
+@router.get(
+    "/proposals",
+    summary="What you have proposed, the newest first",
+    responses={200: {"model": ProposalsAnswer}},
+)
+@endpoint(Action.READ_OWN_PROPOSALS)
+def list_own_proposals(
+    context: RequestContext,
+) -> Response:
+    """Return the caller's own proposals, and what was decided of them."""
+    return _list(context.get(ApprovalService).list_proposals(of=context.principal.id))
+
+
+@router.get(
+    "/proposals/{proposal_id}",
+    summary="One of your proposals, with what it would change",
+    responses={200: {"model": ProposalDetailAnswer}},
+)
+@endpoint(Action.READ_OWN_PROPOSALS)
+def get_own_proposal(
+    context: RequestContext,
+    proposal_id: str,
+) -> Response:
+    """Return one of the caller's own proposals."""
+    return _show(context, context.get(ApprovalService).get_proposal(proposal_id, of=context.principal.id))
+
+
+@router.post(
+    "/proposals/{proposal_id}/withdraw",
+    summary="Take one of your proposals back",
+    responses={200: {"model": ProposalAnswer}},
+)
+@endpoint(Action.WITHDRAW)
+def withdraw_proposal(
+    context: RequestContext,
+    proposal_id: str,
+) -> Response:
+    """Take back what one has proposed, while nobody has decided it."""
+    withdrawn = context.get(ApprovalService).withdraw(proposal_id, context.principal, _read_reason(context))
+    return json_response(render_proposal(withdrawn))
 
 
 @router.post(
@@ -104,7 +165,18 @@ def reject_proposal(
 
 
 def _decide(context: RequestContext, proposal_id: str, *, approve: bool) -> Response:
-    reason = context.call.parse(DecisionRequest).reason if context.call.body else ""
-    approvals = context.get(ApprovalService)
+    reason, approvals = _read_reason(context), context.get(ApprovalService)
     decided = approvals.decide(proposal_id, context.principal, approve=approve, reason=reason)
     return json_response(render_proposal(decided))
+
+
+def _read_reason(context: RequestContext) -> str:
+    return context.call.parse(DecisionRequest).reason if context.call.body else ""
+
+
+def _list(found: list[Proposal]) -> Response:
+    return json_response({"proposals": [render_proposal(proposal) for proposal in found]})
+
+
+def _show(context: RequestContext, proposal: Proposal) -> Response:
+    return json_response(render_detail(context.get(ApprovalService).describe(proposal, context.principal)))

@@ -1,26 +1,52 @@
 """Decisions that take two people: what only restricts holds at once, what widens waits for somebody else.
 
 The guarantee of an account is that of the highest limit that it ever had, so a raise is an entry that names two people.
-What is decided about (limits here, permits in `permits`, rows of other people) writes its own entry.
+What is decided about (limits here, permits in `permits`, rows of other people) writes its own entry. What is asked, and
+what came to nothing (refused, taken back, expired), stands in the register.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
-from http import HTTPStatus
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from curator_service.approvals import repository as proposals
-from curator_service.approvals.repository import ACCOUNT, APPLIED, APPROVED, OPEN, OPENING, REJECTED, ROWS, Proposal
+from curator_service.approvals.problems import (
+    Conflict,
+    LimitConflict,
+    PopulationExists,
+    ProposalDecided,
+    ProposalUnattested,
+    SecondAdminNeeded,
+    TooManyProposals,
+)
+from curator_service.approvals.repository import (
+    ACCOUNT,
+    APPLIED,
+    APPROVED,
+    EXPIRED,
+    OPEN,
+    OPENING,
+    REJECTED,
+    ROWS,
+    WITHDRAWN,
+    Proposal,
+)
 from curator_service.approvals.terms import PopulationTerms
-from curator_service.identity.repository import Principal
+from curator_service.identity.repository import Principal, find_principal_by_id
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Connection, Database
+from curator_service.kit.idempotency import id_of_request, key_reused
 from curator_service.kit.names import NAME
-from curator_service.kit.problems import NotFound, Problem, RequestInvalid
+from curator_service.kit.problems import NotFound, RequestInvalid
 from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
+from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.verification import PERMIT, PROPOSED, REGISTER
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import (
     LedgerService,
@@ -34,28 +60,46 @@ from curator_service.privacy.accountant import Price
 _ID_PATTERN = re.compile(r"prp_[0-9a-f]{24}")
 OPEN_MAX = 20
 """How many proposals of one person may wait: nobody hides those of others behind his own."""
+MADE_PER_DAY_MAX = 50
+"""How many somebody may make within 24 hours: each is an entry of the register, for ever."""
+DAYS_OPEN = 90
+"""For how long a proposal waits."""
+_ACTS = {REJECTED: "proposal-rejected", WITHDRAWN: "proposal-withdrawn", EXPIRED: "proposal-expired"}
 Write = Callable[[Ledger, Proposal, str], list[Receipt]]
 """Carries a proposal out, in a unit of work, as approved by somebody; returns the receipts of its entries."""
 
 
-class LimitConflict(Problem):
-    """The limit cannot be set as asked: it would fall below what is spent, or has changed in the meantime."""
-
-    slug = "limit-conflict"
-    status = HTTPStatus.CONFLICT
-    title = "The limit cannot be set so"
+Read = Callable[[Connection, Proposal, Principal], dict[str, Any] | None]
+"""Returns the terms that hold now, as JSON, where a proposal would change some and whoever reads may see them."""
 
 
-class SecondAdminNeeded(Problem):
-    """Whoever proposes something cannot approve it."""
+@dataclass(frozen=True, slots=True)
+class ProposalDetail:
+    """A proposal as it is shown to whoever decides, or asked.
 
-    slug = "second-admin-needed"
-    status = HTTPStatus.FORBIDDEN
-    title = "Somebody else must approve"
+    Attributes
+    ----------
+    proposal : Proposal
+    proposed_by, decided_by : str
+        Names; empty while nobody has decided.
+    before : dict or None
+        Of an open change of a permit, the terms that hold now, as JSON.
+    account : Population or None
+        Of a limit, the account.
+    """
+
+    proposal: Proposal
+    proposed_by: str
+    decided_by: str
+    before: dict[str, Any] | None
+    account: Population | None
 
 
 class ApprovalService:
     """Proposals, and what becomes of them.
+
+    Whoever asks may send a key with each retry of one request: the proposal's id follows from both, so that a retry
+    finds what the first made. Of a decision a retry is the same act of the same person for the same reason.
 
     Parameters
     ----------
@@ -68,20 +112,40 @@ class ApprovalService:
     ----------
     writers : dict of str to callable
         What carries out a proposal, by its scope.
+    readers : dict of str to callable
+        What tells the terms that a proposal would change.
     """
 
     def __init__(self, database: Database, ledger: LedgerService, now: Clock) -> None:
         self.database = database
         self.ledger = ledger
         self.now = now
+        self.readers: dict[str, Read] = {}
         self.writers: dict[str, Write] = {ACCOUNT: _write_limit, OPENING: _write_opening, ROWS: _write_confirmation}
 
-    def propose_limit(self, population: str, limit: Price, reason: str, by: Principal) -> Proposal:
+    def adopt(self) -> None:
+        """Write into a register that knows of no proposal those that wait: an earlier version asked for them."""
+        with self.database.read() as connection:
+            waiting = proposals.list_open(connection)
+        if not waiting:
+            return
+        receipts: list[Receipt] = []
+        with self.ledger.unit() as ledger:
+            repository.lock(ledger.connection, REGISTER)  # another worker may be starting
+            if not list_attested(ledger.connection, REGISTER, PROPOSED, ledger.trust.holds):
+                receipts = [receipt for proposal in waiting for receipt in record_proposed(ledger, proposal)]
+        self._anchor(receipts)
+
+    # --- Asking
+
+    def propose_limit(
+        self, population: str, limit: Price, reason: str, by: Principal, *, key: str | None = None
+    ) -> Proposal:
         """Lower the limit of an account at once, or propose to raise it.
 
         Raises
         ------
-        NotFound, RequestInvalid, LimitConflict, LedgerUnverified
+        NotFound, RequestInvalid, IdempotencyKeyReused, LimitConflict, TooManyProposals, LedgerUnverified
         """
         self.ledger.guard.check_open()
         with self.database.read() as connection:
@@ -92,16 +156,21 @@ class ApprovalService:
             units = units_of_limit(account.accountant, limit)
         except PopulationError as error:
             raise RequestInvalid.at("/limit", str(error)) from None
-        moment = timestamp(self.now())
-        proposal = Proposal(new_id("prp_"), population, ACCOUNT, "", units, account.limit, reason, by.id, moment, OPEN)
+        known = self.find_repeat(by, key, scope=ACCOUNT, population=population, limit=units, reason=reason)
+        if known is not None:
+            return known
+        moment, made = timestamp(self.now()), make_id(by, key)
+        proposal = Proposal(made, population, ACCOUNT, "", units, account.limit, reason, by.id, moment, OPEN)
         return self.propose(proposal, at_once=units <= account.limit)
 
-    def propose_population(self, name: str, terms: PopulationTerms, reason: str, by: Principal) -> Proposal:
+    def propose_population(
+        self, name: str, terms: PopulationTerms, reason: str, by: Principal, *, key: str | None = None
+    ) -> Proposal:
         """Propose to give people a budget, which always waits for somebody else.
 
         Raises
         ------
-        RequestInvalid, LimitConflict, LedgerUnverified
+        RequestInvalid, IdempotencyKeyReused, PopulationExists, TooManyProposals, LedgerUnverified
         """
         self.ledger.guard.check_open()
         moment = timestamp(self.now())
@@ -109,11 +178,15 @@ class ApprovalService:
             planned = _plan(name, terms, moment)
         except PopulationError as error:
             raise RequestInvalid.at("", str(error)) from None
+        content = terms.model_dump_json(exclude={"name", "reason"}, exclude_none=True)
+        known = self.find_repeat(by, key, scope=OPENING, population=name, content=content, reason=reason)
+        if known is not None:
+            return known
         with self.database.read() as connection:
             if find_population(connection, name) is not None:
-                raise LimitConflict("The population exists: a budget is given once, and raised by its limit.")
+                raise _population_exists()
         proposal = Proposal(
-            id=new_id("prp_"),
+            id=make_id(by, key),
             population=name,
             scope=OPENING,
             label="",
@@ -123,67 +196,176 @@ class ApprovalService:
             proposed_by=by.id,
             proposed_at=moment,
             state=OPEN,
-            content=terms.model_dump_json(exclude={"name", "reason"}, exclude_none=True),
+            content=content,
         )
         return self.propose(proposal, at_once=False)
+
+    def find_repeat(self, by: Principal, key: str | None, **said: Any) -> Proposal | None:
+        """Return what the same request of the same person made before, or None.
+
+        Parameters
+        ----------
+        by : Principal
+        key : str or None
+            None where no retry can be told from a new request.
+        **said
+            What the stored proposal must say.
+
+        Raises
+        ------
+        IdempotencyKeyReused
+            If it says something else.
+        """
+        if key is None:
+            return None
+        with self.database.read() as connection:
+            known = proposals.find_proposal(connection, make_id(by, key))
+        if known is None:
+            return None
+        if any(getattr(known, name) != value for name, value in said.items()):
+            raise key_reused()
+        return self._as_seen(known)
 
     def propose(self, proposal: Proposal, *, at_once: bool) -> Proposal:
         """Carry a proposal out, if it only restricts, or let it wait for somebody else.
 
         Raises
         ------
-        LimitConflict, LedgerUnverified
+        Conflict, LedgerUnverified
         """
         if at_once:
             by, moment = proposal.proposed_by, proposal.proposed_at
-            applied = replace(proposal, state=APPLIED, decided_by=by, decided_at=moment)
-            self._apply(applied, approved_by=by, new=True)
-            return applied
-        with self.database.begin() as connection:
-            if proposals.count_open(connection, proposal.proposed_by) >= OPEN_MAX:
-                raise LimitConflict(
-                    f"{OPEN_MAX} of your proposals wait already: let some be decided before you ask on."
-                )
-            proposals.insert_proposal(connection, proposal)
+            return self._apply(replace(proposal, state=APPLIED, decided_by=by, decided_at=moment), approved_by=by)
+        since = timestamp(self.now() - timedelta(days=1))
+        try:
+            with self.ledger.unit() as ledger:
+                receipts = record_proposed(ledger, proposal)  # locks the register: whoever asks beside this one waits
+                _check_new(ledger.connection, proposal)
+                self._check_count(ledger.connection, proposal.proposed_by, since)
+                proposals.insert_proposal(ledger.connection, proposal)
+        except Refused:
+            self.ledger.guard.check_open()
+            return _same(self.get_proposal(proposal.id), proposal)
+        self._anchor(receipts)
         return proposal
+
+    @staticmethod
+    def _check_count(connection: Connection, principal_id: str, since: str) -> None:
+        if proposals.count_open(connection, principal_id) >= OPEN_MAX:
+            raise TooManyProposals(
+                f"{OPEN_MAX} of your proposals wait already: take some back, or let some be decided, before you ask on."
+            )
+        if proposals.count_since(connection, principal_id, since) >= MADE_PER_DAY_MAX:
+            raise TooManyProposals(f"You have made {MADE_PER_DAY_MAX} proposals within 24 hours: ask on later.")
+
+    # --- Deciding
 
     def decide(self, proposal_id: str, by: Principal, *, approve: bool, reason: str = "") -> Proposal:
         """Approve or reject a proposal; whoever made it may only take it back.
 
         Raises
         ------
-        NotFound, SecondAdminNeeded, LimitConflict, LedgerUnverified
+        NotFound, SecondAdminNeeded, Conflict, LedgerUnverified
         """
         proposal = self.get_proposal(proposal_id)
-        if proposal.state != OPEN:
-            raise LimitConflict(f"The proposal was {proposal.state} before.")
-        if approve and proposal.proposed_by == by.id:
+        is_own = proposal.proposed_by == by.id
+        if proposal.state == OPEN and approve and is_own:
             raise SecondAdminNeeded("Whoever makes a proposal cannot approve it: ask another privacy officer.")
-        decided = replace(
-            proposal,
-            state=APPROVED if approve else REJECTED,
-            decided_by=by.id,
-            decided_at=timestamp(self.now()),
-            decision=reason,
-        )
-        if approve:
-            self.ledger.guard.check_open()
-            self._apply(decided, approved_by=by.id, new=False)
-            return decided
+        return self._decide(proposal, APPROVED if approve else WITHDRAWN if is_own else REJECTED, by, reason)
+
+    def withdraw(self, proposal_id: str, by: Principal, reason: str = "") -> Proposal:
+        """Take a proposal of one's own back.
+
+        Raises
+        ------
+        NotFound
+            Also where it is somebody else's.
+        ProposalDecided, LedgerUnverified
+        """
+        return self._decide(self.get_proposal(proposal_id, of=by.id), WITHDRAWN, by, reason)
+
+    def _decide(self, proposal: Proposal, outcome: str, by: Principal, reason: str) -> Proposal:
+        moment = timestamp(self.now())
+        decided = replace(proposal, state=outcome, decided_by=by.id, decided_at=moment, decision=reason)
+        if proposal.state != OPEN:
+            return _repeat(proposal, decided)
+        self.ledger.guard.check_open()
+        if outcome == APPROVED:
+            return self._apply(decided, approved_by=by.id)
+        return self._close(decided, by.id)
+
+    def expire_due(self) -> None:
+        """Close what has waited too long, or asks for a permit that would have ended; nothing under a seal."""
+        if self.ledger.guard.reason():
+            return
+        with self.database.read() as connection:
+            waiting = proposals.list_open(connection)
+        moment = timestamp(self.now())
+        for proposal in waiting:
+            if moment >= end_of(proposal):
+                self._close(replace(proposal, state=EXPIRED, decided_at=moment), "curator")
+
+    def _close(self, decided: Proposal, actor: str) -> Proposal:
+        """Write that a proposal came to nothing."""
+        payload = {
+            "actor": actor,
+            "time": decided.decided_at,
+            "proposal": decided.id,
+            "asked_by": decided.proposed_by,
+            "reason": decided.decision,
+        }
         try:
-            with self.database.begin() as connection:
-                _close(connection, decided)
+            with self.ledger.unit() as ledger:
+                receipts = ledger.act(_ACTS[decided.state], payload)
+                _close(ledger.connection, decided)
         except Refused:
-            raise LimitConflict("The proposal was decided in the meantime.") from None
+            self.ledger.guard.check_open()
+            return _repeat(self.get_proposal(decided.id), decided)
+        self._anchor(receipts)
         return decided
 
-    def list_proposals(self) -> list[Proposal]:
-        """Return proposals, the newest first."""
-        with self.database.read() as connection:
-            return proposals.list_proposals(connection)
+    def _apply(self, proposal: Proposal, *, approved_by: str) -> Proposal:
+        try:
+            with self.ledger.unit() as ledger:
+                if proposal.state == APPROVED:
+                    _check_asked(ledger, proposal)
+                receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
+                if proposal.state == APPLIED:
+                    _check_new(ledger.connection, proposal)
+                    proposals.insert_proposal(ledger.connection, proposal)
+                else:
+                    _close(ledger.connection, proposal)
+                # What was proposed before was about another state than the one that holds now.
+                proposals.supersede(ledger.connection, proposal)
+        except (Refused, Conflict) as refused:
+            self.ledger.guard.check_open()
+            with self.database.read() as connection:
+                known = proposals.find_proposal(connection, proposal.id)
+            if known is not None and known.state != OPEN:  # another worker was faster
+                return _repeat(_same(known, proposal), proposal)
+            if isinstance(refused, Conflict):
+                raise
+            raise LimitConflict(
+                "The limit cannot be set: it would fall below what is spent and held, or it was changed in the "
+                "meantime. Look at the account and ask anew."
+            ) from None
+        self._anchor(receipts)
+        return proposal
 
-    def get_proposal(self, proposal_id: str) -> Proposal:
-        """Return a proposal.
+    def _anchor(self, receipts: list[Receipt]) -> None:
+        for receipt in receipts:
+            self.ledger.guard.anchor_before_send(receipt, just_written=True)
+
+    # --- Looking
+
+    def list_proposals(self, *, of: str | None = None) -> list[Proposal]:
+        """Return proposals, what waits first and the newest of it; with `of`, those that this principal made."""
+        with self.database.read() as connection:
+            found = proposals.list_proposals(connection, of=of)
+        return [self._as_seen(proposal) for proposal in found]
+
+    def get_proposal(self, proposal_id: str, *, of: str | None = None) -> Proposal:
+        """Return a proposal; with `of`, one that this principal made.
 
         Raises
         ------
@@ -193,27 +375,69 @@ class ApprovalService:
         if _ID_PATTERN.fullmatch(proposal_id):
             with self.database.read() as connection:
                 found = proposals.find_proposal(connection, proposal_id)
-        if found is None:
+        if found is None or (of is not None and found.proposed_by != of):
             raise NotFound("There is no proposal of this id.")
-        return found
+        return self._as_seen(found)
 
-    def _apply(self, proposal: Proposal, *, approved_by: str, new: bool) -> None:
-        try:
-            with self.ledger.unit() as ledger:
-                receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
-                if new:
-                    proposals.insert_proposal(ledger.connection, proposal)
-                else:
-                    _close(ledger.connection, proposal)
-                # What was proposed before was about another state than the one that holds now.
-                proposals.supersede(ledger.connection, proposal)
-        except Refused:
-            raise LimitConflict(
-                "The limit cannot be set: it would fall below what is spent and held, or it was changed, or the "
-                "proposal decided, in the meantime. Look at the account and ask anew."
-            ) from None
-        for receipt in receipts:
-            self.ledger.guard.anchor_before_send(receipt, just_written=True)
+    def describe(self, proposal: Proposal, reader: Principal) -> ProposalDetail:
+        """Return a proposal with names, and beside what is asked what holds now, as far as whoever reads may see it."""
+        with self.database.read() as connection:
+            by, decider = (
+                find_principal_by_id(connection, one or "") for one in (proposal.proposed_by, proposal.decided_by)
+            )
+            account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
+            before = None
+            if proposal.state == OPEN and proposal.scope in self.readers:
+                before = self.readers[proposal.scope](connection, proposal, reader)
+        return ProposalDetail(
+            proposal, "" if by is None else by.name, "" if decider is None else decider.name, before, account
+        )
+
+    def _as_seen(self, proposal: Proposal) -> Proposal:
+        """Return a proposal whose time is over as expired, whether or not that was written yet."""
+        is_due = proposal.state == OPEN and timestamp(self.now()) >= end_of(proposal)
+        return replace(proposal, state=EXPIRED, decided_at=end_of(proposal)) if is_due else proposal
+
+
+def make_id(by: Principal, key: str | None, prefix: str = "prp_") -> str:
+    """Return the id of what a request makes: of one with a key always the same."""
+    return new_id(prefix) if key is None else id_of_request(prefix, by.id, key)
+
+
+def end_of(proposal: Proposal) -> str:
+    """Return the moment from which on a proposal waits no more: a permit is not granted after its own end."""
+    last = timestamp(datetime.fromisoformat(proposal.proposed_at) + timedelta(days=DAYS_OPEN))
+    ends = json.loads(proposal.content).get("expires_at") if proposal.scope == PERMIT and proposal.content else None
+    return min(last, ends or last)
+
+
+def record_proposed(ledger: Ledger, proposal: Proposal) -> list[Receipt]:
+    """Write into the register what was proposed, in the unit of work that stores it.
+
+    Of terms it has the digest, so that the register stays small whatever is asked.
+    """
+    return ledger.act(PROPOSED, _say(proposal))
+
+
+def _say(proposal: Proposal) -> dict[str, Any]:
+    """Return what the register says of a proposal that is made."""
+    said: dict[str, Any] = {
+        "actor": proposal.proposed_by,
+        "time": proposal.proposed_at,
+        "proposal": proposal.id,
+        "about": proposal.scope or "limit",
+        "of_population": proposal.population,
+        "reason": proposal.reason,
+    }
+    if proposal.scope == ACCOUNT:
+        said |= {"asked_units": str(proposal.limit), "from_units": str(proposal.was)}
+    elif proposal.scope == PERMIT:
+        said |= {"permit": proposal.label, "permit_version": proposal.was}
+    elif proposal.scope == ROWS:
+        said |= {"rows": proposal.label}
+    if proposal.content:
+        said |= {"terms_digest": hashlib.sha256(proposal.content.encode()).hexdigest()}
+    return said
 
 
 def payload_of(proposal: Proposal, approved_by: str) -> dict[str, Any]:
@@ -223,7 +447,40 @@ def payload_of(proposal: Proposal, approved_by: str) -> dict[str, Any]:
         "approved_by": approved_by,
         "reason": proposal.reason,
         "time": proposal.decided_at,
+        "proposal": proposal.id,
     }
+
+
+def _same(known: Proposal, asked: Proposal) -> Proposal:
+    """Return what is stored of a request that is made again.
+
+    Raises
+    ------
+    IdempotencyKeyReused
+        If it is another one.
+    """
+    for name in ("scope", "population", "label", "limit", "content", "reason"):
+        if getattr(known, name) != getattr(asked, name):
+            raise key_reused()
+    return known
+
+
+def _repeat(known: Proposal, asked: Proposal) -> Proposal:
+    """Return what was decided, to whoever repeats that decision.
+
+    Raises
+    ------
+    ProposalDecided
+    """
+    if (known.state, known.decided_by, known.decision) == (asked.state, asked.decided_by, asked.decision):
+        return known
+    if known.state == EXPIRED:
+        raise ProposalDecided(f"The proposal expired at {end_of(known)}: nobody had decided it by then. Ask anew.")
+    raise ProposalDecided(f"The proposal was {known.state} before, at {known.decided_at}.")
+
+
+def _population_exists() -> PopulationExists:
+    return PopulationExists("The population exists: a budget is given once, and raised by its limit.")
 
 
 def _write_limit(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
@@ -246,12 +503,38 @@ def _write_opening(ledger: Ledger, proposal: Proposal, approved_by: str) -> list
     try:
         return [open_population(ledger, population, payload)]
     except PopulationError:
-        raise Refused from None
+        raise _population_exists() from None
 
 
 def _write_confirmation(ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
     payload = payload_of(proposal, approved_by) | {"rows": proposal.label}
     return [ledger.note(proposal.population, "confirmation", payload)]
+
+
+def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
+    """Hold a proposal that is approved against the register: whoever may change tables alone asks in nobody's name.
+
+    Raises
+    ------
+    ProposalUnattested
+    """
+    acts = [
+        act
+        for kind in (PROPOSED, *_ACTS.values())
+        for act in list_attested(ledger.connection, REGISTER, kind, ledger.trust.holds)
+        if act["proposal"] == proposal.id
+    ]
+    said = acts[0] if len(acts) == 1 else {}  # with a second one it came to nothing, whatever its row says
+    if any(said.get(name) != value for name, value in _say(proposal).items()):
+        raise ProposalUnattested(
+            "The register does not say that this was proposed so, by whom it names, and waits: reject it and let it be "
+            "asked for anew."
+        )
+
+
+def _check_new(connection: Connection, proposal: Proposal) -> None:
+    if proposals.find_proposal(connection, proposal.id) is not None:
+        raise Refused
 
 
 def _close(connection: Connection, proposal: Proposal) -> None:

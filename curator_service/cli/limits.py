@@ -1,13 +1,15 @@
 """Commands of limits and proposals. Each acts as the privacy officer whose token it is given: a raise takes two."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from curator_service.approvals.repository import ACCOUNT, ROWS, Proposal
-from curator_service.approvals.schemas import render_proposal
+from curator_service.approvals.schemas import render_detail, render_proposal
 from curator_service.cli.common import AsJson, authenticate_admin, emit, escape, fail, open_curator
+from curator_service.identity.policy import Action, Role
+from curator_service.identity.repository import Principal
 from curator_service.privacy.accountant import Price
 from curator_service.privacy.conversions import UNITS_PER_ONE
 
@@ -19,6 +21,8 @@ Token = Annotated[
         envvar="CURATOR_TOKEN", prompt="Privacy officer's token", hide_input=True, help="Token of a privacy officer."
     ),
 ]
+OPERATOR = Principal("", "", frozenset({Role.OPERATOR}))
+"""Who reads at the machine: every permit."""
 Why = Annotated[str, typer.Option(help="Why, for whoever proposed it.")]
 
 
@@ -50,6 +54,42 @@ def list_proposals(as_json: AsJson = False) -> None:
         _show(curator.approvals.list_proposals(), as_json=as_json)
 
 
+@proposals.command("show")
+def show_proposal(proposal: str, as_json: AsJson = False) -> None:
+    """Show a proposal, with what holds now beside what is asked."""
+    with open_curator() as curator:
+        found = curator.approvals.get_proposal(proposal)
+        detail = render_detail(curator.approvals.describe(found, OPERATOR))
+    table = Table("", "now", "asked", title=f"Proposal {proposal}")
+    now = detail.get("before", {})
+    rows: dict[str, tuple[Any, Any]] = {name: (now.get(name), value) for name, value in detail.get("terms", {}).items()}
+    rows |= {name: (value, None) for name, value in now.items() if name not in rows}
+    if "amounts" in detail:
+        rows = {"limit": (_amount(detail["amounts"]["from"]), _amount(detail["amounts"]["to"]))}
+        rows |= {"spent and held": (_amount(detail["amounts"]["spent_and_held"]), None)}
+    said = ("state", "population", "label", "reason", "proposer", "proposed_at", "decider", "decided_at", "decision")
+    for name in said:
+        table.add_row(name.replace("_", " "), "", escape(_write(detail.get(name))))
+    for name, (before, after) in rows.items():
+        table.add_row(name.replace("_", " "), escape(_write(before)), escape(_write(after)))
+    emit(detail, as_json=as_json, table=table)
+
+
+@proposals.command("withdraw")
+def withdraw(
+    proposal: str,
+    token: Annotated[str, typer.Option(envvar="CURATOR_TOKEN", prompt="Token", hide_input=True, help="Who asked.")],
+    reason: Annotated[str, typer.Option(help="Why, for the register.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Take a proposal of one's own back."""
+    with open_curator(to_write=True) as curator:
+        by = curator.identity.authenticate(f"Bearer {token}")
+        curator.identity.authorize(by, Action.WITHDRAW)
+        withdrawn = curator.approvals.withdraw(proposal, by, reason)
+    _show([withdrawn], as_json=as_json)
+
+
 @proposals.command("approve")
 def approve(proposal: str, token: Token, reason: Why = "", as_json: AsJson = False) -> None:
     """Approve what somebody else proposed: a permit, a higher limit, or rows that are like another population's."""
@@ -62,10 +102,22 @@ def approve(proposal: str, token: Token, reason: Why = "", as_json: AsJson = Fal
 @proposals.command("reject")
 def reject(proposal: str, token: Token, reason: Why = "", as_json: AsJson = False) -> None:
     """Reject a proposal, or take it back."""
-    with open_curator() as curator:
+    with open_curator(to_write=True) as curator:
         officer = authenticate_admin(curator, token)
         decided = curator.approvals.decide(proposal, officer, approve=False, reason=reason)
     _show([decided], as_json=as_json)
+
+
+def _amount(amount: dict[str, Any]) -> str:
+    return f"{amount['units']} units, ε {amount['epsilon']} at δ {amount['delta']:g}"
+
+
+def _write(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {number!r}" for name, number in value.items() if number is not None)
+    return "" if value is None else str(value)
 
 
 def _show(found: list[Proposal], *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Commands of permits: an operator at the machine grants alone; what people ask for goes through proposals."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -11,7 +11,7 @@ from curator_service.approvals.schemas import render_proposal
 from curator_service.cli.common import AsJson, actor, emit, escape, fail, open_curator
 from curator_service.identity.policy import Action
 from curator_service.permits.schemas import PermitRequest
-from curator_service.permits.service import Permit, render_permit
+from curator_service.permits.service import OtherUse, Permit, render_other_use, render_permit
 
 app = typer.Typer(no_args_is_help=True)
 PermitId = Annotated[str, typer.Argument(metavar="PERMIT", help="A permit's id: `curator permits list` shows it.")]
@@ -30,9 +30,10 @@ def grant(analyst: str, dataset: str, as_json: AsJson = False) -> None:
 def revoke(analyst: str, dataset: str, as_json: AsJson = False) -> None:
     """Take back what was granted at the machine."""
     with open_curator(to_write=True) as curator:
-        permit = curator.permits.revoke(analyst, dataset, actor=actor())
-    content = {"permit": permit, "analyst": analyst, "dataset": dataset}
-    emit(content, as_json=as_json, table=f"{analyst} may no longer use {dataset}: {permit}")
+        left = curator.permits.revoke(analyst, dataset, actor=actor())
+        other = curator.permits.list_other_uses(left, dataset)
+    content = {"permit": left.id, "analyst": analyst, "dataset": dataset, "still_usable": _render(other)}
+    emit(content, as_json=as_json, table=f"took {dataset} back from {analyst}: {left.id}{_say(other)}")
 
 
 @app.command("end")
@@ -44,7 +45,9 @@ def end(
     """End a permit: from now on nothing is charged under it."""
     with open_curator(to_write=True) as curator:
         ended = curator.permits.end(permit, reason, actor())
-    emit(render_permit(ended), as_json=as_json, table=f"ended {permit}")
+        other = curator.permits.list_other_uses(ended)
+    content = render_permit(ended) | {"still_usable": _render(other)}
+    emit(content, as_json=as_json, table=f"ended {permit}{_say(other)}")
 
 
 @app.command("ask")
@@ -93,6 +96,20 @@ def show(permit: PermitId, as_json: AsJson = False) -> None:
     for name, value in content.items():
         table.add_row(name, escape(", ".join(value) if isinstance(value, list) else str(value or "")))
     emit(content, as_json=as_json, table=table)
+
+
+def _render(found: list[OtherUse]) -> list[dict[str, Any]]:
+    return [render_other_use(use) for use in found]
+
+
+def _say(found: list[OtherUse]) -> str:
+    """Say what may still be used: whoever ends a permit wants to know."""
+    lines = []
+    for use in found:
+        until = f"; from {use.expires_at} on only to read" if use.expires_at else ""
+        project = use.project or "no project"
+        lines.append(f"\n{use.analyst} may still use {use.dataset} by {use.permit} ({escape(project)}){until}")
+    return "".join(lines)
 
 
 def _until(permit: Permit) -> str:

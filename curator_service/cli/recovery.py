@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from curator_service.backup import read_backup, write_backup
-from curator_service.cli.common import AsJson, actor, emit, fail, open_curator, read_settings
+from curator_service.cli.common import AsJson, actor, emit, escape, fail, open_curator, out, read_settings
 from curator_service.kit.clock import timestamp, utc_now
 from curator_service.kit.milestones import Milestone, note
 from curator_service.ledger.chain.entries import SignedCheckpoint
@@ -16,6 +16,7 @@ from curator_service.ledger.chain.verification import REGISTER
 from curator_service.ledger.schemas import render_key
 from curator_service.ledger.trust.anchor import Anchor
 from curator_service.ledger.trust.recovery import reconcile
+from curator_service.permits.service import Permit, render_permit
 from curator_service.privacy.conversions import UNITS_PER_ONE
 
 keys = typer.Typer(no_args_is_help=True)
@@ -94,7 +95,9 @@ def restore(
         names = {chain.name: chain for chain in curator.ledger.list_chains()}
         curator.datasets.start()
         curator.identity.start()
+        curator.approvals.adopt()
         curator.versions.cut_due()  # before anything is released again; else the service does it when it starts
+        permits = [permit for permit in curator.permits.list_permits() if not permit.ended_at]
     table = Table("population", "kept through", "lost through", "written off", "epoch", title="Reconciled")
     for one in done:
         symbol = names[one.population].accountant.symbol
@@ -114,7 +117,21 @@ def restore(
         }
         for d in done
     ]
+    # A backup has permits as they were: what was ended or narrowed since holds again.
+    result["active_permits"] = [render_permit(permit) for permit in permits]
     emit(result, as_json=as_json, table=table)
+    if permits and not as_json:
+        out.print(_list_active(permits))
+
+
+def _list_active(permits: list[Permit]) -> Table:
+    title = "Permits that hold now: look through them, and end again what had ended since the backup"
+    table = Table("permit", "project", "people", "datasets", "until", title=title)
+    for permit in permits:
+        people, datasets = ", ".join(permit.people.values()), ", ".join(permit.datasets.values())
+        until = permit.terms.expires_at or "no end"
+        table.add_row(permit.id, escape(permit.terms.project), people, datasets, until)
+    return table
 
 
 def _read_anchor(folder: Path) -> Anchor:

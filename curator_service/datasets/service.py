@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from curator_service.approvals import repository as proposals
 from curator_service.approvals.repository import OPEN, ROWS, Proposal
+from curator_service.approvals.service import record_proposed
 from curator_service.datasets import former, repository
 from curator_service.datasets.engines.base import RowKernel
 from curator_service.datasets.likeness import LikenessService
@@ -242,8 +243,9 @@ class DatasetService:
             owner = self._find_owner(ledger.connection, manifest, snapshot)
             if owner is None:
                 return accept(ledger)
-            proposal, receipt = self._refuse(ledger, manifest, snapshot, owner, actor, other_people)
-        self.ledger.guard.anchor_before_send(receipt, just_written=True)
+            proposal, receipts = self._refuse(ledger, manifest, snapshot, owner, actor, other_people)
+        for receipt in receipts:
+            self.ledger.guard.anchor_before_send(receipt, just_written=True)
         log.warning("the registration of %r was refused: its rows are like those of %r", manifest.name, owner)
         said = f"the same rows, or nearly, are registered under the population {owner!r}; the same people must not get "
         said += f"a second budget: name the population {owner!r} in the manifest. "
@@ -270,10 +272,11 @@ class DatasetService:
         owner: str,
         actor: str,
         other_people: OtherPeople | None,
-    ) -> tuple[str, Receipt]:
-        """Write a refusal, and what an admin proposes; return the proposal's id, or nothing, and the receipt."""
+    ) -> tuple[str, list[Receipt]]:
+        """Write a refusal, and what an admin proposes; return the proposal's id, or nothing, and the receipts."""
         moment = timestamp(self.now())
         payload = {"dataset": manifest.name, "manifest_digest": manifest.digest, "like": owner, "actor": actor}
+        proposed = None
         if other_people is not None:
             admin = other_people.admin.id
             account = (manifest.population, ROWS, self.likeness.label(manifest.digest, snapshot, owner), 0, 0)
@@ -281,8 +284,12 @@ class DatasetService:
             proposals.insert_proposal(ledger.connection, proposed)
             proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
             payload |= {"proposal": proposed.id}
-        receipt = ledger.note(manifest.population, "refusal", payload | {"time": moment})
-        return payload.get("proposal", ""), receipt
+        receipts = [ledger.note(manifest.population, "refusal", payload | {"time": moment})]
+        if proposed is not None:
+            receipts += record_proposed(
+                ledger, proposed
+            )  # after the population's account: they are locked in one order
+        return payload.get("proposal", ""), receipts
 
     def _insert(
         self, ledger: Ledger, dataset_id: str, manifest: Manifest, snapshot: Snapshot, actor: str

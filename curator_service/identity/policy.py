@@ -22,6 +22,7 @@ class Action(StrEnum):
     READ_POPULATIONS = "read populations"
     READ_RELEASE = "read release"
     READ_EVIDENCE = "read evidence"
+    READ_PERMIT_EVIDENCE = "read the evidence of a permit"
     QUOTE = "quote"
     REQUEST_RELEASE = "request release"
     READ_JOB = "read job"
@@ -32,6 +33,8 @@ class Action(StrEnum):
     READ_LEDGER = "read ledger"
     SET_LIMIT = "set limit"
     READ_PROPOSALS = "read proposals"
+    READ_OWN_PROPOSALS = "read one's own proposals"
+    WITHDRAW = "take one's own proposal back"
     ASK_PERMIT = "ask for a permit"
     READ_PERMIT = "read permit"
     END_PERMIT = "end permit"
@@ -52,6 +55,7 @@ class Objects(StrEnum):
     GRANTED = "granted"
 
 
+ASKING = (Role.ANALYST, Role.STEWARD, Role.PRIVACY_OFFICER)
 INSPECTING = (Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR, Role.OPERATOR)
 POLICY: dict[Action, dict[Role, Objects]] = {
     Action.READ_DATASET: {
@@ -73,6 +77,7 @@ POLICY: dict[Action, dict[Role, Objects]] = {
         Role.PRIVACY_OFFICER: Objects.ALL,
         Role.AUDITOR: Objects.ALL,
     },
+    Action.READ_PERMIT_EVIDENCE: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.QUOTE: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.REQUEST_RELEASE: {Role.ANALYST: Objects.GRANTED},
     Action.READ_JOB: {Role.ANALYST: Objects.GRANTED, Role.PRIVACY_OFFICER: Objects.ALL, Role.OPERATOR: Objects.ALL},
@@ -90,7 +95,9 @@ POLICY: dict[Action, dict[Role, Objects]] = {
     Action.READ_KEYS: dict.fromkeys(Role, Objects.ALL),
     Action.READ_LEDGER: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
     Action.SET_LIMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
-    Action.READ_PROPOSALS: {Role.PRIVACY_OFFICER: Objects.ALL},
+    Action.READ_PROPOSALS: {Role.PRIVACY_OFFICER: Objects.ALL, Role.AUDITOR: Objects.ALL},
+    Action.READ_OWN_PROPOSALS: dict.fromkeys(ASKING, Objects.GRANTED),
+    Action.WITHDRAW: dict.fromkeys(ASKING, Objects.GRANTED),
     Action.ASK_PERMIT: {Role.ANALYST: Objects.GRANTED, Role.STEWARD: Objects.ALL, Role.PRIVACY_OFFICER: Objects.ALL},
     Action.READ_PERMIT: {Role.ANALYST: Objects.GRANTED} | dict.fromkeys(INSPECTING, Objects.ALL),
     Action.END_PERMIT: {Role.PRIVACY_OFFICER: Objects.ALL},
@@ -116,12 +123,14 @@ READING = frozenset(
         Action.READ_POPULATIONS,
         Action.READ_RELEASE,
         Action.READ_EVIDENCE,
+        Action.READ_PERMIT_EVIDENCE,
         Action.QUOTE,
         Action.READ_JOB,
         Action.READ_RESERVATION,
         Action.READ_KEYS,
         Action.READ_LEDGER,
         Action.READ_PROPOSALS,
+        Action.READ_OWN_PROPOSALS,
         Action.READ_PERMIT,
         Action.READ_SPENDING,
         Action.READ_SELF,

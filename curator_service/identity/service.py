@@ -3,7 +3,7 @@
 import logging
 import secrets
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -14,16 +14,19 @@ from curator_service.identity.attestation import Acts, ActsUnit, Attestation, co
 from curator_service.identity.oidc.code_flow import Transaction
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import Principal, Scopes, TokenRecord, sort_roles
-from curator_service.identity.tokens import Token, make_token, parse_token
+from curator_service.identity.tokens import Token, derive_token, make_token, parse_token
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Database
+from curator_service.kit.idempotency import id_of_request, key_reused
 from curator_service.kit.logs import log_without_data
 from curator_service.kit.names import NAME, NAME_RULE
-from curator_service.kit.problems import Problem
+from curator_service.kit.problems import Problem, RequestInvalid
 
 log = logging.getLogger("curator_service")
 
 DAYS_MAX = 3650
+TOKEN_KEY_MIN = 22
+"""Characters of an idempotency key that makes a token: 128 random bits in base64url."""
 GRACE_S_MAX = 7 * 24 * 3600
 USE_NOTED_EVERY = timedelta(hours=1)
 
@@ -43,6 +46,14 @@ class PermissionDenied(Problem):
     slug = "permission-denied"
     status = HTTPStatus.FORBIDDEN
     title = "Your role does not allow this"
+
+
+class TokenNotShown(Problem):
+    """The token was made before, and what its holder sends cannot be told again."""
+
+    slug = "token-not-shown"
+    status = HTTPStatus.CONFLICT
+    title = "The token cannot be shown again"
 
 
 class IdentityError(ValueError):
@@ -137,16 +148,24 @@ class IdentityService:
         The clock.
     providers : Providers, optional
         Identity providers; without them tokens are the curator's own.
+    token_secrets : callable, optional
+        Returns the secrets of which tokens of retried requests are derived, the newest first.
     """
 
     def __init__(
-        self, database: Database, acts: Acts, now: Clock = utc_now, providers: Providers | None = None
+        self,
+        database: Database,
+        acts: Acts,
+        now: Clock = utc_now,
+        providers: Providers | None = None,
+        token_secrets: Callable[[], list[bytes]] = list,
     ) -> None:
         self.database = database
         self.acts = acts
         self.attestation = Attestation(acts)
         self.now = now
         self.providers = providers
+        self.token_secrets = token_secrets
         self._used: dict[str, str] = {}
         self._noting = threading.Lock()
 
@@ -237,12 +256,7 @@ class IdentityService:
         """
         objects = allowed_objects(principal.roles, action)
         if objects is None:
-            needed = [role.value for role in roles_for(action)]
-            held = ", ".join(sort_roles(principal.roles)) or "none"
-            raise PermissionDenied(
-                f"Your roles, {held}, may not {action.value}; needed: {' or '.join(needed)}.",
-                needed_role=needed,
-            )
+            raise permission_denied(principal, action)
         if principal.read_only and action not in READING:
             raise PermissionDenied(
                 f"This token may only look, and not {action.value}.",
@@ -253,7 +267,13 @@ class IdentityService:
     # --- Tokens
 
     def create_token(
-        self, name: str, *roles: Role, days: int = 90, read_only: bool = False, actor: str = "operator"
+        self,
+        name: str,
+        *roles: Role,
+        days: int = 90,
+        read_only: bool = False,
+        actor: str = "operator",
+        token: Token | None = None,
     ) -> Token:
         """Make a token for a principal, who is created when the name is new.
 
@@ -267,6 +287,8 @@ class IdentityService:
             Whether the token may only look.
         actor : str
             Who does it, for the register.
+        token : Token, optional
+            A new random one if none is given.
 
         Raises
         ------
@@ -285,7 +307,7 @@ class IdentityService:
             raise IdentityError(
                 f"{name!r} is a name of somebody who signs in at an identity provider, and of nobody else"
             )
-        token, moment, asked = make_token(), self.now(), frozenset(roles)
+        token, moment, asked = token or make_token(), self.now(), frozenset(roles)
         new = Principal(_new_principal_id(), name, asked)
         with self.acts.unit() as unit:
             if repository.insert_principal(unit.connection, new, timestamp(moment)):
@@ -309,16 +331,26 @@ class IdentityService:
         return token
 
     def create_token_over_http(
-        self, name: str, *roles: Role, days: int, read_only: bool, by: Principal
+        self, name: str, *roles: Role, days: int, read_only: bool, by: Principal, key: str | None = None
     ) -> tuple[Token, TokenRecord]:
         """Make a token for an analyst or an auditor, as an operator does from elsewhere than the machine.
+
+        With a key, a retry of the same request gets the same token.
 
         Raises
         ------
         IdentityError
             If the principal holds, or would hold, a privileged role; else as `create_token`.
-        LedgerUnverified
+        IdempotencyKeyReused, TokenNotShown, LedgerUnverified
         """
+        known = self._find_made(by.id, key)
+        if known is not None:
+            record = known[1]
+            lifetime = timedelta(days=days)
+            same = (record.principal.name, record.scopes) == (name, Scopes(frozenset(roles), read_only))
+            if not same or _lifetime(record) != lifetime:
+                raise key_reused()
+            return known
         with self.database.read() as connection:
             holder = repository.find_principal(connection, name)
         held = frozenset() if holder is None else holder.roles | self.attestation.roles_of(holder.id)
@@ -327,11 +359,55 @@ class IdentityService:
                 "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and operators "
                 "are appointed at the machine"
             )
-        token = self.create_token(name, *roles, days=days, read_only=read_only, actor=by.id)
+        token = self.create_token(
+            name, *roles, days=days, read_only=read_only, actor=by.id, token=self._derive(by.id, key)
+        )
         return token, self.get_token(token.id)
 
+    def _derive(self, principal_id: str, key: str | None) -> Token | None:
+        """Return the token of a request with a key; None without one.
+
+        Raises
+        ------
+        RequestInvalid
+            If the key is short: whoever has a private key of the curator, and guesses it, would have the token.
+        """
+        if key is None:
+            return None
+        if len(key) < TOKEN_KEY_MIN:
+            raise RequestInvalid.at(
+                "", f"an Idempotency-Key of a token has {TOKEN_KEY_MIN} characters or more, at random"
+            )
+        secrets_here = self.token_secrets()
+        if not secrets_here:
+            raise IdentityError("no private key of the curator is here, of which a token could be made")
+        return derive_token(id_of_request("", principal_id, key), secrets_here[0])
+
+    def _find_made(self, principal_id: str, key: str | None) -> tuple[Token, TokenRecord] | None:
+        """Return the token that the same request made before, or None.
+
+        Raises
+        ------
+        TokenNotShown
+            If it was made under a private key that is not here any more.
+        """
+        if key is None:
+            return None
+        request_id = id_of_request("", principal_id, key)
+        with self.database.read() as connection:
+            record = repository.find_token(connection, request_id[:16])
+        if record is None:
+            return None
+        for secret in self.token_secrets():
+            token = derive_token(request_id, secret)
+            if token.matches(record.secret_hash):
+                return token, record
+        raise TokenNotShown(
+            f"The token {record.id} was made by this request, and cannot be shown again: revoke it and make another."
+        )
+
     def rotate_token(
-        self, token_id: str, *, grace_s: int = 0, actor: str, of: Principal | None = None
+        self, token_id: str, *, grace_s: int = 0, actor: str, of: Principal | None = None, key: str | None = None
     ) -> tuple[Token, TokenRecord]:
         """Make a new token of the same principal, scopes and lifetime; the old one ends, now or after a grace.
 
@@ -343,18 +419,26 @@ class IdentityService:
         actor : str
         of : Principal, optional
             Whose token it must be.
+        key : str, optional
+            Of the request: a retry, while the old token goes on, gets the same new one.
 
         Raises
         ------
         IdentityError
             If it is not there, has ended, or was rotated before.
-        LedgerUnverified
+        IdempotencyKeyReused, TokenNotShown, LedgerUnverified
         """
         if not 0 <= grace_s <= GRACE_S_MAX:
             raise IdentityError(f"the grace is from 0 to {GRACE_S_MAX} seconds")
-        old, token, moment = self.get_token(token_id), make_token(), self.now()
+        old, moment = self.get_token(token_id), self.now()
         if of is not None and old.principal.id != of.id:
             raise IdentityError(f"there is no token {token_id!r} of yours")
+        known = self._find_made(old.principal.id, key)
+        if known is not None:
+            if old.replaced_by != known[1].id:
+                raise key_reused()
+            return known
+        token = self._derive(old.principal.id, key) or make_token()
         ends = min(old.expires_at, timestamp(moment + timedelta(seconds=grace_s)))
         record = replace(
             old,
@@ -409,6 +493,12 @@ class IdentityService:
         if found is None:
             raise IdentityError(f"there is no token {token_id!r}")
         return found
+
+    def find_revoked(self, token_id: str) -> TokenRecord | None:
+        """Return a token that was revoked, or None."""
+        with self.database.read() as connection:
+            found = repository.find_token(connection, token_id)
+        return found if found is not None and found.revoked_at is not None else None
 
     def list_tokens(self) -> list[TokenRecord]:
         """Return every token, without secrets."""
@@ -543,6 +633,14 @@ class IdentityService:
         assert token.id == record.id
         repository.insert_token(unit.connection, record)
         unit.act("token", {**_token_payload(record, actor, record.created_at), **(said or {})})
+
+
+def permission_denied(principal: Principal, action: Action) -> PermissionDenied:
+    """Build the refusal of what no role of a caller may do."""
+    needed, held = [role.value for role in roles_for(action)], ", ".join(sort_roles(principal.roles)) or "none"
+    return PermissionDenied(
+        f"Your roles, {held}, may not {action.value}; needed: {' or '.join(needed)}.", needed_role=needed
+    )
 
 
 def _new_principal_id() -> str:

@@ -1,5 +1,6 @@
 """Bearer tokens: ``cur_<id>_<secret>``. The id is public; the secret is 256 random bits and stored as its hash."""
 
+import base64
 import hashlib
 import hmac
 import re
@@ -38,6 +39,20 @@ class Token:
 def make_token() -> Token:
     """Make a new token from the operating system's randomness."""
     return Token(secrets.token_hex(8), secrets.token_urlsafe(32))
+
+
+def derive_token(request_id: str, secret: bytes) -> Token:
+    """Make the token of a request: for each retry of it the same one.
+
+    Parameters
+    ----------
+    request_id : str
+        Id of the request, of at least 16 hexadecimal digits.
+    secret : bytes
+        What nobody else knows.
+    """
+    digest = hmac.new(secret, f"token:{request_id}".encode(), hashlib.sha256).digest()
+    return Token(request_id[:16], base64.urlsafe_b64encode(digest).rstrip(b"=").decode())
 
 
 def parse_token(text: str) -> Token | None:

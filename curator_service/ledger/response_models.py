@@ -75,6 +75,7 @@ class BudgetAnswer(AccountModel):
 
 
 _PermitId = Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
+ProposalId = Annotated[str, Field(pattern=r"^prp_[0-9a-f]{24}$", description="What was proposed; the register has it")]
 
 
 class Entry(BaseModel):
@@ -107,6 +108,7 @@ class OpenEntry(Entry):
     delta: str
     approved_by: str = left_out()
     reason: str = left_out()
+    proposal: ProposalId = left_out()
 
 
 class DatasetEntry(Entry):
@@ -192,6 +194,7 @@ class LimitEntry(Entry):
     approved_by: str
     scope: Literal["analyst", "project"] = left_out()
     label: str = left_out()
+    proposal: ProposalId = left_out()
 
 
 class PermitEntry(Entry):
@@ -212,6 +215,7 @@ class PermitEntry(Entry):
     expires_at: Moment = left_out()
     adopts: Annotated[list[str], Field(description="The share of an earlier version that it takes over")] = left_out()
     adopted_pending: Digits = left_out()
+    proposal: ProposalId = left_out()
 
 
 class KeyEntry(Entry):
@@ -238,6 +242,7 @@ class ConfirmationEntry(Entry):
     rows: str
     reason: str
     approved_by: str
+    proposal: ProposalId = left_out()
 
 
 class LostModel(BaseModel):

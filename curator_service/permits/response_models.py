@@ -31,6 +31,24 @@ class PermitAnswer(BaseModel):
     ended_at: Annotated[Moment | None, Field(description="When it was ended before its time")]
 
 
+class OtherUseModel(BaseModel):
+    """A dataset that an analyst may use by another permit; from `expires_at` on only to read."""
+
+    model_config = STRICT
+
+    analyst: str
+    dataset: str
+    permit: Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")]
+    project: str
+    expires_at: Moment | None
+
+
+class EndedPermitAnswer(PermitAnswer):
+    """A permit that was ended, and what its people may still use by others."""
+
+    still_usable: list[OtherUseModel]
+
+
 class PermitsAnswer(BaseModel):
     """Permits, the newest first."""
 

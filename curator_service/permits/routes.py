@@ -2,16 +2,18 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.api.endpoint import RequestContext, endpoint, request_body
+from curator_service.api.endpoint import RETRY_KEY, RequestContext, endpoint, request_body
 from curator_service.api.http import json_response
 from curator_service.approvals.response_models import ProposalAnswer
 from curator_service.approvals.schemas import DecisionRequest, render_proposal
 from curator_service.identity.policy import Action, Objects
 from curator_service.kinds.registry import KindRegistry
+from curator_service.kit.names import NAME
 from curator_service.kit.problems import PROBLEM_RESPONSES, NotFound, RequestInvalid
-from curator_service.permits.response_models import PermitAnswer, PermitsAnswer, SpendingAnswer
-from curator_service.permits.schemas import PERMIT_EXAMPLE, PermitRequest
-from curator_service.permits.service import Permit, PermitService, render_permit
+from curator_service.ledger.service import LedgerService
+from curator_service.permits.response_models import EndedPermitAnswer, PermitAnswer, PermitsAnswer, SpendingAnswer
+from curator_service.permits.schemas import PERMIT_EXAMPLE, REVOCATION_EXAMPLE, PermitRequest, RevocationRequest
+from curator_service.permits.service import Permit, PermitError, PermitService, render_other_use, render_permit
 from curator_service.permits.spending import By, list_spent, render_spent
 
 router = APIRouter(prefix="/v1", tags=["permits"], responses=PROBLEM_RESPONSES)
@@ -21,6 +23,12 @@ _BY = {
     "in": "query",
     "schema": {"type": "string", "default": ",".join(By)},
     "description": "What is summed by, with commas between: analyst, project, dataset, kind, month.",
+}
+_OF = {
+    "name": "population",
+    "in": "query",
+    "schema": {"type": "string"},
+    "description": "Of one population; of all if it is left out.",
 }
 
 
@@ -50,7 +58,7 @@ def get_permit(
     summary="Ask for a permit",
     status_code=202,
     responses={202: {"model": ProposalAnswer, "description": "Somebody else decides"}},
-    openapi_extra=_BODY,
+    openapi_extra=_BODY | RETRY_KEY,
 )
 @endpoint(Action.ASK_PERMIT)
 def ask_permit(
@@ -58,7 +66,8 @@ def ask_permit(
 ) -> Response:
     """Ask for a permit, which a privacy officer grants or refuses."""
     asked = context.call.parse(PermitRequest)
-    return json_response(render_proposal(context.get(PermitService).ask(asked, asked.reason, context.principal)), 202)
+    proposal = context.get(PermitService).ask(asked, asked.reason, context.principal, key=context.retry_key)
+    return json_response(render_proposal(proposal), 202)
 
 
 @router.post(
@@ -69,7 +78,7 @@ def ask_permit(
         200: {"model": ProposalAnswer, "description": "It only restricts, and holds"},
         202: {"model": ProposalAnswer, "description": "Somebody else decides"},
     },
-    openapi_extra=_BODY,
+    openapi_extra=_BODY | RETRY_KEY,
 )
 @endpoint(Action.ASK_PERMIT)
 def change_permit(
@@ -78,14 +87,15 @@ def change_permit(
 ) -> Response:
     """Ask for other terms of a permit: more time, other people, another limit."""
     asked, permit = context.call.parse(PermitRequest), _visible(context, permit_id)
-    proposal = context.get(PermitService).ask(asked, asked.reason, context.principal, permit.id)
+    permits, key = context.get(PermitService), context.retry_key
+    proposal = permits.ask(asked, asked.reason, context.principal, permit.id, key=key)
     return json_response(render_proposal(proposal), 202 if proposal.state == "open" else 200)
 
 
 @router.post(
     "/permits/{permit_id}/end",
     summary="End a permit (privacy officer)",
-    responses={200: {"model": PermitAnswer}},
+    responses={200: {"model": EndedPermitAnswer}},
     openapi_extra=request_body("DecisionRequest", {"reason": "the study is over"}),
 )
 @endpoint(Action.END_PERMIT)
@@ -94,15 +104,37 @@ def end_permit(
     permit_id: str,
 ) -> Response:
     """End a permit: nothing is charged under it any more."""
-    reason = context.call.parse(DecisionRequest).reason
-    return json_response(render_permit(context.get(PermitService).end(permit_id, reason, context.principal.id)))
+    reason, permits = context.call.parse(DecisionRequest).reason, context.get(PermitService)
+    ended = permits.end(permit_id, reason, context.principal.id)
+    other = [render_other_use(use) for use in permits.list_other_uses(ended)]
+    return json_response(render_permit(ended) | {"still_usable": other})
+
+
+@router.post(
+    "/admin/permits/revoke",
+    summary="Take one dataset out of an analyst's permit without a project (privacy officer)",
+    responses={200: {"model": EndedPermitAnswer}},
+    openapi_extra=request_body("RevocationRequest", REVOCATION_EXAMPLE),
+)
+@endpoint(Action.END_PERMIT)
+def revoke_dataset(
+    context: RequestContext,
+) -> Response:
+    """Take back what an analyst may use without a project; the permit ends with its last dataset."""
+    asked, permits = context.call.parse(RevocationRequest), context.get(PermitService)
+    try:
+        left = permits.revoke(asked.analyst, asked.dataset, actor=context.principal.id, reason=asked.reason)
+    except PermitError as error:
+        raise NotFound(f"Nothing was taken back: {error}.") from None
+    other = [render_other_use(use) for use in permits.list_other_uses(left, asked.dataset)]
+    return json_response(render_permit(left) | {"still_usable": other})
 
 
 @router.get(
     "/admin/spending",
     summary="Who spent what (privacy officer, auditor)",
     responses={200: {"model": SpendingAnswer}},
-    openapi_extra={"parameters": [_BY]},
+    openapi_extra={"parameters": [_BY, _OF]},
 )
 @endpoint(Action.READ_SPENDING)
 def list_spending(
@@ -113,7 +145,10 @@ def list_spending(
     if not set(known) <= set(By) or len(set(known)) != len(known):
         raise RequestInvalid.at("?by", f"name some of {', '.join(By)}, each once, with commas between them")
     groups, first = [By(name) for name in known], context.get(KindRegistry).first.name
-    found = list_spent(context.services.database, groups, first)
+    population = context.call.query.get("population")
+    if population is not None:
+        context.get(LedgerService).get_population(population if NAME.fullmatch(population) else "")
+    found = list_spent(context.services.database, groups, first, population)
     return json_response({"spending": [render_spent(spent) for spent in found]})
 
 

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from curator_service.approvals.terms import PermitTerms
-from curator_service.kit.wire import STRICT, Reason
+from curator_service.kit.wire import STRICT, Name, Reason
 
 
 class PermitRequest(PermitTerms):
@@ -14,6 +16,17 @@ class PermitRequest(PermitTerms):
     reason: Reason
 
 
+class RevocationRequest(BaseModel):
+    """Whose permit without a project a dataset is taken out of."""
+
+    model_config = STRICT
+
+    analyst: Name
+    dataset: Name
+    reason: Reason
+
+
+REVOCATION_EXAMPLE = {"analyst": "ada", "dataset": "flchain", "reason": "ada has left the hospital"}
 PERMIT_EXAMPLE: dict[str, Any] = {
     "project": "kidney-2027",
     "people": ["ada", "ben"],

@@ -14,8 +14,9 @@ from http import HTTPStatus
 from math import inf
 from typing import Any
 
+from curator_service.approvals.problems import LimitConflict, PermitChanged, PermitEnded, SecondAdminNeeded
 from curator_service.approvals.repository import OPEN, Proposal
-from curator_service.approvals.service import ApprovalService, LimitConflict, SecondAdminNeeded, payload_of
+from curator_service.approvals.service import ApprovalService, make_id, payload_of
 from curator_service.approvals.terms import PermitTerms
 from curator_service.datasets.repository import Dataset, find_dataset, find_dataset_by_id
 from curator_service.identity.policy import Action, Objects, Role, allowed_objects
@@ -87,6 +88,17 @@ class Permit:
     ended_at: str
 
 
+@dataclass(frozen=True, slots=True)
+class OtherUse:
+    """A dataset that an analyst may use by a permit; from `expires_at` on, if there is such a moment, only to read."""
+
+    analyst: str
+    dataset: str
+    permit: str
+    project: str
+    expires_at: str | None
+
+
 class PermitService:
     """Permits.
 
@@ -116,6 +128,7 @@ class PermitService:
         self.now = now
         self.visas = visas or {}
         approvals.writers[PERMIT] = self._write
+        approvals.readers[PERMIT] = read_terms_before
 
     # --- Which permit
 
@@ -168,27 +181,33 @@ class PermitService:
 
     # --- Asking and deciding
 
-    def ask(self, terms: PermitTerms, reason: str, by: Principal, permit_id: str | None = None) -> Proposal:
+    def ask(
+        self, terms: PermitTerms, reason: str, by: Principal, permit_id: str | None = None, *, key: str | None = None
+    ) -> Proposal:
         """Ask for a permit, or for a change of one; what only restricts it holds at once, if a privacy officer asks.
 
         Raises
         ------
-        NotFound, RequestInvalid, LimitConflict, LedgerUnverified
+        NotFound, RequestInvalid, IdempotencyKeyReused, Conflict, LedgerUnverified
         """
         self.ledger.guard.check_open()
-        moment = timestamp(self.now())
+        moment, label = timestamp(self.now()), permit_id or make_id(by, key, "prm_")
+        content = _write_terms(terms)
+        known = self.approvals.find_repeat(by, key, scope=PERMIT, label=label, content=content, reason=reason)
+        if known is not None:
+            return known
         if terms.expires_at is not None and terms.expires_at <= moment:
             raise RequestInvalid.at("/expires_at", "a permit ends in the future; end one that there is instead")
         with self.database.read() as connection:
             before = None if permit_id is None else _find(connection, permit_id)
             if before is not None and before.ended_at:
-                raise LimitConflict("The permit was ended before, and none is revived: ask for a new one.")
-            blank = before or _blank(new_id("prm_"), moment)
+                raise _ended(before)
+            blank = before or _blank(label, moment)
             # Whoever sees permitted datasets alone is not told which others there are, nor who: the officer hears.
             is_trusted = allowed_objects(by.roles, Action.ASK_PERMIT) is Objects.ALL
             after = _resolve(connection, terms, blank) if is_trusted else replace(blank, terms=terms)
         proposal = Proposal(
-            id=new_id("prp_"),
+            id=make_id(by, key),
             population=min(after.limits, default=""),
             scope=PERMIT,
             label=after.id,
@@ -198,7 +217,7 @@ class PermitService:
             proposed_by=by.id,
             proposed_at=moment,
             state=OPEN,
-            content=_write_terms(terms),
+            content=content,
         )
         restricts = is_trusted and before is not None and not _is_wider(before, after)
         return self.approvals.propose(proposal, at_once=restricts and Role.PRIVACY_OFFICER in by.roles)
@@ -208,30 +227,50 @@ class PermitService:
 
         Raises
         ------
-        NotFound, LimitConflict, LedgerUnverified
+        NotFound, PermitEnded, PermitChanged, LedgerUnverified
         """
         self.ledger.guard.check_open()
         with self.database.read() as connection:
             permit = _find(connection, permit_id)
         if permit.ended_at:
-            raise LimitConflict("The permit was ended before.")
+            return self._end_again(permit, reason, by)
         moment = timestamp(self.now())
         payload = {"actor": by, "approved_by": by, "reason": reason, "time": moment}
         ended = replace(permit, version=permit.version + 1, people={}, datasets={}, ended_at=moment)
         try:
             with self.ledger.unit() as ledger:
                 receipts = _record(ledger, permit, ended, payload)
-        except Refused:
-            raise LimitConflict("The permit was changed in the meantime. Look at it and ask anew.") from None
+        except (Refused, PermitChanged):
+            self.ledger.guard.check_open()
+            with self.database.read() as connection:
+                permit = _find(connection, permit_id)
+            if not permit.ended_at:
+                raise _changed() from None
+            return self._end_again(permit, reason, by)
         self._anchor(receipts)
         return replace(ended, people=permit.people, datasets=permit.datasets)
+
+    def _end_again(self, permit: Permit, reason: str, by: str) -> Permit:
+        """Return an ended permit to whoever ended it, who asks again for the same reason.
+
+        Raises
+        ------
+        PermitEnded
+        """
+        with self.database.read() as connection:
+            own = _list_said(connection, min(permit.limits), permit.id)
+        if not own or (own[-1]["actor"], own[-1]["reason"]) != (by, reason):
+            raise _ended(permit)
+        return permit
 
     def _write(self, ledger: Ledger, proposal: Proposal, approved_by: str) -> list[Receipt]:
         """Grant what was asked for, in the unit of work that approves it."""
         connection, terms = ledger.connection, PermitTerms.model_validate_json(proposal.content)
         before = None if proposal.was == 0 else _find(connection, proposal.label)
-        if before is not None and (before.version != proposal.was or before.ended_at):
-            raise Refused
+        if before is not None and before.ended_at:
+            raise _ended(before)
+        if before is not None and before.version != proposal.was:
+            raise _changed()
         assert proposal.decided_at is not None
         blank = _blank(proposal.label, proposal.decided_at)
         after = _resolve(connection, terms, before or blank)
@@ -253,20 +292,39 @@ class PermitService:
             If there is no such analyst or dataset, or the analyst may use it already.
         LedgerUnverified
         """
-        return self._regrant(name, dataset, actor, wanted=True)
+        return self._regrant(name, dataset, actor, "granted at the machine", wanted=True).id
 
-    def revoke(self, name: str, dataset: str, *, actor: str) -> str:
-        """Take back what was granted at the machine; return the permit's id, which ends with its last dataset.
+    def revoke(self, name: str, dataset: str, *, actor: str, reason: str = "taken back at the machine") -> Permit:
+        """Take one dataset out of an analyst's permit without a project, which ends with its last one.
 
         Raises
         ------
         PermitError
-            If it was not.
+            If there is none; whoever repeats it for the same reason gets the permit as it was left.
         LedgerUnverified
         """
-        return self._regrant(name, dataset, actor, wanted=False)
+        try:
+            return self._regrant(name, dataset, actor, reason, wanted=False)
+        except PermitError:
+            known = self._find_revoked(name, dataset, actor, reason)
+            if known is None:
+                raise
+            return known
 
-    def _regrant(self, name: str, dataset: str, actor: str, *, wanted: bool) -> str:
+    def _find_revoked(self, name: str, dataset: str, actor: str, reason: str) -> Permit | None:
+        """Return the permit out of which somebody took a dataset last, for this reason, or None."""
+        with self.database.read() as connection:
+            for permit in map(_read, repository.list_permits(connection)):
+                if permit.terms.project or name not in permit.people.values() or dataset in _used(permit):
+                    continue
+                for population in permit.limits:
+                    said = _list_said(connection, population, permit.id)[-2:]
+                    had = [dataset in one["datasets"].values() for one in said]
+                    if had == [True, False] and (said[-1]["actor"], said[-1]["reason"]) == (actor, reason):
+                        return permit
+        return None
+
+    def _regrant(self, name: str, dataset: str, actor: str, reason: str, *, wanted: bool) -> Permit:
         self.ledger.guard.check_open()
         moment = timestamp(self.now())
         with self.database.read() as connection:
@@ -275,12 +333,11 @@ class PermitService:
             except RequestInvalid as error:
                 raise PermitError(error.detail) from None
             own = [_read(record) for record in repository.list_permits(connection, of=next(iter(asked.people)))]
-            before = next(
-                (one for one in own if not one.terms.project and one.limits.keys() == asked.limits.keys()), None
-            )
-            if (before is not None and dataset in before.datasets.values()) is wanted:
+            plain = [one for one in own if not one.terms.project]
+            used = next((one for one in plain if dataset in one.datasets.values()), None)
+            if (used is not None) is wanted:
                 raise PermitError(f"{name!r} may {'use it already' if wanted else 'not use it'}: {dataset!r}")
-            before = asked if before is None else before
+            before = used or next((one for one in plain if one.limits.keys() == asked.limits.keys()), asked)
             named = {*before.datasets.values(), dataset} if wanted else {*before.datasets.values()} - {dataset}
             after = _resolve(connection, before.terms.model_copy(update={"datasets": sorted(named)}), before)
         if before is asked:
@@ -292,15 +349,15 @@ class PermitService:
             people=after.people if named else {},
             ended_at="" if named else moment,
         )
-        done = "granted" if wanted else "taken back"
-        payload = {"actor": actor, "approved_by": actor, "reason": f"{done} at the machine", "time": moment}
+        payload = {"actor": actor, "approved_by": actor, "reason": reason, "time": moment}
         try:
             with self.ledger.unit() as ledger:
                 receipts = _record(ledger, before, after, payload)
-        except Refused:
+        except (Refused, PermitChanged):
+            self.ledger.guard.check_open()
             raise PermitError("the permit was changed in the meantime: look at it and say it anew") from None
         self._anchor(receipts)
-        return after.id
+        return replace(after, people=after.people or before.people, datasets=after.datasets or before.datasets)
 
     # --- Looking
 
@@ -323,6 +380,27 @@ class PermitService:
         """Return who may use what, as (analyst's name, dataset's name, permit's id)."""
         with self.database.read() as connection:
             return repository.list_grants(connection)
+
+    def list_other_uses(self, permit: Permit, dataset: str | None = None) -> list[OtherUse]:
+        """Return what people of a permit may still use of its datasets by other ones, by person and dataset.
+
+        Parameters
+        ----------
+        permit : Permit
+            One that was ended.
+        dataset : str, optional
+            The one that was taken out of it, in place of all of them.
+        """
+        with self.database.read() as connection:
+            found = [one for one in repository.list_grants(connection) if one[2] != permit.id]
+            names = permit.datasets.values() if dataset is None else [dataset]
+            wanted = {(person, what) for person in permit.people.values() for what in names}
+            uses = [(person, dataset, other) for person, dataset, other in found if (person, dataset) in wanted]
+            terms = {other: _find(connection, other).terms for other in {other for _, _, other in uses}}
+        return [
+            OtherUse(person, dataset, other, terms[other].project, terms[other].expires_at)
+            for person, dataset, other in uses
+        ]
 
     # --- What an earlier version left
 
@@ -369,12 +447,54 @@ def render_permit(permit: Permit) -> dict[str, Any]:
     }
 
 
+def render_other_use(use: OtherUse) -> dict[str, Any]:
+    """Return what somebody may still use by another permit, as JSON."""
+    return {
+        "analyst": use.analyst,
+        "dataset": use.dataset,
+        "permit": use.permit,
+        "project": use.project,
+        "expires_at": use.expires_at,
+    }
+
+
+def read_terms_before(connection: Connection, proposal: Proposal, reader: Principal) -> dict[str, Any] | None:
+    """Return the terms of a permit as they are now, where a proposal would change them and the reader may see it."""
+    record = repository.find_permit(connection, proposal.label) if proposal.was else None
+    permit = None if record is None else _read(record)
+    if permit is None:
+        return None
+    if reader.id not in permit.people and allowed_objects(reader.roles, Action.READ_PERMIT) is not Objects.ALL:
+        return None
+    stated: dict[str, Any] = json.loads(_write_terms(permit.terms))
+    return stated
+
+
 def permit_expired(expires_at: str) -> PermitExpired:
     """Build the refusal of what is asked after a permit's end."""
     return PermitExpired(
         f"Your permit ended{f' at {expires_at}' if expires_at else ''}: nothing is charged under it any more. What was "
         "released before can be read. Ask for the permit to be renewed."
     )
+
+
+def _list_said(connection: Connection, population: str, permit_id: str) -> list[dict[str, Any]]:
+    """Return what a chain says of a permit, in order."""
+    found = accounts.iterate_kind(connection, population, PERMIT)
+    return [said for said in (json.loads(one.payload_text) for one in found) if said[PERMIT] == permit_id]
+
+
+def _used(permit: Permit) -> set[str]:
+    """Return the datasets that people may use by a permit."""
+    return set() if permit.ended_at else set(permit.datasets.values())
+
+
+def _ended(permit: Permit) -> PermitEnded:
+    return PermitEnded(f"The permit was ended at {permit.ended_at}, and is not revived: ask for a new one.")
+
+
+def _changed() -> PermitChanged:
+    return PermitChanged("The permit was changed in the meantime: look at it and ask anew.")
 
 
 def _plain(name: str, datasets: list[str]) -> PermitTerms:
@@ -471,8 +591,11 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
 
     Raises
     ------
+    LimitConflict
+        If its limit would fall below what is spent and held.
+    PermitChanged
     Refused
-        If its limit would fall below what is spent and held, or it was changed in the meantime.
+        Under a seal.
     """
     connection, receipts = ledger.connection, []
     moment = payload["time"]
@@ -484,7 +607,9 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
         expires_at = (after.terms.expires_at or FOR_EVER) if named else ends
         head = ledger.next(population)
         if not accounts.set_share(connection, population, after.id, units=limit, expires_at=expires_at):
-            raise Refused
+            raise LimitConflict(
+                f"The permit's limit cannot be set: it would be below what is spent and held of {population!r}."
+            )
         said = {
             "permit": after.id,
             "version": after.version,
@@ -509,7 +634,7 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
     )
     uses = [(person, dataset) for person in after.people for dataset in after.datasets]
     if not repository.write_permit(connection, record, uses, moment):
-        raise Refused
+        raise _changed()
     return receipts
 
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from curator_service.identity.policy import Role
-from curator_service.kit.wire import STRICT, Digest, Moment, left_out
-from curator_service.ledger.response_models import Entry, KeyEntry, OpenEntry, ReconcileEntry
+from curator_service.kit.wire import STRICT, Digest, Digits, Moment, left_out
+from curator_service.ledger.response_models import Entry, KeyEntry, OpenEntry, ProposalId, ReconcileEntry
 
 TokenId = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 PrincipalId = Annotated[str, Field(pattern=r"^prn_[0-9a-f]{24}$")]
@@ -108,8 +108,59 @@ class TokenRevokedEntry(Entry):
     holder: str
 
 
+class ProposedEntry(Entry):
+    """Something was proposed that waits for a second person; what came of it is an entry here, or of a population."""
+
+    kind: Literal["proposed"]
+    proposal: ProposalId
+    about: Literal["limit", "population", "permit", "rows"]
+    of_population: Annotated[str, Field(description="Empty where whoever asks is not told which it is")]
+    reason: str
+    asked_units: Annotated[Digits, Field(description="Of a limit")] = left_out()
+    from_units: Digits = left_out()
+    permit: Annotated[str, Field(pattern=r"^prm_[0-9a-f]{24}$")] = left_out()
+    permit_version: Annotated[int, Field(description="Of the permit that is to change; 0 for a new one")] = left_out()
+    rows: Annotated[str, Field(description="Of rows, their keyed digest")] = left_out()
+    terms_digest: Annotated[Digest, Field(description="SHA-256 of the terms, as they are stored")] = left_out()
+
+
+class _ClosedEntry(Entry):
+    """What an entry says of a proposal that came to nothing."""
+
+    proposal: ProposalId
+    asked_by: PrincipalId
+    reason: Annotated[str, Field(description="Of the decision")]
+
+
+class ProposalRejectedEntry(_ClosedEntry):
+    """A privacy officer refused what was proposed."""
+
+    kind: Literal["proposal-rejected"]
+
+
+class ProposalWithdrawnEntry(_ClosedEntry):
+    """Whoever proposed it took it back."""
+
+    kind: Literal["proposal-withdrawn"]
+
+
+class ProposalExpiredEntry(_ClosedEntry):
+    """Nobody decided it in time."""
+
+    kind: Literal["proposal-expired"]
+
+
 ActModel = Annotated[
-    OpenEntry | PrincipalEntry | TokenEntry | TokenRevokedEntry | KeyEntry | ReconcileEntry,
+    OpenEntry
+    | PrincipalEntry
+    | TokenEntry
+    | TokenRevokedEntry
+    | ProposedEntry
+    | ProposalRejectedEntry
+    | ProposalWithdrawnEntry
+    | ProposalExpiredEntry
+    | KeyEntry
+    | ReconcileEntry,
     Field(discriminator="kind"),
 ]
 

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Response
 
-from curator_service.api.endpoint import RequestContext, endpoint, page_parameters, request_body
+from curator_service.api.endpoint import RETRY_KEY, RequestContext, endpoint, page_parameters, request_body
 from curator_service.api.http import json_response
 from curator_service.identity.policy import Action, Role
 from curator_service.identity.service import IdentityError, IdentityService
@@ -44,7 +44,7 @@ def read_self(
     summary="A new token in the place of the one that is sent",
     status_code=201,
     responses={201: {"model": NewTokenAnswer}},
-    openapi_extra=request_body("RotationRequest", {"grace_s": 3600}),
+    openapi_extra=request_body("RotationRequest", {"grace_s": 3600}) | RETRY_KEY,
 )
 @endpoint(Action.ROTATE)
 def rotate_token(
@@ -57,7 +57,11 @@ def rotate_token(
         raise RequestInvalid.at("", "you signed in at an identity provider, which renews what you send")
     try:
         made = context.get(IdentityService).rotate_token(
-            token_id, grace_s=asked.grace_s, actor=context.principal.id, of=context.principal
+            token_id,
+            grace_s=asked.grace_s,
+            actor=context.principal.id,
+            of=context.principal,
+            key=context.retry_key,
         )
     except IdentityError as error:
         raise RequestInvalid.at("", str(error)) from None
@@ -96,7 +100,7 @@ def list_tokens(
     summary="Make a token for an analyst or an auditor (operator)",
     status_code=201,
     responses={201: {"model": NewTokenAnswer}},
-    openapi_extra=request_body("TokenRequest", TOKEN_EXAMPLE),
+    openapi_extra=request_body("TokenRequest", TOKEN_EXAMPLE) | RETRY_KEY,
 )
 @endpoint(Action.ISSUE)
 def create_token(
@@ -107,7 +111,12 @@ def create_token(
     roles = [Role(name) for name in asked.roles]
     try:
         made = context.get(IdentityService).create_token_over_http(
-            asked.name, *roles, days=asked.days, read_only=asked.read_only, by=context.principal
+            asked.name,
+            *roles,
+            days=asked.days,
+            read_only=asked.read_only,
+            by=context.principal,
+            key=context.retry_key,
         )
     except IdentityError as error:
         raise RequestInvalid.at("/name", str(error)) from None
@@ -128,8 +137,11 @@ def revoke_token(
     identity = context.get(IdentityService)
     try:
         identity.revoke_token(token_id, actor=context.principal.id)
-    except IdentityError:
-        raise NotFound("There is no token of this id that could be revoked.") from None
+    except IdentityError:  # whoever repeats it after a lost answer is answered as the first time
+        record = identity.find_revoked(token_id)
+        if record is None:
+            raise NotFound("There is no token of this id that could be revoked.") from None
+        return json_response(render_token(record))
     return json_response(render_token(identity.get_token(token_id)))
 
 

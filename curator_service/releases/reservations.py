@@ -7,11 +7,12 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from curator_service.datasets.repository import Dataset
+from curator_service.datasets.repository import Dataset, find_dataset_by_id
 from curator_service.identity.policy import Action, Objects, allowed_objects
-from curator_service.identity.repository import Principal
+from curator_service.identity.repository import Principal, find_principal_by_id
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
+from curator_service.kit.idempotency import check_key, key_reused
 from curator_service.kit.problems import NotFound, Problem, RequestInvalid, Unavailable
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
@@ -30,10 +31,8 @@ from curator_service.releases.schemas import ReservationRequest
 from curator_service.releases.submission import (
     ATTEMPTS,
     AnswerKind,
-    IdempotencyKeyReused,
     JobEnded,
     ReservationEnded,
-    check_key,
     reservation_not_found,
 )
 
@@ -136,7 +135,7 @@ class ReservationService:
 
     def _replay(self, known: KnownKey, fingerprint: str) -> bytes:
         if known.fingerprint != fingerprint or known.reservation_id is None:
-            raise IdempotencyKeyReused("This key belongs to another request. Use a new key for a new request.")
+            raise key_reused()
         reservation = self._find(known.reservation_id)
         return _with_receipt(reservation.details, self._receipt(reservation))
 
@@ -169,6 +168,40 @@ class ReservationService:
                 f"The reservation {reservation_id!r} had ended before; nothing of it was held any more."
             )
         return self.get_reservation(reservation_id, analyst)
+
+    def list_reservations(self, *, of: str | None) -> list[dict[str, Any]]:
+        """Return the open reservations as JSON, the oldest first; with `of`, those of one principal."""
+        return [held | {"expires_at": one.expires_at} for one, held in self._list_held(reservations.RESERVATION, of)]
+
+    def list_jobs(self, *, of: str | None) -> list[dict[str, Any]]:
+        """Return the jobs that wait or run as JSON, without their requests; with `of`, those of one principal."""
+        return [held for _, held in self._list_held(reservations.JOB, of)]
+
+    def _list_held(self, prefix: str, of: str | None) -> list[tuple[Reservation, dict[str, Any]]]:
+        with self.database.read() as connection:
+            found = [one for one in reservations.list_held(connection, of=of) if one.id.startswith(prefix)]
+            names = {key: find_principal_by_id(connection, key) for key in {one.principal_id for one in found}}
+            datasets = {
+                key: find_dataset_by_id(connection, key, granted_to=None) for key in {one.dataset_id for one in found}
+            }
+            accounts = {key: find_population(connection, key) for key in {one.population for one in found}}
+        shown = []
+        for one in found:
+            account, dataset, holder = accounts[one.population], datasets[one.dataset_id], names[one.principal_id]
+            assert account is not None
+            assert dataset is not None
+            said = {
+                "id": one.id,
+                "dataset": dataset.name,
+                "population": one.population,
+                "holder": one.principal_id if holder is None else holder.name,
+                "project": one.project or None,
+                "permit": one.permit_id,
+                "remaining": render_amount(account.view(one.left)),
+                "created_at": one.created_at,
+            }
+            shown.append((one, said))
+        return shown
 
     def _find(self, reservation_id: str) -> Reservation:
         found = None

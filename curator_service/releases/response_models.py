@@ -69,7 +69,7 @@ class JobAnswer(BaseModel):
 
     id: _JobId
     dataset: str
-    state: Literal["running", "done", "voided", "cancelled"]
+    state: Literal["running", "done", "voided", "cancelled", "expired"]
     progress: Annotated[float, Field(description="The share of its public time that has passed; it tells no rows")]
     created_at: Moment
     release: ReleaseId | None
@@ -93,6 +93,49 @@ class ReservationAnswer(BaseModel):
     expires_at: Moment
     project: str | None
     receipt: ReserveEntry
+
+
+class _Held(BaseModel):
+    """What is held, of whom."""
+
+    model_config = STRICT
+
+    dataset: str
+    population: str
+    holder: str
+    project: str | None
+    permit: str
+    remaining: Annotated[AmountModel, Field(description="What of it is neither spent nor given back")]
+    created_at: Moment
+
+
+class HeldJob(_Held):
+    """A job that waits or runs."""
+
+    id: _JobId
+
+
+class HeldJobsAnswer(BaseModel):
+    """Jobs that wait or run, the oldest first."""
+
+    model_config = STRICT
+
+    jobs: list[HeldJob]
+
+
+class HeldReservation(_Held):
+    """A reservation that is open."""
+
+    id: Annotated[str, Field(pattern=RESERVATION_PATTERN)]
+    expires_at: Moment
+
+
+class HeldReservationsAnswer(BaseModel):
+    """Open reservations, the oldest first."""
+
+    model_config = STRICT
+
+    reservations: list[HeldReservation]
 
 
 class ReleaseInProgressProblem(ProblemModel):

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 
-from curator_service.api.endpoint import RequestContext, endpoint, page_parameters, request_body
+from curator_service.api.endpoint import KEY_PARAMETER, RequestContext, endpoint, page_parameters, request_body
 from curator_service.api.http import json_response
 from curator_service.approvals.repository import OPEN
 from curator_service.datasets.repository import Dataset
@@ -15,6 +15,7 @@ from curator_service.datasets.service import DatasetNotFound, DatasetService
 from curator_service.datasets.visibility import may_read
 from curator_service.identity.policy import Action, Objects
 from curator_service.kinds.registry import KINDS, KindRegistry
+from curator_service.kit.idempotency import check_key
 from curator_service.kit.problems import PROBLEM_RESPONSES
 from curator_service.ledger.accounts.reservations import Reservation
 from curator_service.ledger.accounts.unit_of_work import Registration
@@ -22,6 +23,8 @@ from curator_service.releases.preparation import Prepared, prepare
 from curator_service.releases.requests import read_request
 from curator_service.releases.reservations import ReservationService, job_not_found
 from curator_service.releases.response_models import (
+    HeldJobsAnswer,
+    HeldReservationsAnswer,
     JobAnswer,
     QuoteAnswer,
     ReleaseAnswer,
@@ -30,20 +33,14 @@ from curator_service.releases.response_models import (
 )
 from curator_service.releases.schemas import RESERVATION_EXAMPLE, ReservationRequest
 from curator_service.releases.service import ReleaseService
-from curator_service.releases.submission import AnswerKind, check_key, release_not_found
+from curator_service.releases.submission import AnswerKind, release_not_found
 
 router = APIRouter(prefix="/v1", tags=["releases"], responses=PROBLEM_RESPONSES)
 
 _REQUEST_BODY = request_body("ReleaseRequest", KINDS.first.example)
 _KEY_PARAMETER: dict[str, Any] = {
     "parameters": [
-        {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": True,
-            "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,128}$"},
-            "description": "New for each request, the same for each retry of it.",
-        },
+        KEY_PARAMETER,
         {
             "name": "Prefer",
             "in": "header",
@@ -196,6 +193,18 @@ def get_release(
     return Response(release.body, media_type="application/json", headers=headers)
 
 
+@router.get(
+    "/jobs", summary="Jobs that wait or run: to an analyst, their own", responses={200: {"model": HeldJobsAnswer}}
+)
+@endpoint(Action.READ_JOB)
+def list_jobs(
+    context: RequestContext,
+) -> Response:
+    """Return the jobs that are not done, with whose they are."""
+    of = None if context.objects is Objects.ALL else context.principal.id
+    return json_response({"jobs": context.get(ReservationService).list_jobs(of=of)})
+
+
 @router.get("/jobs/{job_id}", summary="How a job stands", responses={200: {"model": JobAnswer}})
 @endpoint(Action.READ_JOB)
 def get_job(
@@ -257,6 +266,20 @@ def create_reservation(
         dataset, context.call.parse(ReservationRequest), context.principal, key
     )
     return Response(body, status_code=201, media_type="application/json", headers={"Curator-Answer": kind.value})
+
+
+@router.get(
+    "/reservations",
+    summary="Reservations that are open: to an analyst, their own",
+    responses={200: {"model": HeldReservationsAnswer}},
+)
+@endpoint(Action.READ_RESERVATION)
+def list_reservations(
+    context: RequestContext,
+) -> Response:
+    """Return what analysts hold for studies, with whose it is."""
+    of = None if context.objects is Objects.ALL else context.principal.id
+    return json_response({"reservations": context.get(ReservationService).list_reservations(of=of)})
 
 
 @router.get(

@@ -13,6 +13,7 @@ from curator_service.identity.policy import Role
 from curator_service.identity.repository import Principal
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Connection, Database
+from curator_service.kit.idempotency import check_key, key_reused
 from curator_service.kit.problems import Problem, Unavailable
 from curator_service.ledger.accounts import reservations
 from curator_service.ledger.accounts.reservations import Reservation
@@ -33,12 +34,10 @@ from curator_service.releases.repository import StoredRelease
 from curator_service.releases.submission import (
     ATTEMPTS,
     AnswerKind,
-    IdempotencyKeyReused,
     ReservationEnded,
     ReservationNotFound,
     Submission,
     answer_space_exceeded,
-    check_key,
     in_progress,
     release_not_found,
     reservation_not_found,
@@ -244,10 +243,7 @@ class ReleaseService:
         known = repository.find_key(connection, submission.analyst.id, submission.key)
         if known is not None:
             if known.fingerprint != prepared.fingerprint:
-                raise IdempotencyKeyReused(
-                    "This key belongs to another request. Use a new key for a new request, and the same key only to "
-                    "repeat one."
-                )
+                raise key_reused()
             if known.release_id is not None:
                 release = repository.find_release(connection, known.release_id)
                 assert release is not None

@@ -1,7 +1,6 @@
 """A submission: a request under a key, and its refusals before anything is charged."""
 
 import json
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
@@ -15,25 +14,8 @@ from curator_service.ledger.accounts.unit_of_work import Payer
 from curator_service.releases.library import will_answer
 from curator_service.releases.preparation import Prepared
 
-_KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 ATTEMPTS = 5
 """How often a request is begun again because another one decided about its key, its answer or its account."""
-
-
-class IdempotencyKeyMissing(Problem):
-    """A request that charges needs a key, so that a retry cannot charge twice."""
-
-    slug = "idempotency-key-missing"
-    status = HTTPStatus.BAD_REQUEST
-    title = "An Idempotency-Key header is needed"
-
-
-class IdempotencyKeyReused(Problem):
-    """The key was used for another request."""
-
-    slug = "idempotency-key-reused"
-    status = HTTPStatus.UNPROCESSABLE_ENTITY
-    title = "This Idempotency-Key was used for another request"
 
 
 class ReleaseInProgress(Problem):
@@ -133,18 +115,3 @@ def reservation_not_found() -> ReservationNotFound:
 def release_not_found() -> NotFound:
     """Build the refusal of a release that is not there or not visible: which of these is not said."""
     return NotFound("There is no release of this id among those that you may read.")
-
-
-def check_key(key: str | None) -> str:
-    """Return a well-formed idempotency key.
-
-    Raises
-    ------
-    IdempotencyKeyMissing
-    """
-    if key is None or not _KEY_PATTERN.fullmatch(key):
-        raise IdempotencyKeyMissing(
-            "Send an `Idempotency-Key` header: 1 to 128 letters, digits, - or _, new for each request and the same for "
-            "each retry of it."
-        )
-    return key

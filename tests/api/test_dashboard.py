@@ -320,7 +320,7 @@ class TestForms:
                 fields = {"form_token": token, "notion": "mu", "mu": "0.1", "reason": "x"}
                 assert person.post(address, fields, headers=headers).status_code == 403, address
                 posted += 1
-        assert posted == 9
+        assert posted == 10
         assert [officers.account(name).sequence for name in ("town", "valley")] == before
         assert person.get("/admin").status_code == 200
 
@@ -711,6 +711,27 @@ class TestActs:
         again = otto.submit("/admin/proposals", f"/admin/proposals/{proposal.id}/approve")
         assert again.status_code == 409
         assert "was rejected before" in text_of(again.text)
+
+    def test_whoever_asked_sees_the_decision_and_takes_the_rest_back(self, officers: World) -> None:
+        ada, ben, otto, audra = (Person(officers, who) for who in ("ada", "ben", "otto", "audra"))
+        form = {"people": "ada", "datasets": "cohort", "purpose": "p", "legal_basis": "l", "notion": ""}
+        form |= {"expires_at": "2099-01-01T00:00"}
+        for project in ("first", "second"):
+            ada.submit(
+                "/admin/permits/ask", "/admin/permits/ask", project=project, reason=f"the {project} study", **form
+            )
+        first, second = sorted(officers.curator.approvals.list_proposals(), key=lambda one: one.reason)
+        otto.submit("/admin/proposals", f"/admin/proposals/{first.id}/reject", reason="no legal basis is named")
+        shown = text_of(ada.get("/admin/permits").text)
+        assert "What you have asked for" in shown
+        assert "no legal basis is named" in shown
+        assert "the first study" not in ben.get("/admin/permits").text
+        taken = ada.submit("/admin/permits", f"/admin/proposals/{second.id}/withdraw")
+        assert taken.headers["location"] == "/admin/permits?done=withdrawn"
+        assert officers.curator.approvals.get_proposal(second.id).state == "withdrawn"
+        page = audra.get("/admin/proposals").text  # an auditor looks, and has no form to decide with
+        assert "the second study" in page
+        assert "/reject" not in page
 
     def test_a_budget_is_proposed_and_given_by_another(self, officers: World) -> None:
         olga, otto = Person(officers, "olga"), Person(officers, "otto")

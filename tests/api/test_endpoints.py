@@ -509,15 +509,17 @@ class TestLimits:
         assert world.account().limit == int(proposal["limit_units"]) > before.limit
         entry = world.entries()[-1]
         assert (entry["kind"], entry["actor"] == entry["approved_by"]) == ("limit", False)
-        problem(world.api("ruth").post(f"{decide}/approve"), "limit-conflict", 409)
+        assert world.api("ruth").post(f"{decide}/approve").json() == approved.json()  # where the answer was lost
+        problem(world.api("ruth").post(f"{decide}/approve", json={"reason": "x"}), "proposal-decided", 409)
+        assert len([one for one in world.entries() if one["kind"] == "limit"]) == 1
         assert world.curator.ledger.verify("town").ok
 
     def test_a_proposal_may_be_taken_back(self, world: World) -> None:
         before, root = world.account(), world.api("root")
         decide = f"/v1/admin/proposals/{root.post(LIMITS, json=HIGHER).json()['id']}"
-        assert root.post(f"{decide}/reject").json()["state"] == "rejected"
+        assert root.post(f"{decide}/reject").json()["state"] == "withdrawn"
         world.add_token("ruth", *ADMIN)
-        problem(world.api("ruth").post(f"{decide}/approve"), "limit-conflict", 409)
+        problem(world.api("ruth").post(f"{decide}/approve"), "proposal-decided", 409)
         assert world.account() == before
 
     @pytest.mark.parametrize(
@@ -580,7 +582,8 @@ WRONG_ROLES: list[tuple[str, str, str, list[str]]] = [
     *(("ada", "GET", f"/v1/ledger/{name}", [OFFICER, AUDITOR]) for name in ("town", "nowhere", "town/checkpoint")),
     ("ada", "GET", "/v1/admin/seal", [OFFICER, AUDITOR]),
     *((who, "POST", LIMITS, [OFFICER]) for who in ("ada", "audra")),
-    *((who, "GET", "/v1/admin/proposals", [OFFICER]) for who in ("ada", "audra")),
+    ("ada", "GET", "/v1/admin/proposals", [OFFICER, AUDITOR]),
+    ("ada", "GET", "{proposal}", [OFFICER, AUDITOR]),
     *((who, "POST", f"{{proposal}}/{act}", [OFFICER]) for who in ("ada", "audra") for act in ("approve", "reject")),
 ]
 

@@ -1,7 +1,7 @@
 """Principals, tokens, and the register over HTTP. Who may do what is in `test_authorization`."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from support import ADMIN, EPOCH, World, body, open_world, problem
@@ -142,7 +142,7 @@ class TestTokens:
         revoked = root.post(f"{TOKENS}/{ada}/revoke")
         assert revoked.json()["revoked_at"] == "2026-03-01T12:00:00Z"
         problem(world.api().get("/v1/me"), "authentication-required", 401)
-        problem(root.post(f"{TOKENS}/{ada}/revoke"), "not-found", 404)
+        assert root.post(f"{TOKENS}/{ada}/revoke").json() == revoked.json()  # asked again, where the answer was lost
         problem(root.post(f"{TOKENS}/nothing/revoke"), "not-found", 404)
 
     def test_what_was_rotated_of_a_token_is_revoked_with_it(self, world: World) -> None:
@@ -211,3 +211,54 @@ def test_an_upgrade_s_token_has_all_roles_of_its_holder(tmp_path: Path) -> None:
     with open_world(tmp_path) as world:
         world.sql("UPDATE tokens SET scopes = ''")  # as an earlier version left it
         assert world.api("root").get("/v1/me").json()["roles"] == [role.value for role in ADMIN]
+
+
+class TestRetriedTokens:
+    """A token that is asked for again after a lost answer, with the key that was sent before."""
+
+    KEY = "a-key-of-22-characters-or-more"
+    ASKED: ClassVar = {"name": "dora", "roles": ["analyst"], "read_only": False, "days": 30}
+
+    def test_it_is_the_same_one_even_after_the_curator_has_a_new_key(self, world: World) -> None:
+        root = world.api("root")
+        made = root.post(TOKENS, json=self.ASKED, key=self.KEY).json()
+        world.curator.keys.rotate("2026-03-01T12:00:00Z")
+        again = world.api("root").post(TOKENS, json=self.ASKED, key=self.KEY)
+        assert (again.status_code, again.json()) == (201, made)
+        assert world.api(None).get("/v1/me", token=made["token"]).json()["name"] == "dora"
+        assert len([one for one in root.get(TOKENS).json()["tokens"] if one["name"] == "dora"]) == 1
+
+    def test_it_follows_from_a_secret_and_from_who_asks(self, world: World, tmp_path: Path) -> None:
+        world.add_token("oscar", Role.OPERATOR)
+        made = {world.api(who).post(TOKENS, json=self.ASKED, key=self.KEY).json()["token"] for who in ("root", "oscar")}
+        with open_world(tmp_path / "other") as other:
+            other.curator.keys.rotate("2026-03-01T12:00:00Z")
+            made.add(other.api("root").post(TOKENS, json=self.ASKED, key=self.KEY).json()["token"])
+        assert len({token.split("_", 2)[2] for token in made}) == 3
+
+    def test_one_whose_private_key_is_gone_is_not_shown_again(self, world: World) -> None:
+        made = world.api("root").post(TOKENS, json=self.ASKED, key=self.KEY).json()
+        old = next(world.settings.keys_folder.glob("key_*.pem"))
+        world.curator.keys.rotate("2026-03-01T12:00:00Z")
+        old.rename(old.with_suffix(".gone"))
+        refused = problem(world.api("root").post(TOKENS, json=self.ASKED, key=self.KEY), "token-not-shown", 409)
+        assert made["id"] in refused["detail"]
+        assert made["token"] not in str(refused)
+
+    def test_what_is_revoked_stays_revoked(self, world: World) -> None:
+        root = world.api("root")
+        made = root.post(TOKENS, json=self.ASKED, key=self.KEY).json()
+        root.post(f"{TOKENS}/{made['id']}/revoke")
+        again = root.post(TOKENS, json=self.ASKED, key=self.KEY).json()
+        assert again["revoked_at"]
+        problem(world.api(None).get("/v1/me", token=again["token"]), "authentication-required", 401)
+
+    def test_a_rotation_whose_answer_was_lost_is_answered_within_the_grace(self, world: World) -> None:
+        api = world.api()
+        first = api.post(ROTATE, json={"grace_s": 60}, key=self.KEY).json()
+        assert api.post(ROTATE, json={"grace_s": 60}, key=self.KEY).json() == first
+        problem(api.post(ROTATE, json={"grace_s": 60}, key=f"{self.KEY}-other"), "request-invalid", 422)
+        answer = api.post(ROTATE, token=first["token"], key=self.KEY)  # the new one is rotated by another request
+        problem(answer, "idempotency-key-reused", 422)
+        world.clock.advance(seconds=60)
+        problem(api.post(ROTATE, json={"grace_s": 60}, key=self.KEY), "authentication-required", 401)

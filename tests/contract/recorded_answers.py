@@ -128,7 +128,7 @@ class _Recorder:
     def send(self, who: str | None, method: str, path: str, content: Any = None, **options: Any) -> httpx.Response:
         """Send a request, with a new key where it has none."""
         token = None if who is None else self.world.tokens[who]
-        key = options.pop("key", f"key-{len(self.answers)}")
+        key = options.pop("key", f"key-of-22-characters-or-more-{len(self.answers)}")
         sent = {} if content is None else {"json": content}
         answer = self.api.request(method.upper(), path, token=token, key=key, **sent, **options)
         media_type = answer.headers.get("content-type", "")
@@ -201,6 +201,13 @@ def _permit(life: _Recorder) -> None:
         life.send("root", "post", decide, {"reason": "as discussed"})
     for limit in ({"mu": 1.0}, {"mu": 2.0}):
         life.send("root", "post", f"/v1/permits/{asked[0]['label']}", _TERMS | {"limit": limit})
+    change = life.send("ada", "post", f"/v1/permits/{asked[0]['label']}", _TERMS).json()["id"]
+    for who, path in (("ada", f"/v1/proposals/{change}"), ("audra", f"/v1/admin/proposals/{change}")):
+        life.send(who, "get", path)
+    for who in ("ada", "ben"):
+        life.send(who, "post", f"/v1/proposals/{change}/withdraw", {"reason": "not now"})
+    for path in ("/v1/proposals", f"/v1/proposals/{change}"):
+        life.send("ada", "get", path)
     for who, path in (("ada", "/v1/permits"), ("root", "/v1/permits"), ("ada", f"/v1/permits/{asked[0]['label']}")):
         life.send(who, "get", path)
     for project in ("typo", "kidney"):
@@ -239,6 +246,11 @@ def _spend_no_more(life: _Recorder) -> None:
     life.send("ada", "post", RELEASES, body(features=["dose"], project="kidney"))
     for who in ("root", "root"):
         life.send(who, "post", f"/v1/permits/{permit['id']}/end", {"reason": "over"})
+    for who in ("ben", "nobody"):
+        life.send("root", "post", "/v1/admin/permits/revoke", {"analyst": who, "dataset": "cohort", "reason": "over"})
+    life.send("ada", "post", "/v1/permits", _TERMS | {"project": "late"})
+    life.world.sql("UPDATE proposals SET proposed_at = '2025-01-01T00:00:00Z' WHERE state = 'open'")
+    life.api.app.state.curator.approvals.expire_due()
     people = {"name": "city", "adjacency": "add_remove", "limit": {"mu": 1.0}, "reason": "a cohort"}
     proposal = life.send("root", "post", "/v1/admin/populations", people).json()["id"]
     life.send("rita", "post", f"/v1/admin/proposals/{proposal}/approve")
@@ -296,6 +308,8 @@ def _wait_for_jobs(life: _Recorder) -> None:
     cancelled, done = (send(_PASS | {"price": {"mu": mu}}).headers["location"] for mu in (0.02, 0.03))
     send(_PASS)
     life.send("ada", "get", cancelled)
+    for path in ("/v1/jobs", "/v1/reservations"):
+        life.send("root", "get", path)
     for _ in range(2):
         life.send("ada", "delete", cancelled)
     life.send("ada", "delete", send(_PASS | {"fresh": True, "reservation": reservation}).headers["location"])
@@ -327,6 +341,7 @@ def _set_limits(life: _Recorder) -> None:
     for verdict in ("approve", "reject"):
         raised = {"limit": {"mu": 0.235 if verdict == "approve" else 3.0}, "reason": "a second study"}
         proposal = life.send("root", "post", limits, raised).json()["id"]
+        life.send("root", "get", f"{proposals}/{proposal}")
         for who in ("root", "rita"):
             life.send(who, "post", f"{proposals}/{proposal}/{verdict}")
     life.send("root", "get", proposals)

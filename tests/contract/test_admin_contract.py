@@ -78,10 +78,12 @@ def test_from_a_question_to_a_checkable_output(
         assert verify([str(tmp_path / "release.json"), "--key", str(keys)]) == 0
         (spent,) = (s for s in officer.json("spending", "--by", "project") if s["group"]["project"] == "kidney")
         assert (spent["charges"], spent["spent"]["units"]) == (1, int(release.receipt["units"]))
-        assert officer.json("permits", "end", permit.id, "--reason", "done", "--yes")["ended_at"]
+        ended = officer.json("permits", "end", permit.id, "--reason", "done", "--yes")
+        assert (ended["id"], bool(ended["ended_at"])) == (permit.id, True)
+        assert [use["permit"] for use in ended["still_usable"]] == [plain.id]
         with pytest.raises(PermitNeededError):
             client.release("cohort", ["age"], target="lambda", mu=0.02, project="kidney")
-        entry = officer.json("ledger", "town")[-1]
+        entry = officer.json("ledger", "show", "town")[-1]
         assert (entry["kind"], entry["people"]) == ("permit", {})
 
 
@@ -110,7 +112,7 @@ def test_a_command_says_what_went_wrong(served: tuple[World, str], monkeypatch: 
     ada = Desk(url, world.tokens["ada"], monkeypatch)
     assert ada.run("spending")[0] == 1
     assert Desk(url, "cur_nobody", monkeypatch).run("permits", "list")[0] == 3
-    assert Desk("http://127.0.0.1:9", world.tokens["ada"], monkeypatch).run("seal")[0] == 3
+    assert Desk("http://127.0.0.1:9", world.tokens["ada"], monkeypatch).run("ledger", "status")[0] == 3
     with pytest.raises(SystemExit, match="2"):
         ada.run("permits", "end")
     status, shown = ada.run("permits", "list")
@@ -122,7 +124,7 @@ def test_lists_show_themselves_as_tables(served: tuple[World, str]) -> None:
     with CuratorAdmin(url, world.tokens["root"]) as admin:
         assert "town" in str(admin.populations())
         assert "ada" in str(admin.permits())
-        assert admin.seal() == ""
+        assert admin.seal().sealed is False
         assert "Spending" in str(admin.spending())
         assert len(admin.proposals()) == 0
         assert [entry["kind"] for entry in admin.ledger("valley")] == ["open", "dataset"]

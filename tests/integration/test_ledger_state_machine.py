@@ -589,7 +589,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if was is not None and was < units:
             assert got[1].state == "open"
             self.proposals.append(
-                {"id": got[1].id, "place": place, "was": was, "units": units, "by": admin, "open": True}
+                {"id": got[1].id, "place": place, "was": was, "units": units, "by": admin, "open": True, "ended": ()}
             )
         else:
             self.apply_limit(place, units, got)
@@ -600,17 +600,19 @@ class LedgerMachine(RuleBasedStateMachine):
         proposal = self.proposals[pick % len(self.proposals)]
         approvals = self.workers[at].approvals
         got = told(lambda: (approvals.decide(proposal["id"], self.people[admin], approve=approve), "set"))
-        if not proposal["open"]:
-            assert got == ("limit-conflict",)
+        outcome = "approved" if approve else "withdrawn" if admin == proposal["by"] else "rejected"
+        if not proposal["open"]:  # whoever repeats a decision is answered as the first time
+            is_repeat = proposal["ended"] == (outcome, admin)
+            assert got[1].state == outcome if is_repeat else got == ("proposal-decided",)
         elif not approve:
-            assert got[1].state == "rejected"
-            proposal["open"] = False
+            assert got[1].state == outcome
+            proposal |= {"open": False, "ended": (outcome, admin)}
         elif admin == proposal["by"]:
             assert got == ("second-admin-needed",)
-        elif self.limit_of(proposal["place"]) != proposal["was"]:
-            assert got == ("limit-conflict",)
         else:
             self.apply_limit(proposal["place"], proposal["units"], got)
+            if got[0] == "set":
+                proposal["ended"] = (outcome, admin)
 
     def limit_of(self, place: tuple[str, str]) -> int | None:
         return self.model.parts.setdefault(place, Part()).limit if place[0] else self.model.limit

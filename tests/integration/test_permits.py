@@ -123,7 +123,7 @@ class TestAsking:
         permit = world.permit(limit={"mu": 0.1})
         asked = world.api("olga").post(f"/v1/permits/{permit}", json=TERMS | {"limit": {"mu": 0.2}}).json()["id"]
         assert world.api("olga").post(f"/v1/permits/{permit}", json=TERMS | {"limit": {"mu": 0.05}}).status_code == 200
-        problem(world.api("otto").post(f"/v1/admin/proposals/{asked}/approve"), "limit-conflict", 409)
+        problem(world.api("otto").post(f"/v1/admin/proposals/{asked}/approve"), "proposal-decided", 409)
 
     def test_a_permit_of_two_populations_has_an_entry_in_each(self, both: World) -> None:
         world = both
@@ -278,10 +278,10 @@ class TestTheEnd:
         ended = world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "over"})
         assert (ended.status_code, ended.json()["people"]) == (200, ["ada"])
         problem(world.api().get("/v1/datasets/hidden"), "dataset-not-found", 404)
-        problem(world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "x"}), "limit-conflict", 409)
-        revived = TERMS | {"datasets": ["hidden"]}
-        problem(world.api("olga").post(f"/v1/permits/{permit}", json=revived), "limit-conflict", 409)
-        problem(world.api("otto").post(f"/v1/admin/proposals/{before.json()['id']}/approve"), "limit-conflict", 409)
+        problem(world.api("olga").post(f"/v1/permits/{permit}/end", json={"reason": "x"}), "permit-ended", 409)
+        again = world.api("olga").post(f"/v1/permits/{permit}", json=TERMS | {"datasets": ["hidden"]})
+        problem(again, "permit-ended", 409)
+        problem(world.api("otto").post(f"/v1/admin/proposals/{before.json()['id']}/approve"), "permit-ended", 409)
         assert_sound(world, "valley")
 
 

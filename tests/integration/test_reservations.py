@@ -381,7 +381,8 @@ def test_a_part_never_falls_below_what_is_spent_and_held_and_rises_with_two_admi
         problem(world.api().post(decide), "permission-denied", 403)
         problem(world.api("root").post(decide), "second-admin-needed", 403)
         assert world.api("rita").post(decide).json()["state"] == "approved"
-        problem(world.api("rita").post(decide), "limit-conflict", 409)
+        assert world.api("rita").post(decide).json()["state"] == "approved"  # the same act, asked for again
+        problem(world.api("rita").post(decide, json={"reason": "another"}), "proposal-decided", 409)
     entry = world.entries()[-1]
     assert {entry["actor"], entry["approved_by"]} == {
         p.id for p in world.curator.identity.list_principals() if Role.OPERATOR in p.roles
@@ -422,11 +423,11 @@ def test_an_approval_is_of_the_limit_that_was_seen(embedded: World) -> None:
     assert limit(world, 70, "").status_code == 200
     other = limit(world, 75, "").json()["id"]
     assert world.api("rita").post(f"/v1/admin/proposals/{first}/approve").status_code == 200
-    problem(world.api("rita").post(f"/v1/admin/proposals/{second}/approve"), "limit-conflict", 409)
+    problem(world.api("rita").post(f"/v1/admin/proposals/{second}/approve"), "proposal-decided", 409)
     third, fourth = (limit(world, steps).json()["id"] for steps in (100, 110))
-    assert world.api("root").post(f"/v1/admin/proposals/{fourth}/reject").json()["state"] == "rejected"
+    assert world.api("root").post(f"/v1/admin/proposals/{fourth}/reject").json()["state"] == "withdrawn"
     assert limit(world, 10).status_code == 200
-    problem(world.api("rita").post(f"/v1/admin/proposals/{third}/approve"), "limit-conflict", 409)
+    problem(world.api("rita").post(f"/v1/admin/proposals/{third}/approve"), "proposal-decided", 409)
     assert world.account().limit == 10 * STEP
     shown = world.api("root").get("/v1/admin/proposals").json()["proposals"]
     states = {proposal["id"]: proposal["state"] for proposal in shown}
@@ -434,7 +435,7 @@ def test_an_approval_is_of_the_limit_that_was_seen(embedded: World) -> None:
         "approved",
         "superseded",
         "superseded",
-        "rejected",
+        "withdrawn",
         "open",
     ]
     assert world.api("rita").post(f"/v1/admin/proposals/{other}/approve").status_code == 200

@@ -1087,18 +1087,23 @@ def test_the_command_line_backs_up_restores_and_reconciles(used: World) -> None:
     lost = api.post(RELEASES, json=box(fresh=True, price={"mu": 0.05}), key="lost")
     saved.write_bytes(lost.content)
     posted = used.account().posted
+    ended = next(permit for permit in used.curator.permits.list_permits() if "ada" in permit.people.values())
+    used.curator.permits.end(ended.id, "over", "operator:test")
     settings = Settings(
         data_dir=used.folder / "new", keys_dir=used.settings.keys_folder, anchor_dir=used.settings.anchor_folder
     )
     new = World(settings, make_curator(settings, now=used.clock), used.clock, used.folder, CountingNoise(), used.tokens)
     assert "restored" in run(new, "restore", str(file))
     assert run(new, "ledger", "status", code=1)["sealed"]
-    (done,) = [
-        one
-        for one in run(new, "restore", "--reconcile", "--receipt", str(saved))["reconciled"]
-        if one["population"] == "town"
-    ]
-    assert done["lost_through"] == lost.json()["receipt"]["sequence"]
+    reconciled = run(new, "restore", "--reconcile", "--receipt", str(saved))
+    (done,) = [one for one in reconciled["reconciled"] if one["population"] == "town"]
+    # What was ended since holds again, as the backup has it: whoever restores is told, to look through it.
+    assert ended.id in {permit["id"] for permit in reconciled["active_permits"]}
+    assert all(permit["ended_at"] is None for permit in reconciled["active_permits"])
+    table = CliRunner().invoke(cli, ["restore", "--reconcile"], env=environment(new) | {"COLUMNS": "200"}).stdout
+    assert "look through them" in " ".join(table.split())
+    assert ended.id in table
+    assert done["lost_through"] == lost.json()["receipt"]["sequence"] + 1  # the end of the permit
     assert done["written_off_units"] == lost.json()["cost"]["units"]
     assert new.account().posted == posted
     assert not run(new, "ledger", "status")["sealed"]

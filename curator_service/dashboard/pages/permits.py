@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 
 from curator_service.api.http import read_model
 from curator_service.approvals.repository import Proposal
-from curator_service.approvals.schemas import DecisionRequest
+from curator_service.approvals.schemas import DecisionRequest, render_proposal
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard import repository
 from curator_service.dashboard.page import PageContext, go_to, list_faults, page
@@ -71,6 +71,7 @@ def show_permits(context: PageContext) -> Response:
         page_size=PAGE,
         found=len(found),
         now=now,
+        own=_list_own(context),
     )
 
 
@@ -221,6 +222,14 @@ def _names(text: str) -> list[str]:
 def _has(permit: Permit, asked: str) -> bool:
     told = (permit.id, permit.terms.project, *permit.people.values(), *permit.datasets.values())
     return any(asked in text.lower() for text in told)
+
+
+def _list_own(context: PageContext) -> list[dict[str, Any]]:
+    """Return what whoever looks has asked for, what waits first."""
+    if not context.may(Action.READ_OWN_PROPOSALS):
+        return []
+    found = context.get(ApprovalService).list_proposals(of=context.principal.id)
+    return [render_proposal(proposal) for proposal in found[:PAGE]]
 
 
 def _list_proposals(context: PageContext, permit: Permit) -> list[Proposal]:

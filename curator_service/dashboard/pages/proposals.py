@@ -18,7 +18,6 @@ from curator_service.ledger.chain.verification import PERMIT
 from curator_service.ledger.repository import Population
 from curator_service.ledger.schemas import render_amount
 from curator_service.ledger.service import LedgerService
-from curator_service.permits.service import PermitService, render_permit
 
 router = APIRouter(prefix="/admin")
 DECIDED = 50
@@ -128,6 +127,14 @@ def reject(context: PageContext, proposal_id: str) -> Response:
     return _decide(context, proposal_id, is_approved=False)
 
 
+@router.post("/proposals/{proposal_id}/withdraw")
+@page(Action.WITHDRAW)
+def withdraw(context: PageContext, proposal_id: str) -> Response:
+    """Take back what one has asked for."""
+    context.get(ApprovalService).withdraw(proposal_id, context.principal)
+    return go_to("/admin/permits?done=withdrawn")
+
+
 def _decide(context: PageContext, proposal_id: str, *, is_approved: bool) -> Response:
     try:
         reason = read_model({"reason": context.text("reason")}, DecisionRequest).reason
@@ -191,10 +198,7 @@ def _list_changes(context: PageContext, proposal: Proposal, terms: dict[str, Any
     """Return every term that is asked; where a permit is to change, with what it is now."""
     if proposal.scope != PERMIT:
         return [Change(name, "", _write(value)) for name, value in terms.items()]
-    now: dict[str, Any] = {}
-    if proposal.was and proposal.state == OPEN:
-        permit = context.get(PermitService).get_permit(proposal.label)
-        now = render_permit(permit) | {"limit": permit.terms.model_dump().get("limit")}
+    now = context.get(ApprovalService).describe(proposal, context.principal).before or {}
     changes = [Change(name, _write(now.get(name)), _write(terms.get(name))) for name in TERMS]
     return [one for one in changes if one.before or one.after]
 

@@ -94,6 +94,12 @@ _OPEN = ReservationRow.state == OPEN
 _LIST_OPEN = Statement(
     select(*_COLUMNS).where(_OPEN, ReservationRow.population == bindparam("population")).order_by(ReservationRow.id)
 )
+_LIST_ALL_OPEN = Statement(select(*_COLUMNS).where(_OPEN).order_by(ReservationRow.created_at, ReservationRow.id))
+_LIST_OPEN_OF = Statement(
+    select(*_COLUMNS)
+    .where(_OPEN, ReservationRow.principal_id == bindparam("principal"))
+    .order_by(ReservationRow.created_at, ReservationRow.id)
+)
 _JOBS = Statement(
     select(ReservationRow.id, ReservationRow.owner, WorkerRow.beat)
     .outerjoin(WorkerRow, WorkerRow.id == ReservationRow.owner)
@@ -187,6 +193,12 @@ def list_running(connection: Connection, dataset_id: str) -> list[Reservation]:
 def list_open(connection: Connection, population: str) -> list[Reservation]:
     """Return a population's open reservations."""
     return [Reservation(*row) for row in _LIST_OPEN.all(connection, population=population)]
+
+
+def list_held(connection: Connection, *, of: str | None) -> list[Reservation]:
+    """Return everybody's open reservations and jobs, the oldest first; with `of`, those of one principal."""
+    found = _LIST_ALL_OPEN.all(connection) if of is None else _LIST_OPEN_OF.all(connection, principal=of)
+    return [Reservation(*row) for row in found]
 
 
 def list_jobs(connection: Connection) -> list[tuple[str, str, int | None]]:

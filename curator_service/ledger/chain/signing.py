@@ -235,6 +235,16 @@ class KeyRing:
         seed = self._read(key_id).private_bytes_raw()
         return HKDF(SHA256(), 32, salt=None, info=_SECRET_DOMAIN + purpose.encode()).derive(seed)
 
+    def list_secrets(self, purpose: str) -> list[bytes]:
+        """Derive a secret from each private key that is here, the newest first; see `secret`."""
+        found = []
+        for key in reversed(self.list_keys()):
+            try:
+                found.append(self.secret(key.key_id, purpose))
+            except SigningError:
+                continue
+        return found
+
     def recover(self, moment: str) -> list[str]:
         """Take keys back whose files are here and whose rows were lost with a database; return their ids.
 

@@ -18,7 +18,10 @@ from curator_service.ledger.chain.entries import (
 UNCHARGED_KINDS = frozenset({"dataset", "derive", "key", "refusal", "confirmation"})
 REGISTER = "_register"
 """The chain of the curator's own acts, a name that no population may have. Its limit is 0: nothing is charged to it."""
-ACTS = frozenset({"principal", "token", "token-revoked", "permit-asked", "permit-refused"})
+PROPOSED = "proposed"
+ACTS = frozenset(
+    {"principal", "token", "token-revoked", PROPOSED, "proposal-rejected", "proposal-withdrawn", "proposal-expired"}
+)
 """Kinds of the register's entries, beside those that every chain has."""
 _OPENING_TERMS = ("adjacency", "accountant", "delta", "time")
 _STATED = ("project", "purpose", "legal_basis", "conditions")

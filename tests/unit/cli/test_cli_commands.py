@@ -110,6 +110,46 @@ def test_the_whole_way_in_json(cli: Cli) -> None:
     assert found == [("village", True, 4), ("_register", True, 4)]
 
 
+def test_a_proposal_is_shown_beside_what_holds_and_taken_back(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    permit = world.permit(limit={"mu": 0.1})
+    terms = {"project": "kidney", "people": ["ada", "ben"], "datasets": ["cohort"], "purpose": "kidneys"}
+    terms |= {"legal_basis": "consent", "expires_at": "2099-01-01T00:00:00Z", "reason": "a colleague"}
+    (cli.folder / "terms.json").write_text(json.dumps(terms), encoding="utf-8")
+    desks = []
+    for who, role in (("ada", "analyst"), ("ben", "analyst"), ("olga", "privacy_officer")):
+        token = cli.json("tokens", "create", who, "--role", role)["token"]
+        desks.append(Cli(cli.folder, cli.environment | {"CURATOR_TOKEN": token}))
+    ada, ben, olga = desks
+    asked = ada.json("permits", "ask", str(cli.folder / "terms.json"), "--permit", permit)["id"]
+    shown = cli.json("proposals", "show", asked)
+    assert (shown["proposer"], shown["decider"]) == ("ada", None)
+    assert (shown["before"]["people"], shown["terms"]["people"]) == (["ada"], ["ada", "ben"])
+    row = next(line for line in cli.run("proposals", "show", asked).stdout.splitlines() if "people" in line)
+    assert re.search(r"ada +│ +ada, ben", row)
+    assert "no proposal" in ben.error("proposals", "withdraw", asked)
+    assert ada.json("proposals", "withdraw", asked, "--reason", "not yet")[0]["state"] == "withdrawn"
+    assert [act["kind"] for act in cli.json("ledger", "register", "--limit", "1000")][-2:] == [
+        "proposed", "proposal-withdrawn",
+    ]  # fmt: skip
+    raised = olga.json("limits", "set", "town", "--mu", "2", "--reason", "more")[0]["id"]
+    assert set(cli.json("proposals", "show", raised)["amounts"]) == {"from", "to", "spent_and_held"}
+    assert "spent and held" in cli.run("proposals", "show", raised).stdout
+    assert "no proposal" in cli.error("proposals", "show", f"prp_{'0' * 24}")
+
+
+def test_what_may_still_be_used_is_said_where_something_ends(full: tuple[Cli, World]) -> None:
+    cli, world = full
+    permit = world.permit()
+    revoked = cli.json("permits", "revoke", "ada", "cohort")
+    assert [use["permit"] for use in revoked["still_usable"]] == [permit]
+    cli.run("permits", "grant", "ada", "cohort")
+    said = " ".join(cli.run("permits", "end", permit, "--reason", "over").stdout.split())
+    assert "ada may still use cohort by prm_" in said
+    assert "still" not in cli.run("permits", "revoke", "ada", "cohort").stdout
+    assert "ended at" in cli.error("permits", "end", permit, "--reason", "over again")
+
+
 def test_a_limit_that_was_lowered_is_shown_with_the_highest_there_ever_was(full: tuple[Cli, World]) -> None:
     cli, world = full
     assert "highest" not in cli.run("populations", "list").output

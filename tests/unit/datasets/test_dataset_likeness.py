@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support import ADMIN, COLUMNS, ROWS, World, csv_text, make_rows, manifest_text, open_population
 
-from curator_service.approvals.service import SecondAdminNeeded
+from curator_service.approvals.problems import SecondAdminNeeded
 from curator_service.container import make_curator
 from curator_service.datasets.service import REFUSALS_MAX, OtherPeople, RegistrationError
 from curator_service.datasets.sketch import Sketch, Sketcher, code_levels, code_numbers

@@ -1,5 +1,6 @@
 """Default deny, and tokens that show nothing."""
 
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,7 +49,7 @@ def test_an_auditor_only_looks() -> None:
 def test_whoever_only_looks_moves_no_amount_and_decides_nothing() -> None:
     """`READING` is what a token may do that was made to look: nothing that spends, asks, decides or makes others."""
     acting = {Action.REQUEST_RELEASE, Action.RESERVE, Action.END_RESERVATION, Action.SET_LIMIT, Action.ASK_PERMIT}
-    assert set(Action) - READING == acting | {Action.END_PERMIT, Action.ISSUE, Action.REVOKE}
+    assert set(Action) - READING == acting | {Action.WITHDRAW, Action.END_PERMIT, Action.ISSUE, Action.REVOKE}
 
 
 @pytest.mark.parametrize("role", list(Role))

@@ -1,0 +1,293 @@
+"""What administrators see: accounts, spending, tokens, people, and what is held."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from analyst_client.schema.amounts import Amount
+from analyst_client.schema.permits import Permit
+from analyst_client.schema.wire import Fields
+
+GROUPS = ("analyst", "project", "dataset", "kind", "month")
+"""What charges can be summed by."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """A population and its account.
+
+    Attributes
+    ----------
+    population, accountant, adjacency : str
+    limit, highest_limit, posted, pending, remaining : Amount
+        The budget, the highest that it ever was, what is spent, held and left.
+    share_spent : float
+        Part of the limit that is spent or held, 0 to 1.
+    """
+
+    population: str
+    accountant: str
+    adjacency: str
+    limit: Amount
+    highest_limit: Amount
+    posted: Amount
+    pending: Amount
+    remaining: Amount
+    share_spent: float
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Account":
+        """Read from an answer."""
+        return cls(
+            population=fields.text("population"),
+            accountant=fields.text("accountant"),
+            adjacency=fields.text("adjacency"),
+            limit=Amount.read(fields.object("limit")),
+            highest_limit=Amount.read(fields.object("highest_limit")),
+            posted=Amount.read(fields.object("posted")),
+            pending=Amount.read(fields.object("pending")),
+            remaining=Amount.read(fields.object("remaining")),
+            share_spent=fields.number("share_spent"),
+        )
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a group of charges adds up to.
+
+    Attributes
+    ----------
+    population : str
+    group : dict of str to str
+        By what it is grouped.
+    charges : int
+        How many.
+    spent : Amount
+    """
+
+    population: str
+    group: Mapping[str, str]
+    charges: int
+    spent: Amount
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Spent":
+        """Read from an answer."""
+        group = {name: fields.text(name) for name in GROUPS if name in fields.members}
+        return cls(fields.text("population"), group, fields.integer("charges"), Amount.read(fields.object("spent")))
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token, without what its holder sends.
+
+    Attributes
+    ----------
+    id, name : str
+        Its id, which is no secret, and its holder.
+    roles : tuple of str
+        What it may act as.
+    read_only : bool
+        Whether it may only look.
+    created_at, expires_at : str
+    last_used_at : str or None
+        Within an hour.
+    revoked_at, replaced_by : str or None
+        When it was revoked, and what it was rotated into.
+    """
+
+    id: str
+    name: str
+    roles: tuple[str, ...]
+    read_only: bool
+    created_at: str
+    expires_at: str
+    last_used_at: str | None
+    revoked_at: str | None
+    replaced_by: str | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Token":
+        """Read from an answer."""
+        return cls(
+            id=fields.text("id"),
+            name=fields.text("name"),
+            roles=fields.texts("roles"),
+            read_only=fields.flag("read_only"),
+            created_at=fields.text("created_at"),
+            expires_at=fields.text("expires_at"),
+            last_used_at=fields.optional("last_used_at", fields.text),
+            revoked_at=fields.optional("revoked_at", fields.text),
+            replaced_by=fields.optional("replaced_by", fields.text),
+        )
+
+
+@dataclass(frozen=True)
+class NewToken:
+    """A token that was made now.
+
+    Attributes
+    ----------
+    about : Token
+    text : str
+        What its holder sends. It is shown in no repr.
+    """
+
+    about: Token
+    text: str = field(repr=False)
+
+    @classmethod
+    def read(cls, fields: Fields) -> "NewToken":
+        """Read from an answer."""
+        return cls(Token.read(fields), fields.text("token"))
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who may act, and as what.
+
+    Attributes
+    ----------
+    id, name, shown_name : str
+    roles : tuple of str
+    issuer : str or None
+        The identity provider where they sign in; None for tokens of the curator's own.
+    """
+
+    id: str
+    name: str
+    shown_name: str
+    roles: tuple[str, ...]
+    issuer: str | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Person":
+        """Read from an answer."""
+        return cls(
+            id=fields.text("id"),
+            name=fields.text("name"),
+            shown_name=fields.text("shown_name"),
+            roles=fields.texts("roles"),
+            issuer=fields.optional("issuer", fields.text),
+        )
+
+
+@dataclass(frozen=True)
+class Held:
+    """An amount that a job or a reservation holds.
+
+    Attributes
+    ----------
+    id, dataset, population, holder : str
+        Of the job or the reservation; whose it is.
+    project : str or None
+    permit : str
+    remaining : Amount
+        What of it is neither spent nor given back.
+    created_at : str
+    expires_at : str or None
+        End of a reservation; None of a job.
+    """
+
+    id: str
+    dataset: str
+    population: str
+    holder: str
+    project: str | None
+    permit: str
+    remaining: Amount
+    created_at: str
+    expires_at: str | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Held":
+        """Read from an answer."""
+        return cls(
+            id=fields.text("id"),
+            dataset=fields.text("dataset"),
+            population=fields.text("population"),
+            holder=fields.text("holder"),
+            project=fields.optional("project", fields.text),
+            permit=fields.text("permit"),
+            remaining=Amount.read(fields.object("remaining")),
+            created_at=fields.text("created_at"),
+            expires_at=fields.optional("expires_at", fields.text),
+        )
+
+
+@dataclass(frozen=True)
+class OtherUse:
+    """A dataset that an analyst may still use, by another permit.
+
+    Attributes
+    ----------
+    analyst, dataset, permit, project : str
+    expires_at : str or None
+        Moment from which on it may only be read.
+    """
+
+    analyst: str
+    dataset: str
+    permit: str
+    project: str
+    expires_at: str | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> "OtherUse":
+        """Read from an answer."""
+        return cls(
+            analyst=fields.text("analyst"),
+            dataset=fields.text("dataset"),
+            permit=fields.text("permit"),
+            project=fields.text("project"),
+            expires_at=fields.optional("expires_at", fields.text),
+        )
+
+    def __str__(self) -> str:
+        """Say it in a sentence."""
+        until = "" if self.expires_at is None else f"; from {self.expires_at} on only to read"
+        return f"{self.analyst} may still use {self.dataset} by {self.permit} ({self.project or 'no project'}){until}"
+
+
+@dataclass(frozen=True)
+class EndedPermit:
+    """A permit that was ended, and what its people may still use by others.
+
+    Attributes
+    ----------
+    permit : Permit
+    still_usable : tuple of OtherUse
+    """
+
+    permit: Permit
+    still_usable: tuple[OtherUse, ...]
+
+    @classmethod
+    def read(cls, fields: Fields) -> "EndedPermit":
+        """Read from an answer."""
+        return cls(Permit.read(fields), fields.each("still_usable", OtherUse.read))
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Whether the curator releases anything.
+
+    Attributes
+    ----------
+    sealed : bool
+    reason : str
+    since : str or None
+    """
+
+    sealed: bool
+    reason: str
+    since: str | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> "Seal":
+        """Read from an answer."""
+        return cls(fields.flag("sealed"), fields.text("reason"), fields.optional("since", fields.text))
+
+    @property
+    def way_out(self) -> str:
+        """What lifts the seal, at the curator's machine; empty where there is none."""
+        return "at the curator's machine: `curator restore --reconcile`, once its cause is gone" if self.sealed else ""
