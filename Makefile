@@ -59,7 +59,8 @@ coverage: $(VENV)/.installed ## lines that the unit tests execute
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/unit \
 	  --cov=curator_service --cov=analyst_client --cov-report=term:skip-covered
 
-races: $(VENV)/.installed ## kills, faults and races at every step, for an hour or so
+races: $(VENV)/.installed ## kills, faults and races at every step, for two hours or so
+	CURATOR_TEST_REQUESTS=100000 $(BIN)/python -m pytest tests/e2e/test_permit_races.py
 	CURATOR_TEST_LONG=1 CURATOR_TEST_ROUNDS=20 $(BIN)/python -m pytest tests/e2e tests/integration/test_ledger_state_machine.py \
 	  tests/integration/test_version_crashes.py
 

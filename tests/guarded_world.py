@@ -232,9 +232,13 @@ def _furnish(world: World) -> Guarded:
     found.add("permit", "expired", brief)
     ended = api.post(f"/v1/permits/{past}/end", json={"reason": "over"}, token=tokens["olga"])
     assert ended.status_code == 200, ended.text
+    left = _grant(api, world, "left", ["ada"], ["gone"], far)
+    ended = api.post(f"/v1/permits/{left}/end", json={"reason": "over"}, token=tokens["otto"])
+    assert ended.status_code == 200, ended.text
     for relation, people in (("own", ["ada"]), ("of the same project", ["ada", "ben"]), ("of another", ["cleo"])):
         found.add("permit to end", relation, partial(grant_anew, people))
-    found.add("permit to end", "ended", past)
+    found.add("permit to end", "ended by oneself", past)  # olga, who repeats it
+    found.add("permit to end", "ended", left)
 
     def propose(who: str) -> str:
         opened = {"name": f"new{next(counter)}", "adjacency": "add_remove", "limit": {"mu": 0.1}, "reason": "new"}
@@ -247,6 +251,21 @@ def _furnish(world: World) -> Guarded:
         assert api.post(f"/v1/admin/proposals/{proposal}/reject", token=tokens["otto"]).status_code == 200
         return proposal
 
+    def ask(who: str) -> str:
+        asked = {"project": f"wish{next(counter)}", "people": [who], "datasets": ["cohort"], "expires_at": far}
+        proposal = api.post("/v1/permits", json=asked | _TERMS | {"reason": "a wish"}, token=tokens[who])
+        assert proposal.status_code == 202, proposal.text
+        return str(proposal.json()["id"])
+
+    def refused(who: str) -> str:
+        proposal = ask(who)
+        assert api.post(f"/v1/admin/proposals/{proposal}/reject", token=tokens["otto"]).status_code == 200
+        return proposal
+
+    found.add("proposal of one's own", "own", partial(ask, "ada"))
+    found.add("proposal of one's own", "decided", refused("ada"))
+    found.add("proposal of one's own", "a colleague's", partial(ask, "ben"), is_granted=False)
+    found.add("proposal of one's own", "an officer's", partial(propose, "otto"), is_granted=False)
     found.add("proposal", "own", partial(propose, "olga"))
     found.add("proposal", "somebody else's", partial(propose, "otto"))
     found.add("proposal", "decided", decided())
@@ -261,12 +280,13 @@ def _furnish(world: World) -> Guarded:
     found.add("token", "own", partial(issue, "olga"))
     found.add("token", "somebody else's", partial(issue, "cleo"))
     found.add("token", "expired", expired.pop)
-    found.add("token", "revoked", issue("ada", is_revoked=True), exists=False)
+    found.add("token", "revoked", issue("ada", is_revoked=True))
 
     for kind, name in NOBODY_KNOWS.items():
         found.add(kind, UNKNOWN, name, exists=False)
         found.add(kind, MALFORMED, "No%20name%0A", exists=False)
     for relation in ("closed", "a job", UNKNOWN, MALFORMED):
         found.objects["reservation to end"][relation] = found.objects["reservation"][relation]
+    found.objects["proposal of one's own"] |= {name: found.objects["proposal"][name] for name in (UNKNOWN, MALFORMED)}
     found.objects["permit to end"] |= {name: found.objects["permit"][name] for name in (UNKNOWN, MALFORMED)}
     return found

@@ -459,22 +459,21 @@ class IdentityService:
         """Revoke a token by its public id, and what rotations made of it, from the next request on; under a seal, too.
 
         Whoever has somebody's token may have rotated it. The table says so at once. The register follows, when it can
-        be written.
+        be written. One that was revoked before stays so: whoever repeats it after a lost answer has what he wants.
 
         Raises
         ------
         IdentityError
-            If there is no such token, or it was revoked before.
+            If there is no such token.
         """
         with self.database.begin() as connection:
             following: str | None = token_id
-            revoked = 0
             while following:
-                revoked += repository.revoke_token(connection, following, timestamp(self.now()), actor)
+                repository.revoke_token(connection, following, timestamp(self.now()), actor)
                 found = repository.find_token(connection, following)
-                following = None if found is None else found.replaced_by
-            if not revoked:
-                raise IdentityError(f"there is no token {token_id!r} that could be revoked")
+                if found is None:
+                    raise IdentityError(f"there is no token {following!r} that could be revoked")
+                following = found.replaced_by
         try:
             self.settle()
         except Problem as error:  # what matters is done
@@ -493,12 +492,6 @@ class IdentityService:
         if found is None:
             raise IdentityError(f"there is no token {token_id!r}")
         return found
-
-    def find_revoked(self, token_id: str) -> TokenRecord | None:
-        """Return a token that was revoked, or None."""
-        with self.database.read() as connection:
-            found = repository.find_token(connection, token_id)
-        return found if found is not None and found.revoked_at is not None else None
 
     def list_tokens(self) -> list[TokenRecord]:
         """Return every token, without secrets."""

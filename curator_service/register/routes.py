@@ -137,11 +137,8 @@ def revoke_token(
     identity = context.get(IdentityService)
     try:
         identity.revoke_token(token_id, actor=context.principal.id)
-    except IdentityError:  # whoever repeats it after a lost answer is answered as the first time
-        record = identity.find_revoked(token_id)
-        if record is None:
-            raise NotFound("There is no token of this id that could be revoked.") from None
-        return json_response(render_token(record))
+    except IdentityError:
+        raise NotFound("There is no token of this id that could be revoked.") from None
     return json_response(render_token(identity.get_token(token_id)))
 
 

@@ -21,6 +21,7 @@ from curator_service.identity.policy import POLICY, PUBLIC, READING, Action, Obj
 from curator_service.ledger.chain.entries import canonical
 
 CHEAP = body(rows={"map": "box"}, price={"mu": 0.001}, fresh=True)
+GRANT = {"analyst": "ada", "dataset": "nothing", "reason": "over"}
 LIMIT = {"limit": {"epsilon": 50.0, "delta": 1e-6}, "reason": "a second study"}
 TERMS = {
     "project": "other", "people": ["ada"], "datasets": ["cohort"], "purpose": "p", "legal_basis": "l", "reason": "r",
@@ -77,8 +78,10 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/v1/releases/{release_id}"): Route(A.READ_RELEASE, "release"),
     ("GET", "/v1/releases/{release_id}/evidence"): Route(A.READ_EVIDENCE, "release"),
+    ("GET", "/v1/jobs"): Route(A.READ_JOB),
     ("GET", "/v1/jobs/{job_id}"): Route(A.READ_JOB, "job"),
     ("DELETE", "/v1/jobs/{job_id}"): Route(A.END_RESERVATION, "job", status=409, hides=ENDED_JOBS),  # they are over
+    ("GET", "/v1/reservations"): Route(A.READ_RESERVATION),
     ("GET", "/v1/reservations/{reservation_id}"): Route(A.READ_RESERVATION, "reservation"),
     ("DELETE", "/v1/reservations/{reservation_id}"): Route(
         A.END_RESERVATION, "reservation to end", besides={"closed": 409}
@@ -92,12 +95,20 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/v1/permits/{permit_id}"): Route(A.READ_PERMIT, "permit"),
     ("POST", "/v1/permits/{permit_id}"): Route(A.ASK_PERMIT, "permit", TERMS, 202, ENDED),
     ("POST", "/v1/permits/{permit_id}/end"): Route(A.END_PERMIT, "permit to end", {"reason": "over"}, 200, ENDED),
+    ("GET", "/v1/permits/{permit_id}/evidence"): Route(A.READ_PERMIT_EVIDENCE, "permit"),
+    ("POST", "/v1/admin/permits/revoke"): Route(A.END_PERMIT, sent=GRANT, status=404),
+    ("GET", "/v1/proposals"): Route(A.READ_OWN_PROPOSALS),
+    ("GET", "/v1/proposals/{proposal_id}"): Route(A.READ_OWN_PROPOSALS, "proposal of one's own"),
+    ("POST", "/v1/proposals/{proposal_id}/withdraw"): Route(
+        A.WITHDRAW, "proposal of one's own", {"reason": "no more"}, besides={"decided": 409}
+    ),
     ("GET", "/v1/me"): Route(A.READ_SELF),
     ("POST", "/v1/me/token/rotate"): Route(A.ROTATE, sent={"grace_s": -1}, status=422),  # it would be over
     ("GET", "/v1/admin/populations"): Route(A.READ_POPULATIONS),
     ("POST", "/v1/admin/populations"): Route(A.SET_LIMIT, sent={"name": "town"}, status=422),
     ("POST", "/v1/admin/populations/{population}/limits"): Route(A.SET_LIMIT, "population", LIMIT, 202),
     ("GET", "/v1/admin/proposals"): Route(A.READ_PROPOSALS),
+    ("GET", "/v1/admin/proposals/{proposal_id}"): Route(A.READ_PROPOSALS, "proposal"),
     ("POST", "/v1/admin/proposals/{proposal_id}/approve"): Route(
         A.SET_LIMIT, "proposal", {"reason": "yes"}, besides={"own": 403, "decided": 409}
     ),
@@ -137,13 +148,19 @@ PAGES: dict[tuple[str, str], Route] = {
         A.SET_LIMIT, "proposal", {}, 303, {"own": 403, "decided": 409}
     ),
     ("POST", "/admin/proposals/{proposal_id}/reject"): Route(A.SET_LIMIT, "proposal", {}, 303, {"decided": 409}),
+    ("POST", "/admin/proposals/{proposal_id}/withdraw"): Route(
+        A.WITHDRAW, "proposal of one's own", {}, 303, {"decided": 409}
+    ),
     ("GET", "/admin/datasets"): Route(A.READ_DATASET),
     ("GET", "/admin/datasets/{name}"): Route(A.READ_DATASET, "dataset"),
     ("GET", "/admin/tokens"): Route(A.READ_PRINCIPALS),
     ("POST", "/admin/tokens/{token_id}/revoke"): Route(A.REVOKE, "token", {}, 303),
     ("GET", "/admin/keys"): Route(A.READ_KEYS),
     ("GET", "/admin/{path:path}"): Route(A.READ_KEYS, "page", status=404),
+    ("GET", "/admin/confirm"): Route(A.READ_SELF, status=303),
     ("GET", "/admin/sign-in"): Route(None),
+    ("GET", "/admin/sign-in/{name}"): Route(None, "provider", status=403),
+    ("GET", "/admin/sign-in/{name}/callback"): Route(None, "provider", status=403),
     ("POST", "/admin/sign-in"): Route(None, status=415),
     ("POST", "/admin/sign-out"): Route(None, status=403),
     ("GET", "/admin/static/{name}"): Route(None, "file", status=404),
@@ -229,6 +246,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with guarded_world(tmp_path_factory.mktemp("guarded")) as guarded:
         world, identity = guarded.world, guarded.world.curator.identity
         guarded.add("page", UNKNOWN, "nothing", exists=False)
+        guarded.add("provider", UNKNOWN, "nowhere", exists=False)
         guarded.add("file", UNKNOWN, "nothing.js", exists=False)
         tokens: dict[str, str | None] = {}
         for called, caller in CALLERS.items():

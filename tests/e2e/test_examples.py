@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,14 @@ import httpx
 import numpy as np
 import pytest
 from deployments import ANALYSTS, Deployment, Server, open_town
-from patience import scaled
+from patience import scaled, wait_for
 from process_factory import ROOT, ProcessFactory
 from proxies import LosingProxy
 from support import World, open_population
 
 from analyst_client import OLS, Release, Ridge
 from analyst_client.estimators.base import LinearFit
+from curator_service.identity.policy import Role
 from curator_service.privacy.accountant import Price
 
 pytestmark = pytest.mark.slow
@@ -261,3 +264,77 @@ def test_r_says_when_the_noise_outweighs_the_data(clinic: Clinic, with_r: tuple[
     assert (done.returncode, done.stdout) == (1, "")
     assert "the noise outweighs the data" in done.stderr
     assert (tmp_path / "release.json").exists()
+
+
+@contextmanager
+def studying(clinic: Clinic, folder: Path, project: str) -> Iterator[tuple[subprocess.Popen[str], Callable[..., Any]]]:
+    """Start the study; give it, and what a privacy officer does at her own desk."""
+    officer = clinic.town.full("olga")
+    token = clinic.town.world.add_token(officer, Role.PRIVACY_OFFICER)
+    common = {"PATH": os.environ["PATH"], "HOME": str(folder), "LANG": "C.UTF-8"}
+    analyst = common | {"CURATOR_URL": clinic.server.url, "CURATOR_TOKEN": clinic.town.tokens[ANALYSTS[0]]}
+    command = [sys.executable, str(EXAMPLES / "study" / "study.py"), "--project", project]
+    study = subprocess.Popen(
+        [*command, "--person", clinic.town.full(ANALYSTS[0]), "--out", str(folder / "study")],
+        env=analyst,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+    def decide(*words: str) -> Any:
+        done = subprocess.run(
+            [sys.executable, "-m", "analyst_client.admin_command", "--json", *words],
+            env=common | {"CURATOR_SERVER": clinic.server.url, "CURATOR_TOKEN": token},
+            capture_output=True,
+            text=True,
+            timeout=scaled(60),
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    try:
+        yield study, decide
+    finally:
+        study.kill()
+        study.communicate()
+
+
+def wait_for_proposal(decide: Callable[..., Any], project: str) -> Any:
+    """Wait until a permit for a project is asked for."""
+
+    def asked() -> list[Any]:
+        return [one for one in decide("proposals", "list") if one["terms"] and one["terms"]["project"] == project]
+
+    wait_for(asked, f"a permit for {project} is asked for", 60)
+    return asked()[0]
+
+
+def test_a_study_takes_one_decision(clinic: Clinic, tmp_path: Path) -> None:
+    before = clinic.charges()
+    with studying(clinic, tmp_path, "kidney") as (study, decide):
+        asked = wait_for_proposal(decide, "kidney")
+        assert clinic.charges() == before
+        decide("proposals", "approve", asked["id"], "--reason", "as the board decided", "--yes")
+        out, told = study.communicate(timeout=scaled(120))
+    assert study.returncode == 0, told
+    taken = json.loads(out.splitlines()[-1])
+    assert set(taken) == {"machine_s", "person_s"}
+    assert out.count(": verified") >= 4  # the release, the receipt, the answer, and each entry of the permit
+    assert {"check.html", "keys.json", "ro-crate-metadata.json"} <= {
+        path.name for path in tmp_path.glob("study/evidence/*")
+    }
+    (charge,) = [entry for entry in clinic.town.audit(POPULATION).charges if entry.get("permit") == asked["label"]]
+    assert charge["project"] == "kidney"
+
+
+def test_a_study_that_is_refused_says_why_and_pays_nothing(clinic: Clinic, tmp_path: Path) -> None:
+    before = clinic.charges()
+    with studying(clinic, tmp_path, "liver") as (study, decide):
+        asked = wait_for_proposal(decide, "liver")
+        decide("proposals", "reject", asked["id"], "--reason", "the protocol is missing", "--yes")
+        _, told = study.communicate(timeout=scaled(120))
+    assert study.returncode == 1
+    assert told.endswith("The permit was rejected: the protocol is missing\n")
+    assert clinic.charges() == before

@@ -1,6 +1,5 @@
 """Default deny, and tokens that show nothing."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
