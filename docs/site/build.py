@@ -28,7 +28,7 @@ PLACES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    **{f"examples/{name}/README.md": f"examples/{name}.md" for name in ("flchain", "curl", "r")},
+    **{f"examples/{name}/README.md": f"examples/{name}.md" for name in ("flchain", "curl", "r", "study")},
     "experiments/README.md": "experiments.md",
 }
 """Where a page outside of docs/ stands in the site."""

@@ -84,8 +84,8 @@ def main() -> int:
             client.evidence(release.id, given.out / "evidence.zip")
     with times.of("verify"):
         with zipfile.ZipFile(given.out / "evidence.zip") as pack:
-            pack.extractall(given.out / "evidence")
-        evidence = given.out / "evidence"
+            pack.extractall(given.out)
+            evidence = given.out / Path(pack.namelist()[0]).parts[0]
         signed = [evidence / "receipt.json", evidence / "answer.json", *sorted((evidence / "permit").glob("*.json"))]
         outcome = verify(["--key", str(evidence / "keys.json"), str(given.out / "release.json"), *map(str, signed)])
     waited = times.taken.pop("wait for a person")

@@ -322,9 +322,7 @@ def test_a_study_takes_one_decision(clinic: Clinic, tmp_path: Path) -> None:
     taken = json.loads(out.splitlines()[-1])
     assert set(taken) == {"machine_s", "person_s"}
     assert out.count(": verified") >= 4  # the release, the receipt, the answer, and each entry of the permit
-    assert {"check.html", "keys.json", "ro-crate-metadata.json"} <= {
-        path.name for path in tmp_path.glob("study/evidence/*")
-    }
+    assert {"check.html", "keys.json", "ro-crate-metadata.json"} <= {path.name for path in tmp_path.glob("study/*/*")}
     (charge,) = [entry for entry in clinic.town.audit(POPULATION).charges if entry.get("permit") == asked["label"]]
     assert charge["project"] == "kidney"
 
@@ -333,7 +331,7 @@ def test_a_study_that_is_refused_says_why_and_pays_nothing(clinic: Clinic, tmp_p
     before = clinic.charges()
     with studying(clinic, tmp_path, "liver") as (study, decide):
         asked = wait_for_proposal(decide, "liver")
-        decide("proposals", "reject", asked["id"], "--reason", "the protocol is missing", "--yes")
+        decide("proposals", "reject", asked["id"], "--reason", "the protocol is missing")
         _, told = study.communicate(timeout=scaled(120))
     assert study.returncode == 1
     assert told.endswith("The permit was rejected: the protocol is missing\n")
