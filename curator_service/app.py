@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from anyio import to_thread
-from fastapi import FastAPI, Response
+from fastapi import APIRouter, FastAPI, Response
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 from threadpoolctl import threadpool_limits
 
 from curator_service import __version__
@@ -152,11 +153,21 @@ def create_app(
         # be traced is in api/traces.py.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
         lifespan=lifespan,
+        routes=list(_routes()),
     )
     app.state.curator = curator
     app.add_middleware(RequestGuard, body_bytes_max=settings.body_bytes_max, observer=observer)
     app.add_exception_handler(Problem, handle_problem)
     app.add_exception_handler(HTTPException, handle_http_exception)
+    _add_health(app, readiness, pages)
+    _add_document(app, kinds)
+    return app
+
+
+@functools.cache
+def _routes() -> tuple[BaseRoute, ...]:
+    """Return the routes of every slice, and the pages: made once, for all applications of a process."""
+    router = APIRouter()
     for routes in (
         release_routes,
         dataset_routes,
@@ -166,11 +177,9 @@ def create_app(
         register_routes,
         evidence_routes,
     ):
-        app.include_router(routes.router)
-    add_dashboard(app)
-    _add_health(app, readiness, pages)
-    _add_document(app, kinds)
-    return app
+        router.include_router(routes.router)
+    add_dashboard(router)
+    return tuple(router.routes)
 
 
 def make_metrics(settings: Settings, kinds: KindRegistry) -> Metrics:

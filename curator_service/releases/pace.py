@@ -1,5 +1,6 @@
 """How fast this machine passes over rows, measured on synthetic ones: what public times are scaled by."""
 
+import functools
 import math
 import time
 
@@ -17,11 +18,12 @@ STEPS_PER_DOUBLING = 4
 _REPEATS = 15
 
 
+@functools.cache
 def measure_pace(kinds: KindRegistry = KINDS) -> float:
     """Measure how many times as long as the reference machine this one takes to map and add rows, in processor time.
 
     Reads no row of anybody: rows are made up. The slowest of the kinds' typical kernels counts, each at the best of
-    several times, rounded up to a quarter power of two. Takes half a second.
+    several times, rounded up to a quarter power of two. Takes half a second, once in a process.
 
     Parameters
     ----------

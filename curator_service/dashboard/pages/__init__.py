@@ -1,6 +1,6 @@
 """The pages, one module for each subject, and what makes them one application with the routes of `/v1`."""
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, Response
 
 from curator_service.dashboard.page import page
 from curator_service.dashboard.pages import (
@@ -28,9 +28,9 @@ def find_nothing(context: object, path: str) -> Response:
     raise NotFound("There is no page at this address.")
 
 
-def add_dashboard(app: FastAPI) -> None:
-    """Add the pages to an application; no client is generated for them, so no document lists them."""
-    for router in (
+def add_dashboard(router: APIRouter) -> None:
+    """Add the pages to a router; no client is generated for them, so no document lists them."""
+    for subject in (
         entrance.router,
         providers.router,
         populations.router,
@@ -43,4 +43,4 @@ def add_dashboard(app: FastAPI) -> None:
         keys.router,
         _rest,  # last: it takes what is left
     ):
-        app.include_router(router, include_in_schema=False)
+        router.include_router(subject, include_in_schema=False)
