@@ -147,14 +147,25 @@ class ApprovalService:
             proposals.insert_proposal(connection, proposal)
         return proposal
 
-    def decide(self, proposal_id: str, by: Principal, *, approve: bool, reason: str = "") -> Proposal:
+    def decide(
+        self, proposal_id: str, by: Principal, *, approve: bool, reason: str = "", seen: str | None = None
+    ) -> Proposal:
         """Approve or reject a proposal; whoever made it may only take it back.
+
+        Parameters
+        ----------
+        proposal_id : str
+        by : Principal
+        approve : bool
+        reason : str
+        seen : str, optional
+            The digest of the proposal that was shown; a page always has one.
 
         Raises
         ------
         NotFound, SecondAdminNeeded, LimitConflict, LedgerUnverified
         """
-        proposal = self.get_proposal(proposal_id)
+        proposal = self.get_proposal(proposal_id, seen=seen)
         if proposal.state != OPEN:
             raise LimitConflict(f"The proposal was {proposal.state} before.")
         if approve and proposal.proposed_by == by.id:
@@ -182,12 +193,20 @@ class ApprovalService:
         with self.database.read() as connection:
             return proposals.list_proposals(connection)
 
-    def get_proposal(self, proposal_id: str) -> Proposal:
+    def get_proposal(self, proposal_id: str, *, seen: str | None = None) -> Proposal:
         """Return a proposal.
+
+        Parameters
+        ----------
+        proposal_id : str
+        seen : str, optional
+            The digest that it must have.
 
         Raises
         ------
         NotFound
+        LimitConflict
+            If it is another than was seen.
         """
         found = None
         if _ID_PATTERN.fullmatch(proposal_id):
@@ -195,6 +214,8 @@ class ApprovalService:
                 found = proposals.find_proposal(connection, proposal_id)
         if found is None:
             raise NotFound("There is no proposal of this id.")
+        if seen is not None and seen != found.digest:
+            raise LimitConflict("This proposal is not the one that you were shown. Nothing was done: look at it anew.")
         return found
 
     def _apply(self, proposal: Proposal, *, approved_by: str, new: bool) -> None:

@@ -30,7 +30,8 @@ class BrowserSessionRow(Base):
 class SignInRow(Base):
     """A sign-in that a browser has begun at an identity provider: the hash of its secret, never the secret.
 
-    `session_hash` is that of the session whose holder signs in again; empty for somebody who has none.
+    `session_hash` is that of the session whose holder signs in again; empty for somebody who has none. `proof`
+    authenticates all of it, as that of a session does.
     """
 
     __tablename__ = "sign_ins"
@@ -40,3 +41,4 @@ class SignInRow(Base):
     began_at: Mapped[str] = mapped_column(String(32), index=True)
     session_hash: Mapped[str] = mapped_column(String(64))
     next_address: Mapped[str] = mapped_column(Text)
+    proof: Mapped[str] = mapped_column(String(64))

@@ -48,6 +48,7 @@ class SignInRecord:
     began_at: str
     session_hash: str
     next_address: str
+    proof: str = ""
 
 
 _THIS = BrowserSessionRow.id_hash == bindparam("id_hash")

@@ -1,4 +1,4 @@
-"""Sign-ins of browsers at identity providers, forms that wait for one, and what proves a session.
+"""Sign-ins of browsers at identity providers, forms that wait for one, and what proves these rows.
 
 Revision ID: 0013
 Revises: 0012
@@ -27,6 +27,7 @@ def upgrade() -> None:
         sa.Column("began_at", sa.String(length=32), nullable=False),
         sa.Column("session_hash", sa.String(length=64), nullable=False),
         sa.Column("next_address", sa.Text(), nullable=False),
+        sa.Column("proof", sa.String(length=64), nullable=False),
         sa.PrimaryKeyConstraint("id_hash", name=op.f("pk_sign_ins")),
     )
     op.create_index("ix_sign_ins_began_at", "sign_ins", ["began_at"])
