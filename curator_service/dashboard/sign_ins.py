@@ -25,11 +25,13 @@ from curator_service.identity.service import IdentityError, IdentityService, Sig
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
 from curator_service.kit.limiter import RateLimiter
-from curator_service.kit.problems import TooManyRequests
 
 LIFE = timedelta(minutes=10)
 OPEN_MAX = 10_000
-"""Sign-ins that wait for an answer: strangers begin them, and each is a row."""
+"""Sign-ins that wait for an answer: strangers begin them, and each is a row. The oldest gives way.
+
+So whoever would keep the others out must begin that many in the minute in which somebody signs in, and not in ten.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class ProviderSignIns:
         SignInRefused
             If nobody can sign in there with a browser.
         TooManyRequests
-            If too many were begun from there, or wait for an answer.
+            If too many were begun from there.
         Unavailable
             If the provider does not answer.
         """
@@ -136,7 +138,7 @@ class ProviderSignIns:
         record = replace(record, proof=self.sessions.proofs.prove(_TABLE, _said(record)))
         with self.database.begin() as connection:
             if repository.sweep_sign_ins(connection, timestamp(moment - LIFE)) >= OPEN_MAX:
-                raise TooManyRequests("More sign-ins wait than there may be. Try again later.", retry_after_s=60)
+                repository.drop_oldest_sign_in(connection)
             repository.insert_sign_in(connection, record)
         return address, secret
 

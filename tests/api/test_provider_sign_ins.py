@@ -505,13 +505,27 @@ class TestRates:
         assert "Too many sign-ins" in text_of(answer.text)
         place.curator.sign_ins.begin("hospital", "192.0.2.1", "/admin")
 
-    def test_no_more_wait_than_there_may_be(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(signing_in, "OPEN_MAX", 2)
-        begin(place.person())
-        begin(place.person())
-        assert place.person().get("/admin/sign-in/hospital").status_code == 429
-        place.world.clock.advance(minutes=10)
-        begin(place.person())
+    def test_no_more_wait_than_there_may_be_and_nobody_is_kept_out(
+        self, either: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        officer = either.signed_in(groups=OFFICER, auth_time=T - 3600)
+        either.world.clock.advance(seconds=1)
+        fields = {"form_token": token_of(officer.get("/admin")), "notion": "mu", "mu": "0.1", "reason": "less"}
+        led = officer.post("/admin/populations/town/limit", fields).text
+        address = html.unescape(re.findall(r'href="(https://login[^"]+)"', led)[0])
+        monkeypatch.setattr(signing_in, "OPEN_MAX", 3)
+        people = []
+        for _ in range(4):
+            either.world.clock.advance(seconds=1)
+            person = either.person()
+            people.append((person, begin(person)))
+        assert either.waiting() == 3
+        for person, begun in people[:2]:
+            refused(person.arrive(either.issuer.sign_in(begun)), "not the answer to a sign-in")
+        for person, begun in people[2:]:
+            answer = person.arrive(either.issuer.sign_in(begun, sub="another"))
+            assert answer.status_code == 200, text_of(answer.text)
+        assert officer.arrive(either.issuer.sign_in(address, groups=OFFICER)).status_code == 200
 
     def test_what_fails_counts_by_address_and_keeps_nobody_out_who_was_let_in(self, place: Place) -> None:
         limiter = place.curator.failures

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -208,6 +209,37 @@ class TestRoles:
 
 
 HUGE = 10**400
+
+
+def test_a_secret_that_was_taken_away_is_no_fault(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("s3cret\n", encoding="utf-8")
+    with open_world(tmp_path / "world", public_url=ORIGIN) as world:
+        place = Place(world, client_secret_file=file)
+        person = place.person()
+        answer = place.issuer.sign_in(begin(person))
+        file.unlink()
+        refused(person.arrive(answer), "cannot read its secret", 503)
+
+
+def test_no_log_has_what_completes_a_sign_in(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    person = place.person()
+    address = begin(person)
+    asked, secret = dict(parse_qsl(urlsplit(address).query)), person.cookies[SIGN_IN]
+    answer = place.issuer.sign_in(address, groups=OFFICER, auth_time=T - 3600)
+    code = dict(parse_qsl(urlsplit(answer).query))["code"]
+    refused(person.arrive(answer.replace("iss=", "iss=x")), "does not hold")
+    again = place.person()
+    assert again.arrive(place.issuer.sign_in(begin(again), groups=OFFICER, auth_time=T - 3600)).status_code == 200
+    led(again.submit("/admin/populations/town", LIMIT, **LOWERED))
+    hidden = [secret, asked["state"], asked["nonce"], asked["code_challenge"], code, again.cookies[SESSION]]
+    hidden += [form["code_verifier"] for _, form in place.issuer.redeemed]
+    # The browser of these tests is in the same process, and logs what it asks for.
+    ours = [one for one in caplog.records if not one.name.startswith(("httpx", "httpcore"))]
+    told = " ".join(repr(vars(one)) + one.getMessage() for one in ours)
+    assert "request" in told
+    assert [one for one in hidden if one in told] == []
 
 
 class TestHostileProviders:

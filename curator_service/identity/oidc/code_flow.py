@@ -177,7 +177,12 @@ class CodeFlow:
             "redirect_uri": transaction.redirect_uri,
             "code_verifier": transaction.verifier,
         }
-        name, secret = self.client.client_id, self.client.read_secret()
+        name = self.client.client_id
+        try:
+            secret = self.client.read_secret()
+        except (OSError, ValueError) as error:
+            log.warning("the secret of a provider's browser client cannot be read: %s", type(error).__name__)
+            raise Unavailable("The curator cannot read its secret for this provider. Tell an operator.") from None
         if secret and self.client.auth_method == "client_secret_basic":
             # Each is encoded as a form has it before they are joined (RFC 6749, section 2.3.1).
             pair = f"{quote_plus(name)}:{quote_plus(secret)}"

@@ -32,7 +32,9 @@ def is_secure(url: str) -> bool:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError):
         return False
-    return bool(parsed.host) and (parsed.scheme == "https" or (parsed.scheme == "http" and is_loopback(parsed.host)))
+    if not parsed.host or (parsed.port is not None and not 0 < parsed.port < 1 << 16):
+        return False
+    return parsed.scheme == "https" or (parsed.scheme == "http" and is_loopback(parsed.host))
 
 
 def is_of_this_machine(url: str) -> bool:
@@ -71,7 +73,7 @@ def fetch(url: str, authorization: str = "", form: Mapping[str, str] | None = No
         found = json.loads(content)
     except TimeoutError:
         raise ProviderUnreachable(f"{httpx.URL(url).host} takes more than {WHOLE_S:.0f} s") from None
-    except (httpx.HTTPError, ValueError, RecursionError) as error:
+    except (httpx.HTTPError, OSError, ValueError, RecursionError) as error:
         raise ProviderUnreachable(f"{httpx.URL(url).host}: {type(error).__name__}") from None
     if not isinstance(found, dict):
         raise ProviderUnreachable(f"{httpx.URL(url).host} sends something else than an object")

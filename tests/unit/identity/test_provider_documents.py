@@ -94,7 +94,8 @@ def issuer() -> Iterator[str]:
         ("http://[::1]/x", True), ("http://login.example/x", False), ("http://127.0.0.1.evil.example", False),
         ("http://localhost.evil.example", False), ("http://127.0.0.1@evil.example", False), ("ftp://127.0.0.1", False),
         ("file:///etc/passwd", False), ("https://", False), ("", False), ("login.example", False),
-        ("http://\x00", False), ("https://a/\ud800", False), ("https://a:b", False),
+        ("http://\x00", False), ("https://a/\ud800", False), ("https://a:b", False), ("https://a:65536/x", False),
+        ("http://127.0.0.1:0/x", False),
     ],
 )  # fmt: skip
 def test_what_is_neither_https_nor_this_machine_is_not_asked(url: str, secure: bool) -> None:
