@@ -122,13 +122,14 @@ class ProviderSignIns:
         SignInRefused
             If nobody can sign in there with a browser.
         TooManyRequests
-            If too many were begun from there.
+            If too many were begun from there, or by whoever has the session.
         Unavailable
             If the provider does not answer.
         """
         if name not in self.list_names():
             raise SignInRefused("There is no identity provider of this name at which to sign in.")
-        self.rate.take(peer)
+        # Strangers behind the same address keep nobody waiting who is signed in.
+        self.rate.take(peer if session is None else session.principal.id)
         assert self.identity.providers is not None
         secret, moment = secrets.token_urlsafe(32), self.now()
         transaction = Transaction(secret, self.redirect_uri(name))

@@ -2,7 +2,9 @@
 
 import json
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -11,12 +13,15 @@ import httpx
 import pytest
 from dashboard_worlds import ORIGIN, Person, text_of
 from issuers import ISSUER, NOW, T, claims, provider, public_jwk, sign
+from patience import scaled
 from sign_in_worlds import CLIENT, SESSION, SIGN_IN, Place, begin, is_in, refused
 from support import open_world
 
-from curator_service.dashboard.sessions import BrowserSessions, hash_of
+from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, hash_of
+from curator_service.dashboard.sign_ins import Answer
 from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.policy import Role
+from curator_service.kit.limiter import RateLimiter
 
 OFFICER = ["dpo"]
 LIMIT = "/admin/populations/town/limit"
@@ -30,9 +35,22 @@ def place(tmp_path: Path) -> Iterator[Place]:
         yield Place(world)
 
 
+@pytest.fixture
+def either(tmp_path: Path, database_url: str | None) -> Iterator[Place]:
+    """Return a place on each of the two databases."""
+    with open_world(tmp_path, url=database_url, public_url=ORIGIN) as world:
+        yield Place(world)
+
+
 def stale(place: Place) -> Person:
     """Return an officer who signed in at the provider an hour ago."""
     return place.signed_in(groups=OFFICER, auth_time=T - 3600)
+
+
+def hidden_in(page: httpx.Response) -> dict[str, str]:
+    """Return the hidden fields of a page."""
+    assert page.status_code == 200, text_of(page.text)
+    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page.text))
 
 
 def led(answer: httpx.Response) -> str:
@@ -133,20 +151,17 @@ class TestRows:
         raised = {"limit": {"epsilon": 1.1, "delta": 1e-6}, "reason": "a second study"}
         asked = place.world.api("otto").post("/v1/admin/populations/town/limits", json=raised).json()
         person, form = stale(place), f"/admin/proposals/{asked['id']}/approve"
-        page = person.get("/admin/proposals").text
-        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
+        fields = hidden_in(person.get("/admin/proposals"))
         address = led(person.post(form, fields))
         before = place.world.account().limit
         place.world.sql(f"UPDATE proposals SET limit_units = limit_units * 2 WHERE id = '{asked['id']}'")
         person.arrive(place.issuer.sign_in(address, groups=OFFICER))
-        kept = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', person.get("/admin/confirm").text))
+        kept = hidden_in(person.get("/admin/confirm"))
         answer = person.post(form, kept)
         assert (answer.status_code, "is not the one that you were shown" in text_of(answer.text)) == (409, True)
         assert place.world.account().limit == before
         # What is shown now is what can be approved now.
-        fields = dict(
-            re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', person.get("/admin/proposals").text)
-        )
+        fields = hidden_in(person.get("/admin/proposals"))
         assert person.post(form, {"form_token": fields["form_token"]}).status_code == 409
         assert person.post(form, fields).headers["location"] == "/admin/proposals?done=approved"
 
@@ -187,13 +202,40 @@ class TestFreshness:
         person = stale(place)
         address = led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
         person.arrive(place.issuer.sign_in(address, groups=OFFICER))
-        page = person.get("/admin/confirm").text
-        fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
+        fields = hidden_in(person.get("/admin/confirm"))
         assert person.post(LIMIT, fields | {"mu": "x"}).status_code == 422
         assert person.post(LIMIT, fields).headers["location"].endswith("done=restricted")
         assert person.get("/admin/confirm").headers["location"] == "/admin"
         ((kept,),) = place.world.sql("SELECT kept FROM browser_sessions")
         assert kept == ""
+
+    def test_strangers_at_the_same_address_keep_no_officer_from_an_approval(self, place: Place) -> None:
+        person = stale(place)
+        place.curator.sign_ins.rate = RateLimiter(3, "sign-ins", now=lambda: 0.0)
+        for _ in range(3):
+            begin(place.person())
+        assert place.person().get("/admin/sign-in/hospital").status_code == 429
+        for _ in range(3):
+            led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
+        assert person.submit("/admin/populations/town", LIMIT, **LOWERED).status_code == 429
+
+    def test_of_two_workers_one_redeems_an_answer(self, either: Place) -> None:
+        person = either.person()
+        answer = dict(parse_qsl(urlsplit(either.issuer.sign_in(begin(person))).query))
+        said = Answer(answer["state"], answer["code"], answer["iss"], "")
+        secret, start = person.cookies[SIGN_IN], threading.Barrier(2)
+
+        def complete(_: int) -> bool:
+            start.wait(scaled(10))
+            try:
+                either.curator.sign_ins.complete("hospital", secret, said)
+            except SignInRefused:
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(complete, range(2))) == [False, True]
+        assert len(either.issuer.redeemed) == 1
 
 
 class TestRoles:
