@@ -9,7 +9,8 @@ from curator_service.kit.db import Base
 class BrowserSessionRow(Base):
     """A session of a browser: the hash of its id, never the id.
 
-    `token_id` is that of the token that it began with, and ends with; empty where somebody signed in elsewhere.
+    `token_id` is that of the token that it began with, and ends with; empty where somebody signed in elsewhere, at
+    `issuer`.
     `kept` is a form, as JSON, that waits until somebody has signed in there again. `proof` authenticates all of it but
     `seen_at` under a secret of the private keys, so that no session begins with a row.
     """
@@ -23,6 +24,7 @@ class BrowserSessionRow(Base):
     seen_at: Mapped[str] = mapped_column(String(32))
     confirmed_at: Mapped[str] = mapped_column(String(32))
     ends_at: Mapped[str] = mapped_column(String(32))
+    issuer: Mapped[str] = mapped_column(String(255), default="", server_default="")
     kept: Mapped[str] = mapped_column(Text, default="", server_default="")
     proof: Mapped[str] = mapped_column(String(64), default="", server_default="")
 

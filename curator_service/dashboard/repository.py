@@ -35,6 +35,7 @@ class SessionRecord:
     seen_at: str
     confirmed_at: str
     ends_at: str
+    issuer: str = ""
     kept: str = ""
     proof: str = ""
 

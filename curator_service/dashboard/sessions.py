@@ -166,15 +166,16 @@ class BrowserSessions:
 
     def begin(self, entrance: Entrance) -> BrowserSession:
         """Begin a session, under an id that nobody has had before."""
-        session_id, moment = secrets.token_urlsafe(32), self.now()
+        session_id, moment, principal = secrets.token_urlsafe(32), self.now(), entrance.principal
         now, ends_at = timestamp(moment), min(timestamp(moment + LIFETIME), entrance.expires_at)
         proved = now if entrance.is_fresh else NEVER
-        record = SessionRecord(hash_of(session_id), entrance.principal.id, entrance.token_id, now, now, proved, ends_at)
+        issuer = "" if entrance.token_id else principal.issuer
+        record = SessionRecord(hash_of(session_id), principal.id, entrance.token_id, now, now, proved, ends_at, issuer)
         record = self._prove(record)
         with self.database.begin() as connection:
             repository.sweep_sessions(connection, now, timestamp(moment - IDLE))
             repository.insert_session(connection, record)
-        return BrowserSession(session_id, entrance.principal, entrance.is_fresh, ends_at, bool(entrance.token_id))
+        return BrowserSession(session_id, principal, entrance.is_fresh, ends_at, bool(entrance.token_id))
 
     def find(self, session_id: str) -> BrowserSession | None:
         """Return a session that holds now, and note that it is in use; None for any other text."""
@@ -274,7 +275,8 @@ class BrowserSessions:
             return None
         if not record.token_id:
             principal = self.identity.find_vouched(record.principal_id)
-            return None if principal is None else (record, principal)
+            # Not at another one, whatever the row of the person says by now.
+            return None if principal is None or principal.issuer != record.issuer else (record, principal)
         token = self.identity.find_valid(record.token_id)
         if token is None or token.principal.id != record.principal_id:
             return None

@@ -18,6 +18,7 @@ ROLE = "curator_service"
 def upgrade() -> None:
     """Apply: nothing proves the sessions that there are, so whoever is signed in signs in anew."""
     op.execute("DELETE FROM browser_sessions")
+    op.add_column("browser_sessions", sa.Column("issuer", sa.String(length=255), nullable=False, server_default=""))
     op.add_column("browser_sessions", sa.Column("kept", sa.Text(), nullable=False, server_default=""))
     op.add_column("browser_sessions", sa.Column("proof", sa.String(length=64), nullable=False, server_default=""))
     op.create_table(
@@ -45,3 +46,4 @@ def downgrade() -> None:
     op.execute("DELETE FROM browser_sessions WHERE token_id = ''")
     op.drop_column("browser_sessions", "proof")
     op.drop_column("browser_sessions", "kept")
+    op.drop_column("browser_sessions", "issuer")

@@ -698,11 +698,16 @@ class TestFreshness:
     def test_every_act_that_changes_what_may_be_spent_asks(self, place: Place) -> None:
         person = self.stale(place)
         form = token_of(person.get("/admin"))
+        permit, token = place.world.permit(), place.world.tokens["ada"].split("_")[1]
         for address in (
-            self.LIMIT, "/admin/proposals/population", "/admin/permits/prm_0/change", "/admin/permits/prm_0/end",
-            "/admin/tokens/0/revoke",
+            self.LIMIT, "/admin/proposals/population", f"/admin/permits/{permit}/change",
+            f"/admin/permits/{permit}/end", f"/admin/tokens/{token}/revoke",
         ):  # fmt: skip
-            self.led(person.post(address, {"form_token": form}))
+            answer = person.post(address, {"form_token": form})
+            self.led(answer)
+            assert ("ada" in text_of(answer.text)) is (permit in address or token in address)
+        for address in ("/admin/permits/prm_0/change", "/admin/permits/prm_0/end", "/admin/tokens/0/revoke"):
+            assert person.post(address, {"form_token": form}).status_code == 404
 
 
 def test_a_provider_that_breaks_off_lets_nobody_in(place: Place) -> None:

@@ -14,7 +14,7 @@ import pytest
 from dashboard_worlds import ORIGIN, Person, text_of
 from issuers import ISSUER, NOW, T, claims, provider, public_jwk, sign
 from patience import scaled
-from sign_in_worlds import CLIENT, SESSION, SIGN_IN, Place, begin, is_in, refused
+from sign_in_worlds import CLIENT, OTHER, SESSION, SIGN_IN, Place, begin, is_in, refused
 from support import open_world
 
 from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, hash_of
@@ -145,6 +145,14 @@ class TestRows:
         place.world.sql(f"UPDATE browser_sessions SET seen_at = '{moment}'")
         assert not is_in(person)
 
+    def test_people_of_a_provider_that_was_taken_away_do_not_become_those_of_another(self, place: Place) -> None:
+        person = place.signed_in()
+        other = provider(browser=CLIENT, issuer=OTHER, name="other")
+        place.curator.identity.providers = IdentityProviders((other,), (), place.world.clock, place._fetch)
+        assert not is_in(person)
+        place.world.sql(f"UPDATE principals SET issuer = '{OTHER}' WHERE issuer <> ''")
+        assert not is_in(person)
+
     def test_an_approval_is_of_what_was_shown(self, place: Place) -> None:
         """A proposal that somebody wrote anew between the page and the click is another one."""
         place.world.add_token("otto", Role.PRIVACY_OFFICER)
@@ -208,6 +216,25 @@ class TestFreshness:
         assert person.get("/admin/confirm").headers["location"] == "/admin"
         ((kept,),) = place.world.sql("SELECT kept FROM browser_sessions")
         assert kept == ""
+
+    def test_of_two_forms_in_two_tabs_the_last_is_shown_after_its_own_sign_in_alone(self, place: Place) -> None:
+        person = stale(place)
+        first = led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
+        second = led(person.submit("/admin/populations/town", LIMIT, **LOWERED | {"mu": "0.2"}))
+        refused(person.arrive(place.issuer.sign_in(first, groups=OFFICER)), "not the answer to a sign-in")
+        assert person.get("/admin/confirm").headers["location"] == "/admin"
+        person.arrive(place.issuer.sign_in(second, groups=OFFICER))
+        assert hidden_in(person.get("/admin/confirm"))["mu"] == "0.2"
+
+    def test_whose_work_ends_is_said_before_the_last_click(self, place: Place) -> None:
+        permit = place.world.permit("kidney")
+        person, address = stale(place), f"/admin/permits/{permit}/end"
+        answer = person.submit(f"/admin/permits/{permit}", address, reason="over")
+        arrived = person.arrive(place.issuer.sign_in(led(answer), groups=OFFICER))
+        assert arrived.status_code == 200
+        for page in (answer, person.get("/admin/confirm")):
+            for said in (f"End the permit {permit}", "kidney", "ada", "cohort"):
+                assert said in text_of(page.text)
 
     def test_strangers_at_the_same_address_keep_no_officer_from_an_approval(self, place: Place) -> None:
         person = stale(place)
