@@ -105,17 +105,17 @@ class TestTossedCookies:
 class TestRows:
     """Somebody writes the tables, and has no key."""
 
-    def test_a_kept_form_that_changes_for_a_moment_is_not_shown(self, place: Place) -> None:
-        person = stale(place)
+    def test_a_kept_form_that_changes_for_a_moment_is_not_shown(self, either: Place) -> None:
+        person = stale(either)
         address = led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
-        person.arrive(place.issuer.sign_in(address, groups=OFFICER))
-        sessions: BrowserSessions = place.curator.browser_sessions
+        person.arrive(either.issuer.sign_in(address, groups=OFFICER))
+        sessions: BrowserSessions = either.curator.browser_sessions
         session = sessions.find(person.cookies[SESSION])
         assert session is not None
         kept = sessions.find_kept(session)
         assert kept is not None
         forged = {"address": "/admin/proposals/prp_0/approve", "act": kept.act, "about": [], "fields": []}
-        place.world.sql(f"UPDATE browser_sessions SET kept = '{json.dumps(forged)}'")
+        either.world.sql(f"UPDATE browser_sessions SET kept = '{json.dumps(forged)}'")
         assert sessions.find_kept(session) is None
 
     @pytest.mark.parametrize(
@@ -153,21 +153,21 @@ class TestRows:
         place.world.sql(f"UPDATE principals SET issuer = '{OTHER}' WHERE issuer <> ''")
         assert not is_in(person)
 
-    def test_an_approval_is_of_what_was_shown(self, place: Place) -> None:
+    def test_an_approval_is_of_what_was_shown(self, either: Place) -> None:
         """A proposal that somebody wrote anew between the page and the click is another one."""
-        place.world.add_token("otto", Role.PRIVACY_OFFICER)
+        either.world.add_token("otto", Role.PRIVACY_OFFICER)
         raised = {"limit": {"epsilon": 1.1, "delta": 1e-6}, "reason": "a second study"}
-        asked = place.world.api("otto").post("/v1/admin/populations/town/limits", json=raised).json()
-        person, form = stale(place), f"/admin/proposals/{asked['id']}/approve"
+        asked = either.world.api("otto").post("/v1/admin/populations/town/limits", json=raised).json()
+        person, form = stale(either), f"/admin/proposals/{asked['id']}/approve"
         fields = hidden_in(person.get("/admin/proposals"))
         address = led(person.post(form, fields))
-        before = place.world.account().limit
-        place.world.sql(f"UPDATE proposals SET limit_units = limit_units * 2 WHERE id = '{asked['id']}'")
-        person.arrive(place.issuer.sign_in(address, groups=OFFICER))
+        before = either.world.account().limit
+        either.world.sql(f"UPDATE proposals SET limit_units = limit_units * 2 WHERE id = '{asked['id']}'")
+        person.arrive(either.issuer.sign_in(address, groups=OFFICER))
         kept = hidden_in(person.get("/admin/confirm"))
         answer = person.post(form, kept)
         assert (answer.status_code, "is not the one that you were shown" in text_of(answer.text)) == (409, True)
-        assert place.world.account().limit == before
+        assert either.world.account().limit == before
         # What is shown now is what can be approved now.
         fields = hidden_in(person.get("/admin/proposals"))
         assert person.post(form, {"form_token": fields["form_token"]}).status_code == 409
@@ -206,15 +206,15 @@ class TestFreshness:
         answer = place.issuer.sign_in(address, groups=OFFICER, auth_time=T + 3600)
         refused(person.arrive(answer), "did not ask you anew")
 
-    def test_a_form_that_was_done_is_not_offered_again(self, place: Place) -> None:
-        person = stale(place)
+    def test_a_form_that_was_done_is_not_offered_again(self, either: Place) -> None:
+        person = stale(either)
         address = led(person.submit("/admin/populations/town", LIMIT, **LOWERED))
-        person.arrive(place.issuer.sign_in(address, groups=OFFICER))
+        person.arrive(either.issuer.sign_in(address, groups=OFFICER))
         fields = hidden_in(person.get("/admin/confirm"))
         assert person.post(LIMIT, fields | {"mu": "x"}).status_code == 422
         assert person.post(LIMIT, fields).headers["location"].endswith("done=restricted")
         assert person.get("/admin/confirm").headers["location"] == "/admin"
-        ((kept,),) = place.world.sql("SELECT kept FROM browser_sessions")
+        ((kept,),) = either.world.sql("SELECT kept FROM browser_sessions")
         assert kept == ""
 
     def test_of_two_forms_in_two_tabs_the_last_is_shown_after_its_own_sign_in_alone(self, place: Place) -> None:
