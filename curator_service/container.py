@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from curator_service.approvals.service import ApprovalService
+from curator_service.dashboard.proofs import RowProofs
 from curator_service.dashboard.sessions import BrowserSessions
 from curator_service.dashboard.sign_ins import ProviderSignIns
 from curator_service.datasets.engines.base import Engine
@@ -178,7 +179,7 @@ def make_curator(
         IdentityProviders(settings.providers, settings.visa_issuers, now),
         lambda: keys.list_secrets("tokens"),
     )
-    browser_sessions = BrowserSessions(database, identity, now, keys)
+    browser_sessions = BrowserSessions(database, identity, now, RowProofs(keys, now))
     return Curator(
         database=database,
         kinds=kinds,

@@ -1,6 +1,8 @@
 """Queries of what was proposed and waits for a second person: limits, permits, rows like another population's."""
 
-from dataclasses import dataclass
+import hashlib
+import json
+from dataclasses import astuple, dataclass, replace
 
 from sqlalchemy import bindparam, case, func, insert, select, update
 
@@ -53,6 +55,12 @@ class Proposal:
     decided_at: str | None = None
     content: str = ""
     decision: str = ""
+
+    @property
+    def digest(self) -> str:
+        """A hash of what was proposed: whoever approves says with it what they saw."""
+        told = replace(self, state="", decided_by=None, decided_at=None, decision="")
+        return hashlib.sha256(json.dumps(astuple(told)).encode()).hexdigest()
 
 
 _COLUMNS = (

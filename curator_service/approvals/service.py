@@ -260,14 +260,25 @@ class ApprovalService:
 
     # --- Deciding
 
-    def decide(self, proposal_id: str, by: Principal, *, approve: bool, reason: str = "") -> Proposal:
+    def decide(
+        self, proposal_id: str, by: Principal, *, approve: bool, reason: str = "", seen: str | None = None
+    ) -> Proposal:
         """Approve or reject a proposal; whoever made it may only take it back.
+
+        Parameters
+        ----------
+        proposal_id : str
+        by : Principal
+        approve : bool
+        reason : str
+        seen : str, optional
+            The digest of the proposal that was shown; a page always has one.
 
         Raises
         ------
         NotFound, SecondAdminNeeded, Conflict, LedgerUnverified
         """
-        proposal = self.get_proposal(proposal_id)
+        proposal = self.get_proposal(proposal_id, seen=seen)
         is_own = proposal.proposed_by == by.id
         if proposal.state == OPEN and approve and is_own:
             raise SecondAdminNeeded("Whoever makes a proposal cannot approve it: ask another privacy officer.")
@@ -364,12 +375,22 @@ class ApprovalService:
             found = proposals.list_proposals(connection, of=of)
         return [self._as_seen(proposal) for proposal in found]
 
-    def get_proposal(self, proposal_id: str, *, of: str | None = None) -> Proposal:
+    def get_proposal(self, proposal_id: str, *, of: str | None = None, seen: str | None = None) -> Proposal:
         """Return a proposal; with `of`, one that this principal made.
+
+        Parameters
+        ----------
+        proposal_id : str
+        of : str, optional
+            Id of a principal.
+        seen : str, optional
+            The digest that it must have.
 
         Raises
         ------
         NotFound
+        ProposalUnattested
+            If it is another than was seen.
         """
         found = None
         if _ID_PATTERN.fullmatch(proposal_id):
@@ -377,6 +398,8 @@ class ApprovalService:
                 found = proposals.find_proposal(connection, proposal_id)
         if found is None or (of is not None and found.proposed_by != of):
             raise NotFound("There is no proposal of this id.")
+        if seen is not None and seen != found.digest:
+            raise ProposalUnattested("This is not the proposal that was shown. Nothing was done: look at it anew.")
         return self._as_seen(found)
 
     def describe(self, proposal: Proposal, reader: Principal) -> ProposalDetail:

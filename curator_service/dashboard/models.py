@@ -9,7 +9,8 @@ from curator_service.kit.db import Base
 class BrowserSessionRow(Base):
     """A session of a browser: the hash of its id, never the id.
 
-    `token_id` is that of the token that it began with, and ends with; empty where somebody signed in elsewhere.
+    `token_id` is that of the token that it began with, and ends with; empty where somebody signed in elsewhere, at
+    `issuer`.
     `kept` is a form, as JSON, that waits until somebody has signed in there again. `proof` authenticates all of it but
     `seen_at` under a secret of the private keys, so that no session begins with a row.
     """
@@ -23,6 +24,7 @@ class BrowserSessionRow(Base):
     seen_at: Mapped[str] = mapped_column(String(32))
     confirmed_at: Mapped[str] = mapped_column(String(32))
     ends_at: Mapped[str] = mapped_column(String(32))
+    issuer: Mapped[str] = mapped_column(String(255), default="", server_default="")
     kept: Mapped[str] = mapped_column(Text, default="", server_default="")
     proof: Mapped[str] = mapped_column(String(64), default="", server_default="")
 
@@ -30,7 +32,8 @@ class BrowserSessionRow(Base):
 class SignInRow(Base):
     """A sign-in that a browser has begun at an identity provider: the hash of its secret, never the secret.
 
-    `session_hash` is that of the session whose holder signs in again; empty for somebody who has none.
+    `session_hash` is that of the session whose holder signs in again; empty for somebody who has none. `proof`
+    authenticates all of it, as that of a session does.
     """
 
     __tablename__ = "sign_ins"
@@ -40,3 +43,4 @@ class SignInRow(Base):
     began_at: Mapped[str] = mapped_column(String(32), index=True)
     session_hash: Mapped[str] = mapped_column(String(64))
     next_address: Mapped[str] = mapped_column(Text)
+    proof: Mapped[str] = mapped_column(String(64))

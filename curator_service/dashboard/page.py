@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -24,7 +25,8 @@ from curator_service.kit.problems import InternalError, Problem, RequestInvalid,
 
 S = TypeVar("S")
 Act = str | Callable[..., tuple[str, list[tuple[str, str]]]]
-FORM_TOKEN, TOKEN = "form_token", "token"
+FORM_TOKEN, TOKEN, SEEN = "form_token", "token", "seen"
+"""Names of fields: of a session's forms, of a token that is entered again, and of a digest of what was shown."""
 DONE = {
     "approved": "Approved. It holds from now on, and the ledger names both of you.",
     "rejected": "Rejected. Nothing has changed.",
@@ -35,6 +37,10 @@ DONE = {
     "revoked": "Revoked. From the next request on the token lets nobody in.",
 }
 """What a page says after an act: an address can choose among these, and say nothing of its own."""
+
+
+DONE_STATUS = 303
+"""Of an answer that leads on: a form that is refused is shown again, with another one."""
 
 
 class FormForged(Problem):
@@ -126,7 +132,7 @@ def go_to(address: str, browser: Browser | None = None) -> Response:
     """Send the browser on to another page; a script that asks for a part of one must load it as a whole."""
     if browser is not None and browser.is_htmx:
         return Response(status_code=200, headers=PAGE_HEADERS | {"HX-Redirect": address})
-    return Response(status_code=303, headers=PAGE_HEADERS | {"Location": address})
+    return Response(status_code=DONE_STATUS, headers=PAGE_HEADERS | {"Location": address})
 
 
 def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]], Callable[..., Any]]:
@@ -162,7 +168,10 @@ def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]]
                     with services.requests.place(session.principal.id):
                         if act and not session.is_fresh and not _confirm(context, sessions):
                             return _ask_token(context) if session.by_token else _ask_anew(context, act, parameters)
-                        return function(context, **parameters)
+                        answered = function(context, **parameters)
+                        if act and answered.status_code == DONE_STATUS:
+                            _forget(context, sessions)
+                        return answered
                 except Problem as problem:
                     return _refuse(context, problem)
                 except Exception as error:
@@ -227,6 +236,14 @@ def _ask_anew(context: PageContext, act: Act, parameters: dict[str, Any]) -> Res
     context.get(BrowserSessions).keep(context.session, KeptForm(browser.path, words, about, _fields(context)))
     shown = context.render("anew.html", 403, act=words, about=about, name=name, address=address)
     return set_sign_in(shown, browser, secret)
+
+
+def _forget(context: PageContext, sessions: BrowserSessions) -> None:
+    """Forget a form that was kept and is done now, so that no look back does it again."""
+    with suppress(*DATABASE_ERRORS):  # what was asked for is done
+        kept = sessions.find_kept(context.session)
+        if kept is not None and kept.address == context.browser.path:
+            sessions.forget_kept(context.session)
 
 
 def _fields(context: PageContext) -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ class SessionRecord:
     seen_at: str
     confirmed_at: str
     ends_at: str
+    issuer: str = ""
     kept: str = ""
     proof: str = ""
 
@@ -48,6 +49,7 @@ class SignInRecord:
     began_at: str
     session_hash: str
     next_address: str
+    proof: str = ""
 
 
 _THIS = BrowserSessionRow.id_hash == bindparam("id_hash")
@@ -70,6 +72,8 @@ _FIND_SIGN_IN = Statement(select(*SignInRow.__table__.columns).where(_THIS_SIGN_
 _INSERT_SIGN_IN = Statement(insert(SignInRow))
 _TAKE_SIGN_IN = Statement(delete(SignInRow).where(_THIS_SIGN_IN))
 _SWEEP_SIGN_INS = Statement(delete(SignInRow).where(SignInRow.began_at <= bindparam("before")))
+_OLDEST = select(SignInRow.id_hash).where(SignInRow.session_hash == "").order_by(SignInRow.began_at).limit(1)
+_DROP_OLDEST = Statement(delete(SignInRow).where(SignInRow.id_hash.in_(_OLDEST)))
 _COUNT_SIGN_INS = Statement(select(func.count()).select_from(SignInRow))
 _MONTHS = Statement(
     select(SpendingRow.month, func.sum(SpendingRow.units))
@@ -163,6 +167,11 @@ def sweep_sign_ins(connection: Connection, before: str) -> int:
     _SWEEP_SIGN_INS.execute(connection, before=before)
     row = _COUNT_SIGN_INS.first(connection)
     return 0 if row is None else int(row[0])
+
+
+def drop_oldest_sign_in(connection: Connection) -> None:
+    """Forget the sign-in that began first, of those of people without a session."""
+    _DROP_OLDEST.execute(connection)
 
 
 def list_months(connection: Connection, population: str) -> list[tuple[str, int]]:

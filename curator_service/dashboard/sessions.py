@@ -16,19 +16,21 @@ from http import HTTPStatus
 from typing import ClassVar
 
 from curator_service.dashboard import repository
+from curator_service.dashboard.proofs import RowProofs
 from curator_service.dashboard.repository import SessionRecord
 from curator_service.identity.repository import Principal
 from curator_service.identity.service import AuthenticationRequired, IdentityService
 from curator_service.identity.tokens import parse_token
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import DATABASE_ERRORS, Database
-from curator_service.kit.problems import Unavailable
-from curator_service.ledger.chain.signing import KeyRing, SigningError
 
 IDLE, LIFETIME, FRESH = timedelta(minutes=30), timedelta(hours=8), timedelta(minutes=5)
 NEVER = "1970-01-01T00:00:00Z"
+SKEW = timedelta(minutes=1)
+"""How far clocks of several machines may differ: what a row says of later is not believed."""
 SEEN_EVERY = timedelta(minutes=1)
 """A page is no reason to write: a session that was seen so lately is not noted again."""
+_TABLE = "browser_sessions"
 _ID_CHARACTERS = 43
 """Of 32 bytes in base64."""
 
@@ -135,16 +137,14 @@ class BrowserSessions:
     identity : IdentityService
     now : callable
         The clock.
-    keys : KeyRing
-        The private keys, from the first of which the secret of sessions is derived.
+    proofs : RowProofs
     """
 
-    def __init__(self, database: Database, identity: IdentityService, now: Clock, keys: KeyRing) -> None:
+    def __init__(self, database: Database, identity: IdentityService, now: Clock, proofs: RowProofs) -> None:
         self.database = database
         self.identity = identity
         self.now = now
-        self._keys = keys
-        self._secret = b""
+        self.proofs = proofs
 
     def enter(self, text: str) -> Entrance:
         """Return whom a token that was entered is of.
@@ -166,15 +166,16 @@ class BrowserSessions:
 
     def begin(self, entrance: Entrance) -> BrowserSession:
         """Begin a session, under an id that nobody has had before."""
-        session_id, moment = secrets.token_urlsafe(32), self.now()
+        session_id, moment, principal = secrets.token_urlsafe(32), self.now(), entrance.principal
         now, ends_at = timestamp(moment), min(timestamp(moment + LIFETIME), entrance.expires_at)
         proved = now if entrance.is_fresh else NEVER
-        record = SessionRecord(hash_of(session_id), entrance.principal.id, entrance.token_id, now, now, proved, ends_at)
+        issuer = "" if entrance.token_id else principal.issuer
+        record = SessionRecord(hash_of(session_id), principal.id, entrance.token_id, now, now, proved, ends_at, issuer)
         record = self._prove(record)
         with self.database.begin() as connection:
             repository.sweep_sessions(connection, now, timestamp(moment - IDLE))
             repository.insert_session(connection, record)
-        return BrowserSession(session_id, entrance.principal, entrance.is_fresh, ends_at, bool(entrance.token_id))
+        return BrowserSession(session_id, principal, entrance.is_fresh, ends_at, bool(entrance.token_id))
 
     def find(self, session_id: str) -> BrowserSession | None:
         """Return a session that holds now, and note that it is in use; None for any other text."""
@@ -185,22 +186,25 @@ class BrowserSessions:
         if found is None:
             return None
         record, principal = found
-        if _since(record.seen_at, moment) >= SEEN_EVERY:
+        if not is_within(record.seen_at, moment, SEEN_EVERY):
             # A database that cannot be written can be looked at: why it cannot may stand on the page.
             with suppress(*DATABASE_ERRORS), self.database.begin() as connection:
                 repository.see_session(connection, record.id_hash, timestamp(moment))
-        is_fresh = _since(record.confirmed_at, moment) < FRESH
+        is_fresh = is_within(record.confirmed_at, moment, FRESH)
         return BrowserSession(session_id, principal, is_fresh, record.ends_at, bool(record.token_id))
 
     def confirm(self, session: BrowserSession, text: str) -> None:
-        """Note that whoever has a session has entered a token of theirs again.
+        """Note that whoever has a session has entered a token of theirs again, which may do no less.
 
         Raises
         ------
         SignInRefused
         """
-        if self.enter(text).principal.id != session.principal.id:
+        entered, holder = self.enter(text).principal, session.principal
+        if entered.id != holder.id:
             raise SignInRefused("The token is somebody else's.")
+        if not entered.roles >= holder.roles or (entered.read_only and not holder.read_only):
+            raise SignInRefused("The token may do less than the one with which the session began.")
         self.confirm_by_hash(hash_of(session.id))
 
     def end(self, session_id: str) -> None:
@@ -229,11 +233,18 @@ class BrowserSessions:
         """Keep a form until whoever has the session has signed in again; one that was kept before is forgotten."""
         self._change(hash_of(session.id), kept=json.dumps(asdict(form)))
 
+    def forget_kept(self, session: BrowserSession) -> None:
+        """Forget the form that waits: it was done."""
+        self._change(hash_of(session.id), kept="")
+
     def find_kept(self, session: BrowserSession) -> KeptForm | None:
         """Return the form that waits, or None."""
         with self.database.read() as connection:
             record = repository.find_session(connection, hash_of(session.id))
-        return None if record is None or not record.kept else KeptForm(**json.loads(record.kept))
+        # The row is read anew, so it is held against its proof anew.
+        if record is None or not record.kept or not self._is_proved(record):
+            return None
+        return KeptForm(**json.loads(record.kept))
 
     def _change(self, id_hash: str, **changes: str) -> None:
         with self.database.begin() as connection:
@@ -249,29 +260,23 @@ class BrowserSessions:
         Unavailable
             If the private keys are not here.
         """
-        if not self._secret:
-            try:
-                self._keys.signer(timestamp(self.now()))  # a new curator's first
-                self._secret = self._keys.secret(self._keys.list_keys()[0].key_id, "session")
-            except SigningError:
-                raise Unavailable("The curator's private keys are not here, so nobody can sign in.") from None
-        # When it was seen last is written often, and gives nobody anything.
-        said = json.dumps([*astuple(replace(record, seen_at="", proof=""))], ensure_ascii=True)
-        return replace(record, proof=hmac.new(self._secret, said.encode(), hashlib.sha256).hexdigest())
+        return replace(record, proof=self.proofs.prove(_TABLE, _said(record)))
 
     def _is_proved(self, record: SessionRecord) -> bool:
-        return hmac.compare_digest(record.proof.encode(), self._prove(record).proof.encode())
+        return self.proofs.holds(_TABLE, _said(record), record.proof)
 
     def _find(self, id_hash: str, moment: datetime) -> tuple[SessionRecord, Principal] | None:
         with self.database.read() as connection:
             record = repository.find_session(connection, id_hash)
         if record is None or not self._is_proved(record):
             return None
-        if timestamp(moment) >= record.ends_at or _since(record.seen_at, moment) >= IDLE:
+        is_now = is_within(record.began_at, moment, LIFETIME) and is_within(record.seen_at, moment, IDLE)
+        if not is_now or timestamp(moment) >= record.ends_at:
             return None
         if not record.token_id:
             principal = self.identity.find_vouched(record.principal_id)
-            return None if principal is None else (record, principal)
+            # Not at another one, whatever the row of the person says by now.
+            return None if principal is None or principal.issuer != record.issuer else (record, principal)
         token = self.identity.find_valid(record.token_id)
         if token is None or token.principal.id != record.principal_id:
             return None
@@ -283,5 +288,14 @@ def hash_of(session_id: str) -> str:
     return hashlib.sha256(session_id.encode()).hexdigest()
 
 
-def _since(stated: str, moment: datetime) -> timedelta:
-    return moment - datetime.fromisoformat(stated)
+def is_within(stated: str, moment: datetime, span: timedelta) -> bool:
+    """Tell whether a moment is at most so long after one that a row states; what is no moment is none."""
+    try:
+        return -SKEW <= moment - datetime.fromisoformat(stated) < span
+    except (ValueError, TypeError):
+        return False
+
+
+def _said(record: SessionRecord) -> tuple[str, ...]:
+    # When it was seen last is written often, and gives nobody anything.
+    return astuple(replace(record, seen_at="", proof=""))

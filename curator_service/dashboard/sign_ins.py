@@ -6,23 +6,32 @@ and when, so that it ends after minutes and is good once, in whatever process.
 
 import hmac
 import secrets
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 
 from curator_service.dashboard import repository
 from curator_service.dashboard.repository import SignInRecord
-from curator_service.dashboard.sessions import BrowserSession, BrowserSessions, Entrance, SignInRefused, hash_of
+from curator_service.dashboard.sessions import (
+    BrowserSession,
+    BrowserSessions,
+    Entrance,
+    SignInRefused,
+    hash_of,
+    is_within,
+)
 from curator_service.identity.oidc.code_flow import Transaction
 from curator_service.identity.oidc.fetching import log
 from curator_service.identity.service import IdentityError, IdentityService, SignedIn
 from curator_service.kit.clock import Clock, timestamp
 from curator_service.kit.db import Database
 from curator_service.kit.limiter import RateLimiter
-from curator_service.kit.problems import TooManyRequests
 
 LIFE = timedelta(minutes=10)
 OPEN_MAX = 10_000
-"""Sign-ins that wait for an answer: strangers begin them, and each is a row."""
+"""Sign-ins that wait for an answer: strangers begin them, and each is a row. The oldest gives way.
+
+So whoever would keep the others out must begin that many in the minute in which somebody signs in, and not in ten.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,24 +122,25 @@ class ProviderSignIns:
         SignInRefused
             If nobody can sign in there with a browser.
         TooManyRequests
-            If too many were begun from there, or wait for an answer.
+            If too many were begun from there, or by whoever has the session.
         Unavailable
             If the provider does not answer.
         """
         if name not in self.list_names():
             raise SignInRefused("There is no identity provider of this name at which to sign in.")
-        self.rate.take(peer)
+        # Strangers behind the same address keep nobody waiting who is signed in.
+        self.rate.take(peer if session is None else session.principal.id)
         assert self.identity.providers is not None
         secret, moment = secrets.token_urlsafe(32), self.now()
         transaction = Transaction(secret, self.redirect_uri(name))
         address = self.identity.providers.begin(name, transaction, anew=session is not None)
         session_hash = "" if session is None else hash_of(session.id)
+        record = SignInRecord(hash_of(secret), name, timestamp(moment), session_hash, next_address)
+        record = replace(record, proof=self.sessions.proofs.prove(_TABLE, _said(record)))
         with self.database.begin() as connection:
             if repository.sweep_sign_ins(connection, timestamp(moment - LIFE)) >= OPEN_MAX:
-                raise TooManyRequests("More sign-ins wait than there may be. Try again later.", retry_after_s=60)
-            repository.insert_sign_in(
-                connection, SignInRecord(hash_of(secret), name, timestamp(moment), session_hash, next_address)
-            )
+                repository.drop_oldest_sign_in(connection)
+            repository.insert_sign_in(connection, record)
         return address, secret
 
     def complete(self, name: str, secret: str, answer: Answer) -> tuple[BrowserSession | None, str]:
@@ -186,8 +196,9 @@ class ProviderSignIns:
             record = repository.find_sign_in(connection, hash_of(secret))
         is_ours = (
             record is not None
+            and self.sessions.proofs.holds(_TABLE, _said(record), record.proof)
             and record.provider == name
-            and record.began_at > timestamp(self.now() - LIFE)
+            and is_within(record.began_at, self.now(), LIFE)
             and name in self.list_names()
             and hmac.compare_digest(state.encode(), transaction.state.encode())
         )
@@ -208,6 +219,10 @@ class ProviderSignIns:
         except IdentityError as error:
             log.warning("somebody who signed in elsewhere is not let in: %s", error)
             raise SignInRefused("Your name here is somebody else's: an operator must look.") from None
+        known = self.identity.find_vouched(principal.id)
+        # A session has the roles of the register, which is not written under a seal.
+        if known is None or not known.roles <= found.principal.roles:
+            raise SignInRefused("Your groups have changed, and that cannot be noted now. Try again later.")
         return Entrance(principal, "", found.expires_at, found.is_anew)
 
     def _confirm(self, record: SignInRecord, found: SignedIn) -> None:
@@ -227,6 +242,11 @@ class ProviderSignIns:
         self.sessions.confirm_by_hash(record.session_hash)
 
 
+def _said(record: SignInRecord) -> tuple[str, ...]:
+    return astuple(replace(record, proof=""))
+
+
+_TABLE = "sign_ins"
 _NOT_BEGUN = (
     "This is not the answer to a sign-in that this browser has begun here within ten minutes, or it was used before. "
     "Begin again."

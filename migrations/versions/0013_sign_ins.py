@@ -1,4 +1,4 @@
-"""Sign-ins of browsers at identity providers, forms that wait for one, and what proves a session.
+"""Sign-ins of browsers at identity providers, forms that wait for one, and what proves these rows.
 
 Revision ID: 0013
 Revises: 0012
@@ -18,6 +18,7 @@ ROLE = "curator_service"
 def upgrade() -> None:
     """Apply: nothing proves the sessions that there are, so whoever is signed in signs in anew."""
     op.execute("DELETE FROM browser_sessions")
+    op.add_column("browser_sessions", sa.Column("issuer", sa.String(length=255), nullable=False, server_default=""))
     op.add_column("browser_sessions", sa.Column("kept", sa.Text(), nullable=False, server_default=""))
     op.add_column("browser_sessions", sa.Column("proof", sa.String(length=64), nullable=False, server_default=""))
     op.create_table(
@@ -27,6 +28,7 @@ def upgrade() -> None:
         sa.Column("began_at", sa.String(length=32), nullable=False),
         sa.Column("session_hash", sa.String(length=64), nullable=False),
         sa.Column("next_address", sa.Text(), nullable=False),
+        sa.Column("proof", sa.String(length=64), nullable=False),
         sa.PrimaryKeyConstraint("id_hash", name=op.f("pk_sign_ins")),
     )
     op.create_index("ix_sign_ins_began_at", "sign_ins", ["began_at"])
@@ -44,3 +46,4 @@ def downgrade() -> None:
     op.execute("DELETE FROM browser_sessions WHERE token_id = ''")
     op.drop_column("browser_sessions", "proof")
     op.drop_column("browser_sessions", "kept")
+    op.drop_column("browser_sessions", "issuer")

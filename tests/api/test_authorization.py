@@ -226,7 +226,10 @@ class Place:
             return person.get(address)
         if caller not in self.forms:
             self.forms[caller] = token_of(person.get("/admin"))
-        return person.post(address, {"form_token": self.forms[caller], **route.sent})
+        shown = re.fullmatch(r"/admin/proposals/(prp_\w+)/approve", address)
+        found = [one for one in self.guarded.world.curator.approvals.list_proposals() if shown and one.id == shown[1]]
+        seen = {"seen": found[0].digest} if found else {}  # as the page has it
+        return person.post(address, {"form_token": self.forms[caller], **route.sent, **seen})
 
     def reject_proposals(self) -> None:
         """Let nothing wait: of each person no more than some may."""

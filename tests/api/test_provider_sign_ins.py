@@ -9,14 +9,15 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from dashboard_worlds import ORIGIN, Person, text_of, token_of
-from issuers import ISSUER, NOW, RSA, SignInPages, T, claims, provider, sign
+from issuers import ISSUER, NOW, RSA, T, claims, provider, sign
+from sign_in_worlds import CLIENT, OTHER, SESSION, SIGN_IN, Place, begin, is_in, refused, tampered
 from support import World, open_world
 
 from curator_service.backup import write_backup
@@ -26,69 +27,7 @@ from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.policy import Role
 from curator_service.kit.limiter import FailureLimiter, RateLimiter
 
-SESSION, SIGN_IN = "__Host-curator-session", "__Host-curator-sign-in"
-OTHER = "https://other.example"
 OFFICER = ["dpo"]
-CLIENT = {"client_id": "dashboard"}
-
-
-class Place:
-    """A world with two providers, and one application of it."""
-
-    def __init__(self, world: World, **client: Any) -> None:
-        self.world = world
-        self.issuer, self.other = SignInPages(world.clock), SignInPages(world.clock, OTHER)
-        self._first = Person(world)
-        self.app = self._first.app
-        self.curator: Any = self.app.state.curator
-        ours = provider(browser=CLIENT | client)
-        self.curator.identity.providers = IdentityProviders(
-            (ours, provider(browser=CLIENT, issuer=OTHER, name="other")), (), world.clock, self._fetch
-        )
-
-    def _fetch(self, url: str, *rest: Any) -> Any:
-        if url.startswith(OTHER):
-            found = self.other(url.replace(f"{OTHER}/.well", f"{ISSUER}/.well") if "/.well" in url else url, *rest)
-            return found | {"issuer": OTHER} if "/.well" in url else found
-        return self.issuer(url, *rest)
-
-    def person(self) -> Person:
-        return Person(self.world, app=self.app)
-
-    def signed_in(self, **said: Any) -> Person:
-        person = self.person()
-        answer = person.arrive(self.issuer.sign_in(begin(person), **said))
-        assert answer.status_code == 200, text_of(answer.text)
-        return person
-
-    def acts(self) -> int:
-        return len(self.world.curator.register.list_entries(after=0, count=1000))
-
-    def people(self) -> list[str]:
-        return [one.name for one in self.world.curator.identity.list_principals() if one.issuer]
-
-    def waiting(self) -> int:
-        ((count,),) = self.world.sql("SELECT count(*) FROM sign_ins")
-        return int(count)
-
-
-def begin(person: Person, name: str = "hospital", **query: str) -> str:
-    """Follow the link of the entrance; return where the browser is sent."""
-    answer = person.get(f"/admin/sign-in/{name}", params=query, headers={"Sec-Fetch-Site": "same-origin"})
-    assert answer.status_code == 303, text_of(answer.text)
-    return answer.headers["location"]
-
-
-def is_in(person: Person) -> bool:
-    status = person.get("/admin").status_code
-    assert status in {200, 303}  # the page, or the way in
-    return status == 200
-
-
-def refused(answer: httpx.Response, said: str, status: int = 403) -> None:
-    assert (answer.status_code, said in text_of(answer.text)) == (status, True), text_of(answer.text)
-    assert all(SESSION not in one for one in answer.headers.get_list("set-cookie"))
-    assert "http-equiv" not in answer.text
 
 
 @pytest.fixture
@@ -272,12 +211,6 @@ class TestSession:
         assert is_in(person)
         place.world.sql("UPDATE browser_sessions SET token_id = ''")
         assert not is_in(person)
-
-
-def tampered(answer: str, **changes: Any) -> str:
-    parts = urlsplit(answer)
-    said = {name: values[0] for name, values in parse_qs(parts.query).items()} | changes
-    return f"{parts.path}?{urlencode({name: value for name, value in said.items() if value is not None}, doseq=True)}"
 
 
 class TestAnswers:
@@ -519,8 +452,7 @@ class TestBrowsers:
         person = place.person()
         address = begin(person)
         place.world.sql("UPDATE sign_ins SET next_address = 'https://evil.test/'")
-        answer = person.arrive(place.issuer.sign_in(address))
-        assert re.findall(r'content="0; url=([^"]*)"', answer.text) == ["/admin"]
+        refused(person.arrive(place.issuer.sign_in(address)), "not the answer to a sign-in")
 
     @pytest.mark.parametrize("site", ["cross-site", "same-site"])
     def test_no_other_page_begins_a_sign_in(self, place: Place, site: str) -> None:
@@ -553,11 +485,12 @@ class TestBrowsers:
         assert name not in answer.text
         assert place.waiting() == 0
 
-    def test_a_loopback_without_tls_works_too(self, place: Place) -> None:
-        place.curator.sign_ins.public_url = "http://127.0.0.1:8000"
-        person = Person(place.world, app=place.app, origin="http://127.0.0.1:8000")
+    @pytest.mark.parametrize("origin", ["http://127.0.0.1:8000", "http://[::1]:8000", "http://localhost:8000"])
+    def test_a_loopback_without_tls_works_too(self, place: Place, origin: str) -> None:
+        place.curator.sign_ins.public_url = origin
+        person = Person(place.world, app=place.app, origin=origin)
         address = begin(person)
-        assert "redirect_uri=http%3A%2F%2F127.0.0.1%3A8000%2Fadmin" in address
+        assert dict(parse_qsl(urlsplit(address).query))["redirect_uri"].startswith(f"{origin}/admin/")
         assert set(person.cookies) == {"curator-sign-in"}
         assert person.arrive(place.issuer.sign_in(address)).status_code == 200
         assert is_in(person)
@@ -573,13 +506,27 @@ class TestRates:
         assert "Too many sign-ins" in text_of(answer.text)
         place.curator.sign_ins.begin("hospital", "192.0.2.1", "/admin")
 
-    def test_no_more_wait_than_there_may_be(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(signing_in, "OPEN_MAX", 2)
-        begin(place.person())
-        begin(place.person())
-        assert place.person().get("/admin/sign-in/hospital").status_code == 429
-        place.world.clock.advance(minutes=10)
-        begin(place.person())
+    def test_no_more_wait_than_there_may_be_and_nobody_is_kept_out(
+        self, either: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        officer = either.signed_in(groups=OFFICER, auth_time=T - 3600)
+        either.world.clock.advance(seconds=1)
+        fields = {"form_token": token_of(officer.get("/admin")), "notion": "mu", "mu": "0.1", "reason": "less"}
+        led = officer.post("/admin/populations/town/limit", fields).text
+        address = html.unescape(re.findall(r'href="(https://login[^"]+)"', led)[0])
+        monkeypatch.setattr(signing_in, "OPEN_MAX", 3)
+        people = []
+        for _ in range(4):
+            either.world.clock.advance(seconds=1)
+            person = either.person()
+            people.append((person, begin(person)))
+        assert either.waiting() == 3
+        for person, begun in people[:2]:
+            refused(person.arrive(either.issuer.sign_in(begun)), "not the answer to a sign-in")
+        for person, begun in people[2:]:
+            answer = person.arrive(either.issuer.sign_in(begun, sub="another"))
+            assert answer.status_code == 200, text_of(answer.text)
+        assert officer.arrive(either.issuer.sign_in(address, groups=OFFICER)).status_code == 200
 
     def test_what_fails_counts_by_address_and_keeps_nobody_out_who_was_let_in(self, place: Place) -> None:
         limiter = place.curator.failures
@@ -733,7 +680,8 @@ class TestFreshness:
         proposal = asked.json()["id"]
         person = self.stale(place)
         form = f"/admin/proposals/{proposal}/approve"
-        led = person.submit("/admin/proposals", form, reason="it is sound")
+        seen = place.world.curator.approvals.get_proposal(proposal).digest
+        led = person.submit("/admin/proposals", form, reason="it is sound", seen=seen)
         address = self.led(led)
         person.arrive(place.issuer.sign_in(address, groups=OFFICER))
         assert place.world.curator.approvals.get_proposal(proposal).state == "open"
@@ -742,6 +690,7 @@ class TestFreshness:
             for said in ("Approve: Raise the limit of town", "otto", "a second study", "ε 1.0,", "ε 1.5,"):
                 assert said in shown
         fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', page))
+        assert seen not in text_of(page)
         assert person.post(form, fields).headers["location"] == "/admin/proposals?done=approved"
         decided = place.world.curator.approvals.get_proposal(proposal)
         assert (decided.state, decided.decision) == ("approved", "it is sound")
@@ -749,11 +698,16 @@ class TestFreshness:
     def test_every_act_that_changes_what_may_be_spent_asks(self, place: Place) -> None:
         person = self.stale(place)
         form = token_of(person.get("/admin"))
+        permit, token = place.world.permit(), place.world.tokens["ada"].split("_")[1]
         for address in (
-            self.LIMIT, "/admin/proposals/population", "/admin/permits/prm_0/change", "/admin/permits/prm_0/end",
-            "/admin/tokens/0/revoke",
+            self.LIMIT, "/admin/proposals/population", f"/admin/permits/{permit}/change",
+            f"/admin/permits/{permit}/end", f"/admin/tokens/{token}/revoke",
         ):  # fmt: skip
-            self.led(person.post(address, {"form_token": form}))
+            answer = person.post(address, {"form_token": form})
+            self.led(answer)
+            assert ("ada" in text_of(answer.text)) is (permit in address or token in address)
+        for address in ("/admin/permits/prm_0/change", "/admin/permits/prm_0/end", "/admin/tokens/0/revoke"):
+            assert person.post(address, {"form_token": form}).status_code == 404
 
 
 def test_a_provider_that_breaks_off_lets_nobody_in(place: Place) -> None:

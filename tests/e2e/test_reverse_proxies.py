@@ -95,7 +95,8 @@ def nginx(folder: Path, server: Server, port: int) -> tuple[list[str], dict[str,
     (folder / "curator.conf").write_text(text, encoding="utf-8")
     kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     places = "".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
-    around = f"access_log off; {places} include curator.conf;"
+    # As a distribution's own file has it: every address as a whole.
+    around = f"access_log {folder}/log combined; {places} include curator.conf;"
     main = f"pid {folder}/nginx.pid; error_log stderr warn; events {{}} http {{ {around} }}"
     (folder / "nginx.conf").write_text(main, encoding="utf-8")
     return ["nginx", "-p", str(folder), "-c", "nginx.conf", "-g", "daemon off; master_process off;"], {}
@@ -189,6 +190,9 @@ def test_it_passes_on_what_is_right_and_bounds_the_rest(proxied: tuple[Deploymen
         with httpx.Client(verify=False, trust_env=False) as client:
             long = client.get(f"{address}/v1/datasets", headers=lines)
         assert long.status_code in {400, 431}
+        came = "/admin/sign-in/hospital/callback?code=SplxlOBeZQQYbYS6&state=af0ifjsldkj"
+        assert caller.get(came).status_code == 403
+    assert "SplxlOBeZQQYbYS6" not in proxy.log.read_text(encoding="utf-8")
     # Half a head is ended by the proxy; half a body is, too, or does not get further.
     assert ending(proxy.connect(), b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n").partition(b"\r\n")[0][9:12] in {
         b"",

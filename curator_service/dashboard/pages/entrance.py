@@ -22,7 +22,7 @@ _NO_COOKIE = (
 )
 
 
-_TOO_MANY = "Too many sign-ins were begun or have failed from your address, or wait now. Try again in a minute."
+_TOO_MANY = "Too many sign-ins were begun or have failed from your address. Try again in a minute."
 
 
 async def serve(request: Request, answer: Answer) -> Response:

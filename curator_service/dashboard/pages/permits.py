@@ -1,5 +1,6 @@
 """Permits: all that whoever looks may see, one with what has happened to it, and asking for one or a change of one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +102,18 @@ def show_permit(context: PageContext, permit_id: str) -> Response:
     return _show(context, get_visible(context, permit_id))
 
 
+def _describe(act: str) -> Callable[..., tuple[str, list[tuple[str, str]]]]:
+    """Return what says of which permit an act is: an id tells nobody whose work ends."""
+
+    def describe(context: PageContext, permit_id: str) -> tuple[str, list[tuple[str, str]]]:
+        permit = get_visible(context, permit_id)
+        about = {"project now": [permit.terms.project], "people now": sorted(permit.people.values())}
+        about["datasets now"] = sorted(permit.datasets.values())
+        return f"{act} the permit {permit.id}", [(name, ", ".join(texts)) for name, texts in about.items()]
+
+    return describe
+
+
 @router.get("/permits/{permit_id}/change")
 @page(Action.ASK_PERMIT)
 def show_change(context: PageContext, permit_id: str) -> Response:
@@ -110,7 +123,7 @@ def show_change(context: PageContext, permit_id: str) -> Response:
 
 
 @router.post("/permits/{permit_id}/change")
-@page(Action.ASK_PERMIT, act="Change the permit {permit_id}")
+@page(Action.ASK_PERMIT, act=_describe("Change"))
 def change(context: PageContext, permit_id: str) -> Response:
     """Ask for other terms; what only restricts holds at once."""
     permit = get_visible(context, permit_id)
@@ -123,7 +136,7 @@ def change(context: PageContext, permit_id: str) -> Response:
 
 
 @router.post("/permits/{permit_id}/end")
-@page(Action.END_PERMIT, act="End the permit {permit_id}")
+@page(Action.END_PERMIT, act=_describe("End"))
 def end(context: PageContext, permit_id: str) -> Response:
     """End a permit."""
     permit = get_visible(context, permit_id)

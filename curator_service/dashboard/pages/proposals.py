@@ -9,7 +9,7 @@ from curator_service.api.http import read_model
 from curator_service.approvals.repository import ACCOUNT, OPEN, Proposal
 from curator_service.approvals.schemas import DecisionRequest, PopulationRequest, render_proposal
 from curator_service.approvals.service import ApprovalService
-from curator_service.dashboard.page import PageContext, go_to, list_faults, page
+from curator_service.dashboard.page import SEEN, PageContext, go_to, list_faults, page
 from curator_service.dashboard.pages.ledger import list_names
 from curator_service.dashboard.pages.parts import read_price
 from curator_service.identity.policy import Action
@@ -42,6 +42,8 @@ class Shown:
     ----------
     proposal : dict
         As the interface of `/v1` states it.
+    digest : str
+        What its form says that was seen.
     title : str
     proposed_by, decided_by : str
         Names.
@@ -56,6 +58,7 @@ class Shown:
     """
 
     proposal: dict[str, Any]
+    digest: str
     title: str
     proposed_by: str
     decided_by: str
@@ -97,7 +100,7 @@ def propose_population(context: PageContext) -> Response:
 
 def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, list[tuple[str, str]]]:
     """Return what an approval does: whoever signs in again in between sees what the last click is good for."""
-    proposal = context.get(ApprovalService).get_proposal(proposal_id)
+    proposal = context.get(ApprovalService).get_proposal(proposal_id, seen=context.text(SEEN))
     populations = {one.name: one for one in context.get(LedgerService).list_populations()}
     shown = _make(context, proposal, list_names(context), populations.get(proposal.population))
     amounts = [
@@ -138,7 +141,10 @@ def withdraw(context: PageContext, proposal_id: str) -> Response:
 def _decide(context: PageContext, proposal_id: str, *, is_approved: bool) -> Response:
     try:
         reason = read_model({"reason": context.text("reason")}, DecisionRequest).reason
-        context.get(ApprovalService).decide(proposal_id, context.principal, approve=is_approved, reason=reason)
+        seen = context.text(SEEN) if is_approved else None
+        context.get(ApprovalService).decide(
+            proposal_id, context.principal, approve=is_approved, reason=reason, seen=seen
+        )
     except NotFound:
         raise
     except Problem as problem:
@@ -169,6 +175,7 @@ def _make(context: PageContext, proposal: Proposal, names: dict[str, str], popul
     terms = rendered.get("terms", {})
     return Shown(
         rendered,
+        proposal.digest,
         _title(proposal, terms),
         names.get(proposal.proposed_by, proposal.proposed_by),
         names.get(proposal.decided_by or "", proposal.decided_by or ""),

@@ -40,8 +40,17 @@ def show_tokens(context: PageContext) -> Response:
     )
 
 
+def _describe_revocation(context: PageContext, token_id: str) -> tuple[str, list[tuple[str, str]]]:
+    """Return whose token would be revoked."""
+    try:
+        token = context.services.identity.get_token(token_id)
+    except IdentityError:
+        raise NotFound("There is no token of this id.") from None
+    return f"Revoke the token {token.id}", [("of", token.principal.name), ("since", token.created_at)]
+
+
 @router.post("/tokens/{token_id}/revoke")
-@page(Action.REVOKE, act="Revoke the token {token_id}")
+@page(Action.REVOKE, act=_describe_revocation)
 def revoke(context: PageContext, token_id: str) -> Response:
     """Revoke a token; sessions that began with it end."""
     try:

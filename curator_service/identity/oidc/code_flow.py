@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 
 import httpx
 
-from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, is_secure, log
+from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, log
 from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.verification import is_time, verify
 from curator_service.kit.problems import Unavailable
@@ -163,8 +163,9 @@ class CodeFlow:
         return "" if isinstance(methods, list) and "S256" in methods else "does not support PKCE with S256"
 
     def _address(self, name: str) -> str:
-        address = self._keys.describe().get(name)
-        if not isinstance(address, str) or not is_secure(address):
+        self._keys.describe()
+        address = self._keys.find_address(name)
+        if not address:
             raise Unavailable("The identity provider does not say where to sign in. Try again in a minute.")
         return address
 
@@ -176,7 +177,12 @@ class CodeFlow:
             "redirect_uri": transaction.redirect_uri,
             "code_verifier": transaction.verifier,
         }
-        name, secret = self.client.client_id, self.client.read_secret()
+        name = self.client.client_id
+        try:
+            secret = self.client.read_secret()
+        except (OSError, ValueError) as error:
+            log.warning("the secret of a provider's browser client cannot be read: %s", type(error).__name__)
+            raise Unavailable("The curator cannot read its secret for this provider. Tell an operator.") from None
         if secret and self.client.auth_method == "client_secret_basic":
             # Each is encoded as a form has it before they are joined (RFC 6749, section 2.3.1).
             pair = f"{quote_plus(name)}:{quote_plus(secret)}"
@@ -192,18 +198,18 @@ class CodeFlow:
         return party == self.client.client_id or (party is None and not is_shared)
 
 
-def is_since(auth_time: object, began: datetime, skew_s: int) -> bool:
-    """Tell whether somebody proved who they are after a moment, as far as clocks agree.
+def is_between(auth_time: object, began: datetime, now: datetime, skew_s: int) -> bool:
+    """Tell whether somebody proved who they are between two moments, as far as clocks agree.
 
     Parameters
     ----------
     auth_time : object
         What the provider's token states.
-    began : datetime
+    began, now : datetime
     skew_s : int
         How far clocks may differ, in seconds.
     """
-    return is_time(auth_time) and auth_time >= began.timestamp() - skew_s
+    return is_time(auth_time) and began.timestamp() - skew_s <= auth_time <= now.timestamp() + skew_s
 
 
 def _encode(content: bytes) -> str:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
-from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, is_secure, log
+from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, is_of_this_machine, is_secure, log
 from curator_service.kit.problems import Unavailable
 
 KEYS_MAX = 100
@@ -80,6 +80,19 @@ class KeySet:
             raise Unavailable("The identity provider does not answer now. Try again in a minute.")
         return self.document
 
+    def find_address(self, name: str) -> str:
+        """Return an address that the issuer names of itself; empty where it names none that may be asked.
+
+        A description from elsewhere does not point into this machine, past every wall around it.
+        """
+        return self._read_address(self.document, name)
+
+    def _read_address(self, described: dict[str, Any], name: str) -> str:
+        address = described.get(name)
+        if not isinstance(address, str) or not is_secure(address):
+            return ""
+        return address if is_of_this_machine(self.issuer) or not is_of_this_machine(address) else ""
+
     def _refresh(self, now: float) -> None:
         """Fetch the keys, unless that was tried just now; whoever needs none of the new ones does not wait for it."""
         if now - self._tried_at < AGAIN_S or not self._lock.acquire(blocking=not self._keys):
@@ -114,7 +127,7 @@ class KeySet:
         found = self._fetch(f"{self.issuer.rstrip('/')}/.well-known/openid-configuration", "")
         if found.get("issuer") != self.issuer:
             raise ProviderUnreachable("it describes another issuer than is set")
-        if not isinstance(found.get("jwks_uri"), str) or not is_secure(found["jwks_uri"]):
+        if not self._read_address(found, "jwks_uri"):
             raise ProviderUnreachable("it names no address of https for its keys")
         self.document = found
 
@@ -123,10 +136,14 @@ def _algorithms_of(described: Any) -> tuple[str, ...]:
     """Return what a described key may be used for; nothing where it is not for signatures."""
     if not isinstance(described, dict) or not isinstance(described.get("kid"), str):
         return ()
-    if described.get("use", "sig") != "sig" or "verify" not in described.get("key_ops", ["verify"]):
+    uses, kind, curve = described.get("key_ops", ["verify"]), described.get("kty"), described.get("crv")
+    if described.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
         return ()
-    kind, curve = described.get("kty"), described.get("crv")
-    fit = ALGORITHMS_OF.get((kind, curve if kind != "RSA" else None), ()) if isinstance(kind, str) else ()
+    if kind == "RSA":
+        curve = None
+    elif not isinstance(kind, str) or not isinstance(curve, str):
+        return ()
+    fit = ALGORITHMS_OF.get((kind, curve), ())
     return tuple(one for one in fit if described.get("alg", one) == one)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from curator_service.identity.oidc.code_flow import CodeFlow, Transaction, is_since
+from curator_service.identity.oidc.code_flow import CodeFlow, Transaction, is_between
 from curator_service.identity.oidc.fetching import Fetch, ProviderUnreachable, fetch, log
 from curator_service.identity.oidc.keys import KeySet
 from curator_service.identity.oidc.passports import VisaReader
@@ -122,12 +122,13 @@ class IdentityProviders:
         Unavailable
         """
         flow = self._flows[name]
-        claims = flow.redeem(transaction, code, issuer, self._now())
+        now = self._now()
+        claims = flow.redeem(transaction, code, issuer, now)
         if claims is None or not 0 < len(claims["sub"]) <= _SUBJECT_MAX:
             return None
         made, provider = float(claims["iat"]), flow.provider
         ends = made + provider.lifetime_max_s
-        is_anew = is_since(claims.get("auth_time"), began, provider.clock_skew_s)
+        is_anew = is_between(claims.get("auth_time"), began, now, provider.clock_skew_s)
         return SignIn(_read_principal(provider, claims), _moment(made), _moment(ends), ends, is_anew)
 
     def find_fault(self, name: str) -> str:
@@ -198,7 +199,7 @@ class IdentityProviders:
         holder = provider.issuer, claims["sub"]
         found = self._visas.read(claims, holder, now)
         if provider.passports:
-            address = str(self._keys[provider.issuer].document.get("userinfo_endpoint", ""))
+            address = self._keys[provider.issuer].find_address("userinfo_endpoint")
             try:
                 told = self._fetch(address, f"Bearer {text}")
             except ProviderUnreachable as error:

@@ -1,7 +1,6 @@
 """The verification of one JSON Web Token: its signature, by pinned kinds of it, and what it says of itself."""
 
 import json
-import math
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from datetime import datetime
@@ -89,7 +88,8 @@ def verify(
             # Times are held against the service's clock, below.
             options={"require": ["sub", "exp", "iat"], "verify_exp": False, "verify_nbf": False, "verify_iat": False},
         )
-    except (PyJWTError, ValueError, TypeError):
+        json.dumps(claims, ensure_ascii=False).encode()  # half of a pair of surrogates can be stored nowhere
+    except (PyJWTError, ValueError, TypeError, RecursionError):
         return None
     return claims if _is_of_now(claims, now.timestamp(), skew_s, lifetime_max_s) else None
 
@@ -105,4 +105,4 @@ def _is_of_now(claims: dict[str, Any], now: float, skew_s: int, lifetime_max_s: 
 
 def is_time(value: object) -> TypeGuard[float]:
     """Tell whether a claim is a moment, in seconds since 1970."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e11
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e11

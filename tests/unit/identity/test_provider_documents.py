@@ -1,17 +1,29 @@
 """Documents of identity providers: over https alone, without redirects, within bounds."""
 
+import gzip
 import json
 import threading
+import time
+import tracemalloc
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from patience import scaled
 
+from curator_service.identity.oidc import fetching
 from curator_service.identity.oidc.fetching import BYTES_MAX, ProviderUnreachable, fetch, is_secure
+
+END_S = 0.5
+PACKED = gzip.compress(bytes(32 << 20))
+"""A few bytes, of which many would become."""
 
 
 class _Issuer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path.startswith("/slow"):
+            self._trickle()
+            return
         answers = {
             "/good": (200, b'{"a": 1}'),
             "/list": (200, b"[]"),
@@ -21,6 +33,9 @@ class _Issuer(BaseHTTPRequestHandler):
             "/moved": (302, b""),
             "/none": (404, b"{}"),
         }
+        if self.path == "/packed":
+            self._answer(200, PACKED, "gzip")
+            return
         status, content = answers[self.path]
         if self.path == "/good" and self.headers.get("Authorization"):
             content = b'{"told": true}'
@@ -39,9 +54,22 @@ class _Issuer(BaseHTTPRequestHandler):
         }
         self._answer(*answers[self.path])
 
-    def _answer(self, status: int, content: bytes) -> None:
+    def _trickle(self) -> None:
+        """Send a byte of a head or a body, again and again, each well within the time of one read."""
+        head = b"HTTP/1.1 200 OK\r\nX-Long: "
+        self.wfile.write(head if self.path == "/slow-head" else head + b"\r\n\r\n")
+        try:
+            for _ in range(int(20 * END_S / 0.05)):
+                self.wfile.write(b" ")
+                time.sleep(0.05)
+        except OSError:  # whoever asked has left
+            pass
+
+    def _answer(self, status: int, content: bytes, coding: str = "") -> None:
         self.send_response(status)
         self.send_header("Location", "/good")
+        if coding:
+            self.send_header("Content-Encoding", coding)
         self.end_headers()
         self.wfile.write(content)
 
@@ -66,7 +94,8 @@ def issuer() -> Iterator[str]:
         ("http://[::1]/x", True), ("http://login.example/x", False), ("http://127.0.0.1.evil.example", False),
         ("http://localhost.evil.example", False), ("http://127.0.0.1@evil.example", False), ("ftp://127.0.0.1", False),
         ("file:///etc/passwd", False), ("https://", False), ("", False), ("login.example", False),
-        ("http://\x00", False),
+        ("http://\x00", False), ("https://a/\ud800", False), ("https://a:b", False), ("https://a:65536/x", False),
+        ("http://127.0.0.1:0/x", False),
     ],
 )  # fmt: skip
 def test_what_is_neither_https_nor_this_machine_is_not_asked(url: str, secure: bool) -> None:
@@ -102,6 +131,25 @@ def test_what_answers_a_form_is_a_document_or_refused_without_its_words(issuer: 
 def test_what_is_no_document_is_refused_and_no_redirect_followed(issuer: str, path: str) -> None:
     with pytest.raises(ProviderUnreachable):
         fetch(f"{issuer}/{path}")
+
+
+@pytest.mark.parametrize("path", ["slow-head", "slow-body"])
+def test_an_answer_has_one_end_however_slowly_it_comes(issuer: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "WHOLE_S", END_S)
+    began = time.monotonic()
+    with pytest.raises(ProviderUnreachable, match="takes more than"):
+        fetch(f"{issuer}/{path}")
+    assert time.monotonic() - began < scaled(5 * END_S)
+
+
+def test_what_is_packed_is_not_unpacked(issuer: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ProviderUnreachable, match="packed"):
+            fetch(f"{issuer}/packed")
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_nobody_there_is_a_provider_that_cannot_be_reached() -> None:
