@@ -172,7 +172,7 @@ def test_asked_to_end_it_answers_what_it_works_on_and_lets_nobody_in(embedded_to
     """A pass of two seconds is under way when it is asked to end."""
     town = embedded_town
     path = f"{town.open_account('ended', row_capacity=100_000)}/releases"
-    changes = {"CURATOR_PACE": "64", "CURATOR_SYNCHRONOUS_S": "60"}
+    changes = {"CURATOR_PACE": repr(scaled(64.0)), "CURATOR_SYNCHRONOUS_S": "60"}
     with served(town, "--workers", str(workers), **changes) as service, ThreadPoolExecutor(1) as pool:
         with town.call(service) as caller:  # type: ignore[arg-type]
             working = pool.submit(caller.post, path, ball(), "the-key")

@@ -107,7 +107,9 @@ def test_an_auditor_signs_in_looks_and_signs_out(browser: Any, address: str) -> 
         page.wait_for_url(f"{address}/admin/ledger")
         assert "login.audra" in page.inner_text(".who")
         assert "Dr audra" in page.inner_text(".who")
-        assert page.locator("nav >> text=Proposals").count() == 0
+        page.goto(f"{address}/admin/proposals")
+        assert page.locator("[formaction]").count() == 0
+        assert "Propose a budget" not in page.inner_text("main")
         cookies = {one["name"]: one for one in page.context.cookies() if one["name"].startswith("curator-")}
         assert set(cookies) == {"curator-session", "curator-entry"}
         assert cookies["curator-session"]["sameSite"] == "Strict"

@@ -147,14 +147,14 @@ def test_from_a_file_to_a_first_fit(
     curator(*drafted, "--out", str(manifest))
     assert "needs lower and upper" in curator("manifest", "check", str(manifest), *data, code=1)
     manifest.write_text(fill_in(manifest.read_text(encoding="utf-8"), study.bounds), encoding="utf-8")
-    curator("populations", "create", name, "--adjacency", "add_remove", "--epsilon", "3", "--delta", "1e-6")
+    curator("populations", "create", name, "--adjacency", "add_remove", "--epsilon", "30", "--delta", "1e-6")
     assert "fine: `curator datasets add`" in curator("manifest", "check", str(manifest), *data)
     assert "registered" in curator("datasets", "add", str(manifest), *data)
     token = json.loads(curator("tokens", "create", f"ana-{name}", "--role", str(Role.ANALYST), "--json"))["token"]
     curator("permits", "grant", f"ana-{name}", name)
 
     with CuratorClient(url, token, memory=None) as client:
-        release = client.release(name, features=study.features, target=study.target, epsilon=3.0, delta=1e-6)
+        release = client.release(name, features=study.features, target=study.target, epsilon=30.0, delta=1e-6)
     fit, frame = AdaSSP().fit(release), study.frame()
     x, y = frame[study.features].to_numpy(float), frame[study.target].to_numpy(float)
     slopes = np.linalg.lstsq(np.column_stack([np.ones(len(y)), x]), y, rcond=None)[0][1:]
