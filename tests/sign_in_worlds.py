@@ -1,18 +1,23 @@
 """A world in which people sign in at the dashboard with a browser, at two identity providers."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
-from dashboard_worlds import Person, text_of
-from issuers import ISSUER, SignInPages, provider
-from support import World
+from dashboard_worlds import ORIGIN, Person, text_of
+from issuers import ISSUER, NOW, SignInPages, provider
+from support import World, open_world
 
 from curator_service.identity.oidc.providers import IdentityProviders
 
 SESSION, SIGN_IN = "__Host-curator-session", "__Host-curator-sign-in"
 OTHER = "https://other.example"
 CLIENT = {"client_id": "dashboard"}
+OFFICER = ["dpo"]
+"""Groups that give the role of a privacy officer."""
 
 
 class Place:
@@ -78,3 +83,11 @@ def tampered(answer: str, **changes: Any) -> str:
     parts = urlsplit(answer)
     said = {name: values[0] for name, values in parse_qs(parts.query).items()} | changes
     return f"{parts.path}?{urlencode({name: value for name, value in said.items() if value is not None}, doseq=True)}"
+
+
+@contextmanager
+def open_place(folder: Path, **options: Any) -> Iterator[Place]:
+    """Open a place at the moment in which its providers live."""
+    with open_world(folder, public_url=ORIGIN, **options) as world:
+        assert world.clock() == NOW
+        yield Place(world)

@@ -16,8 +16,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from dashboard_worlds import ORIGIN, Person, text_of, token_of
-from issuers import ISSUER, NOW, RSA, T, claims, provider, sign
-from sign_in_worlds import CLIENT, OTHER, SESSION, SIGN_IN, Place, begin, is_in, refused, tampered
+from issuers import ISSUER, RSA, T, claims, provider, sign
+from sign_in_worlds import CLIENT, OFFICER, OTHER, SESSION, SIGN_IN, Place, begin, is_in, open_place, refused, tampered
 from support import World, open_world
 
 from curator_service.backup import write_backup
@@ -27,21 +27,18 @@ from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.policy import Role
 from curator_service.kit.limiter import FailureLimiter, RateLimiter
 
-OFFICER = ["dpo"]
-
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with open_world(tmp_path, public_url=ORIGIN) as world:
-        assert world.clock() == NOW
-        yield Place(world)
+    with open_place(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture
 def either(tmp_path: Path, database_url: str | None) -> Iterator[Place]:
     """Return a place on each of the two databases."""
-    with open_world(tmp_path, url=database_url, public_url=ORIGIN) as world:
-        yield Place(world)
+    with open_place(tmp_path, url=database_url) as opened:
+        yield opened
 
 
 class TestWayIn:

@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 from dashboard_worlds import ORIGIN, Person, text_of
-from issuers import ISSUER, NOW, T, claims, provider, public_jwk, sign
+from issuers import ISSUER, T, claims, provider, public_jwk, sign
 from patience import scaled
-from sign_in_worlds import CLIENT, OTHER, SESSION, SIGN_IN, Place, begin, is_in, refused
+from sign_in_worlds import CLIENT, OFFICER, OTHER, SESSION, SIGN_IN, Place, begin, is_in, open_place, refused
 from support import open_world
 
 from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, hash_of
@@ -23,23 +23,21 @@ from curator_service.identity.oidc.providers import IdentityProviders
 from curator_service.identity.policy import Role
 from curator_service.kit.limiter import RateLimiter
 
-OFFICER = ["dpo"]
 LIMIT = "/admin/populations/town/limit"
 LOWERED = {"notion": "mu", "mu": "0.1", "epsilon": "", "reason": "less"}
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
-    with open_world(tmp_path, public_url=ORIGIN) as world:
-        assert world.clock() == NOW
-        yield Place(world)
+    with open_place(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture
 def either(tmp_path: Path, database_url: str | None) -> Iterator[Place]:
     """Return a place on each of the two databases."""
-    with open_world(tmp_path, url=database_url, public_url=ORIGIN) as world:
-        yield Place(world)
+    with open_place(tmp_path, url=database_url) as opened:
+        yield opened
 
 
 def stale(place: Place) -> Person:
