@@ -223,7 +223,7 @@ class TestTokensOfRetries:
         for _ in range(3):
             token = api.post("/v1/me/token/rotate", json={}, token=token).json()["token"]
         count = len(acts(world))
-        problem(api.post("/v1/me/token/rotate", json={}, token=token), "too-many-rotations", 409)
+        problem(api.post("/v1/me/token/rotate", json={}, token=token), "request-invalid", 422)
         assert len(acts(world)) == count
         assert api.post("/v1/me/token/rotate", json={}, token=world.tokens["ben"]).status_code == 201
         world.clock.advance(days=1)
