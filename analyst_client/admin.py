@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields, parse_json
 
+_SUBJECT = re.compile("(rel|prm)_[0-9a-f]{1,64}")
 PAGE = 1000
 """Entries that are asked for at once."""
 
@@ -680,7 +682,7 @@ class CuratorAdmin:
         ServiceError
             When something else than an archive was answered.
         """
-        if not subject.startswith(("rel_", "prm_")):
+        if not _SUBJECT.fullmatch(subject):
             raise ValueError("evidence is of a release (rel_…) or of a permit (prm_…)")
         kind = "permits" if subject.startswith("prm_") else "releases"
         params = {"answers": "true"} if with_answers and kind == "permits" else None

@@ -1,5 +1,6 @@
 """What administrators see: accounts, spending, tokens, people, and what is held."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -7,6 +8,7 @@ from analyst_client.schema.amounts import Amount
 from analyst_client.schema.permits import Permit
 from analyst_client.schema.wire import Fields
 
+_TOKEN = re.compile("cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}")
 GROUPS = ("analyst", "project", "dataset", "kind", "month")
 """What charges can be summed by."""
 
@@ -138,7 +140,10 @@ class NewToken:
     @classmethod
     def read(cls, fields: Fields) -> "NewToken":
         """Read from an answer."""
-        return cls(Token.read(fields), fields.text("token"))
+        text = fields.text("token")
+        if not _TOKEN.fullmatch(text):
+            raise fields.fault("token", "a token of a curator")
+        return cls(Token.read(fields), text)
 
 
 @dataclass(frozen=True)

@@ -390,12 +390,17 @@ class ApprovalService:
                 find_principal_by_id(connection, one or "") for one in (proposal.proposed_by, proposal.decided_by)
             )
             account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
-            before = None
-            if proposal.state == OPEN and proposal.scope in self.readers:
-                before = self.readers[proposal.scope](connection, proposal, reader)
+        before = self.find_terms_before(proposal, reader)
         return ProposalDetail(
             proposal, "" if by is None else by.name, "" if decider is None else decider.name, before, account
         )
+
+    def find_terms_before(self, proposal: Proposal, reader: Principal) -> dict[str, Any] | None:
+        """Return the terms that hold now where a proposal that waits would change some that whoever reads may see."""
+        if proposal.state != OPEN or proposal.scope not in self.readers:
+            return None
+        with self.database.read() as connection:
+            return self.readers[proposal.scope](connection, proposal, reader)
 
     def _as_attested(self, connection: Connection, found: Sequence[Proposal]) -> list[Proposal]:
         """Return proposals, those that wait as they were asked, or as unattested: somebody decides by what is shown."""
