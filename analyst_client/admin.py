@@ -546,7 +546,8 @@ class CuratorAdmin:
             Of `Spent`, by population and group.
         """
         asked = {"by": ",".join(by)} | ({} if population is None else {"population": population})
-        return Listing("Spending", self._get("/v1/admin/spending", **asked).each("spending", Spent.read))
+        found = self._get("/v1/admin/spending", **asked)
+        return Listing("Spending", found.each("spending", lambda fields: Spent.read(fields, by)))
 
     def ledger(self, population: str, *, after: int = 0, limit: int = 100) -> tuple[dict[str, Any], ...]:
         """Return a page of a population's entries, as they are on the wire.

@@ -1,7 +1,7 @@
 """What administrators see: accounts, spending, tokens, people, and what is held."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analyst_client.schema.amounts import Amount
@@ -72,9 +72,9 @@ class Spent:
     spent: Amount
 
     @classmethod
-    def read(cls, fields: Fields) -> "Spent":
-        """Read from an answer."""
-        group = {name: fields.text(name) for name in GROUPS if name in fields.members}
+    def read(cls, fields: Fields, by: Sequence[str] = GROUPS) -> "Spent":
+        """Read from an answer that was asked to be grouped so."""
+        group = {name: fields.text(name) for name in by}
         return cls(fields.text("population"), group, fields.integer("charges"), Amount.read(fields.object("spent")))
 
 
