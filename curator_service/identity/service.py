@@ -29,7 +29,7 @@ TOKEN_KEY_MIN = 22
 """Characters of an idempotency key that makes a token: 128 random bits in base64url."""
 GRACE_S_MAX = 7 * 24 * 3600
 ROTATIONS_PER_DAY_MAX = 50
-"""How often somebody may rotate tokens of their own within 24 hours: each time is an entry of the register, for ever."""
+"""How often somebody may rotate tokens of their own within 24 hours: each is an entry of the register, for ever."""
 USE_NOTED_EVERY = timedelta(hours=1)
 
 
@@ -477,25 +477,30 @@ class IdentityService:
             expires_at=timestamp(moment + _lifetime(old)),
             last_used_at=None,
         )
-        since = timestamp(moment - timedelta(days=1))
         try:
-            with self.acts.unit() as unit:
-                has_ended = timestamp(moment) >= old.expires_at
-                if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
-                    raise _MadeBefore(f"the token {token_id!r} has ended, or was rotated before")
-                self._issue(unit, token, record, actor, {"replaces": old.id, "replaced_ends_at": ends})
-                made = repository.count_rotations(unit.connection, old.principal.id, since)
-                if of is not None and made > ROTATIONS_PER_DAY_MAX:
-                    raise IdentityError(
-                        f"tokens of yours were rotated {ROTATIONS_PER_DAY_MAX} times within 24 hours: rotate this one "
-                        "later"
-                    )
+            self._replace(old, token, record, ends, actor, is_bounded=of is not None)
         except _MadeBefore:
             known = self._find_rotated(self.get_token(token_id), key)
             if known is None:
                 raise
             return known
         return token, record
+
+    def _replace(
+        self, old: TokenRecord, token: Token, record: TokenRecord, ends: str, actor: str, *, is_bounded: bool
+    ) -> None:
+        """Write a token in the place of another, which ends then."""
+        since = timestamp(self.now() - timedelta(days=1))
+        with self.acts.unit() as unit:
+            has_ended = record.created_at >= old.expires_at
+            if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
+                raise _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
+            self._issue(unit, token, record, actor, {"replaces": old.id, "replaced_ends_at": ends})
+            made = repository.count_rotations(unit.connection, old.principal.id, since)
+            if is_bounded and made > ROTATIONS_PER_DAY_MAX:
+                raise IdentityError(
+                    f"tokens of yours were rotated {ROTATIONS_PER_DAY_MAX} times within 24 hours: rotate this one later"
+                )
 
     def _find_rotated(self, old: TokenRecord, key: str | None) -> tuple[Token, TokenRecord] | None:
         """Return what the same request made of a token before, or None.
@@ -632,7 +637,8 @@ class IdentityService:
             self.attestation.refresh()
         known = self.attestation.roles_of(principal.id)
         if stored is not None:
-            principal = replace(principal, name=stored.name)
+            # The register keeps the name that it has: who moved one between rows does not get it signed.
+            principal = replace(principal, name=self.attestation.name_of(principal.id) or stored.name)
             if stored.roles == principal.roles == known:
                 return principal
             if told_at <= self.attestation.told_at(principal.id) or not self.acts.is_open():

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support import World, problem
 
 from curator_service.identity import service as identity_service
 from curator_service.identity.policy import Role
+from curator_service.identity.repository import Principal
 from curator_service.identity.service import IdentityError
 from curator_service.identity.tokens import derive_token
 from curator_service.kit.idempotency import id_of_request
@@ -145,6 +147,15 @@ class TestRows:
                 act("mallory", Role.ANALYST, actor="operator:test")
         assert len(acts(world)) == count
         assert [token.principal.id for token in world.curator.identity.list_tokens()].count(ada) == 1
+
+    def test_a_name_that_was_moved_is_not_signed_when_its_holder_signs_in(self, both: World) -> None:
+        world, identity = both, both.curator.identity
+        person = Principal("prn_" + "a" * 24, "hospital.mia", frozenset({Role.ANALYST}), issuer="https://login.example")
+        identity.admit(person, "2026-03-01T12:00:00Z")
+        swap_names(world, "ada", "hospital.mia")
+        wider = replace(person, roles=frozenset({Role.ANALYST, Role.AUDITOR}))
+        assert identity.admit(wider, "2026-03-01T12:01:00Z").name == "hospital.mia"
+        assert acts(world)[-1]["name"] == "hospital.mia"
 
     def test_nothing_is_signed_of_a_proposal_that_nobody_made(self, both: World) -> None:
         world = both

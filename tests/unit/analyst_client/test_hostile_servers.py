@@ -1,4 +1,4 @@
-"""A hostile server against ``curator-admin``: no text of its own commands a terminal or a spreadsheet, or passes as done."""
+"""A hostile server against ``curator-admin``: its text commands no terminal and no spreadsheet, nor passes as done."""
 
 import io
 import json
@@ -18,6 +18,7 @@ from analyst_client.schema.amounts import Amount
 EVIL = "a\x1b[2J\x1b]0;x\x07\u202eb\u200f\x9bc\u2028d\r"
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 AMOUNT = {"epsilon": 0.1, "delta": 1e-6, "mu": 0.5, "rho": 0.005, "units": "10"}
+SPENT, MONTH = {"population": EVIL, "charges": 1, "spent": AMOUNT}, {"month": EVIL}
 TOKEN = {
     "id": EVIL, "name": EVIL, "roles": [EVIL], "read_only": False, "created_at": EVIL, "expires_at": EVIL,
     "last_used_at": None, "revoked_at": None, "replaced_by": None,
@@ -61,9 +62,9 @@ def run(monkeypatch: pytest.MonkeyPatch, answer: Any, *words: str, status: int =
         ({"permits": [PERMIT]}, ("permits", "list")),
         (TOKEN | {"token": SECRET}, ("tokens", "create", "x", "--role", "analyst")),
         ({"tokens": [TOKEN]}, ("tokens", "list")),
-        ({"spending": [{"population": EVIL, "charges": 1, "spent": AMOUNT}]}, ("spending", "--format", "csv", "--by", "month")),
-        ({"spending": [{"population": EVIL, "month": EVIL, "charges": 1, "spent": AMOUNT}]}, ("spending", "--format", "csv", "--by", "month")),
-        ({"spending": [{"population": EVIL, "month": EVIL, "charges": 1, "spent": AMOUNT}]}, ("spending", "--format", "jsonl", "--by", "month")),
+        ({"spending": [SPENT]}, ("spending", "--format", "csv")),
+        ({"spending": [SPENT | MONTH]}, ("spending", "--format", "csv", "--by", "month")),
+        ({"spending": [SPENT | MONTH]}, ("spending", "--format", "jsonl", "--by", "month")),
         ({"entries": [{"sequence": 1, EVIL: EVIL}]}, ("ledger", "register")),
         ({"entries": [{"sequence": 1, EVIL: EVIL}]}, ("ledger", "register", "--all")),
         ({EVIL: EVIL, "state": EVIL}, ("jobs", "cancel", "job_x", "--yes")),
