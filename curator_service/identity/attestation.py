@@ -145,6 +145,11 @@ class Attestation:
         """Return what rotations made of a token, as the register says."""
         return self._successors.get(token_id, [])
 
+    def holder_of(self, token_id: str) -> str:
+        """Return the name of whom a token was issued to; empty if none was."""
+        issued = self._tokens.get(token_id)
+        return "" if issued is None else self.name_of(issued.principal)
+
     def is_live(self, token_id: str) -> bool:
         """Tell whether the register has a token's issue, and no revocation of it."""
         issued = self._tokens.get(token_id)

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -524,24 +524,36 @@ class IdentityService:
         Raises
         ------
         IdentityError
-            If there is no such token.
+            If there is no such token, as far as rows say: one that the register knows is revoked there all the same.
         """
         self.attestation.refresh()
-        seen, waiting = set(), [token_id]
+        seen, missing, waiting = set(), set(), [token_id]
         with self.database.begin() as connection:
             while waiting:
                 following = waiting.pop()
                 seen.add(following)
                 repository.revoke_token(connection, following, timestamp(self.now()), actor)
                 found = repository.find_token(connection, following)
-                if found is None and following == token_id:
-                    raise IdentityError(f"there is no token {following!r} that could be revoked")
+                if found is None:
+                    missing.add(following)
                 named = [] if found is None or not found.replaced_by else [found.replaced_by]
                 waiting += {*named, *self.attestation.successors_of(following)} - seen
         try:
+            self._revoke_without_rows(missing, actor)
             self.settle()
         except Problem as error:  # what matters is done
             log_without_data("the register", error)
+        if token_id in missing:
+            raise IdentityError(f"there is no token {token_id!r} that could be revoked")
+
+    def _revoke_without_rows(self, tokens: Iterable[str], actor: str) -> None:
+        """Write the revocation of tokens whose rows are gone: whoever deleted one could put it back."""
+        due = sorted(token for token in tokens if self.attestation.is_live(token))
+        if due and self.acts.is_open():
+            with self.acts.unit() as unit:
+                for token in due:
+                    said = {"actor": actor, "time": timestamp(self.now()), "token": token}
+                    unit.act("token-revoked", said | {"holder": self.attestation.holder_of(token)})
 
     def get_token(self, token_id: str) -> TokenRecord:
         """Return a token.

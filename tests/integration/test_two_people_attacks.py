@@ -199,6 +199,22 @@ class TestRows:
         for token in (world.tokens["ada"], new, last):
             assert api.get("/v1/me", token=token).status_code == 401
 
+    @pytest.mark.parametrize("gone", ["ada's", "its successor's"])
+    def test_a_row_that_is_gone_for_a_moment_keeps_no_token_from_being_revoked(self, both: World, gone: str) -> None:
+        world = both
+        root, old = world.api("root"), world.tokens["ada"].split("_")[1]
+        token = world.tokens["ada"]
+        if gone != "ada's":
+            token = root.post("/v1/me/token/rotate", json={"grace_s": 600}, token=token).json()["token"]
+        lost = token.split("_")[1]
+        world.sql(f"UPDATE tokens SET id = 'kept' WHERE id = '{lost}'")
+        answered = root.post(f"/v1/admin/tokens/{old}/revoke").status_code
+        assert answered == (404 if lost == old else 200)
+        world.sql(f"UPDATE tokens SET id = '{lost}' WHERE id = 'kept'")
+        assert root.get("/v1/me", token=token).status_code == 401
+        revoked = [act for act in acts(world) if (act["kind"], act.get("token")) == ("token-revoked", lost)]
+        assert [act["holder"] for act in revoked] == ["ada"]
+
 
 class TestTokensOfRetries:
     def test_the_secret_follows_from_all_of_the_key(self) -> None:
