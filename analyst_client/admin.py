@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from analyst_client.schema.permits import Permit, Proposal
 from analyst_client.schema.requests import as_json
 from analyst_client.schema.wire import Fields, parse_json
 
+_SUBJECT = re.compile("(rel|prm)_[0-9a-f]{1,64}")
 PAGE = 1000
 """Entries that are asked for at once."""
 
@@ -544,7 +546,8 @@ class CuratorAdmin:
             Of `Spent`, by population and group.
         """
         asked = {"by": ",".join(by)} | ({} if population is None else {"population": population})
-        return Listing("Spending", self._get("/v1/admin/spending", **asked).each("spending", Spent.read))
+        found = self._get("/v1/admin/spending", **asked)
+        return Listing("Spending", found.each("spending", lambda fields: Spent.read(fields, by)))
 
     def ledger(self, population: str, *, after: int = 0, limit: int = 100) -> tuple[dict[str, Any], ...]:
         """Return a page of a population's entries, as they are on the wire.
@@ -680,7 +683,7 @@ class CuratorAdmin:
         ServiceError
             When something else than an archive was answered.
         """
-        if not subject.startswith(("rel_", "prm_")):
+        if not _SUBJECT.fullmatch(subject):
             raise ValueError("evidence is of a release (rel_…) or of a permit (prm_…)")
         kind = "permits" if subject.startswith("prm_") else "releases"
         params = {"answers": "true"} if with_answers and kind == "permits" else None

@@ -66,7 +66,10 @@ EVERYWHERE: Mapping[str, Mapping[str, Any]] = {
     "--json": {"action": "store_true", "help": "print JSON"},
 }
 LIMIT = ("epsilon", "delta", "mu", "rho")
-_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
+)
+"""What a terminal obeys, or cannot be written as UTF-8; rows of CSV end in CR and LF."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +261,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog="curator-admin",
         description="Administer a curator from afar. What needs rows is done at its machine, with `curator`.",
         epilog="Exit status: 0 done, 1 refused, 2 a wrong argument, 3 not reached or not signed in.",
+        allow_abbrev=False,  # --yes is meant where it is written out
     )
     parser.add_argument("--version", action="version", version=f"curator-admin {version('dp-curator')}")
     for flag, how in EVERYWHERE.items():
@@ -271,7 +275,7 @@ def make_parser() -> argparse.ArgumentParser:
             own = groups.add_parser(group, help=f"see `curator-admin {group} --help`")
             nested[group] = own.add_subparsers(required=True, metavar="ACT")
         place = nested[group] if name else groups
-        command = place.add_parser(name or group, help=act.text, description=act.text)
+        command = place.add_parser(name or group, help=act.text, description=act.text, allow_abbrev=False)
         command.set_defaults(act=act)
         for flag, how in EVERYWHERE.items():  # where it is not said before the command, it may be said after it
             command.add_argument(flag, **{**how, "default": argparse.SUPPRESS})
@@ -302,19 +306,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _show(found, as_json=options.json)
             return REFUSED if isinstance(found, Seal) and found.sealed else 0
     except (AuthenticationError, TransportError) as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {_on_one_line(error)}\n")
         return UNREACHABLE
     except CuratorError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {_on_one_line(error)}\n")
         return REFUSED
     except (ValueError, OSError) as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {_on_one_line(error)}\n")
         return WRONG
 
 
 def _is_meant(act: Act, admin: CuratorAdmin, options: argparse.Namespace) -> bool:
     if act.preview is not None:
-        sys.stderr.write(f"{act.preview(admin, options)}\n")
+        sys.stderr.write(_visible(f"{act.preview(admin, options)}\n"))
     sys.stderr.write(f"{act.consequence}. Is that meant? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
@@ -327,7 +331,8 @@ def _show(found: Any, *, as_json: bool) -> None:
                 sys.stdout.write(_visible(piece))
         case NewToken() if not as_json:
             about = found.about
-            sys.stderr.write(f"token of {about.name} ({', '.join(about.roles)}), until {about.expires_at}:\n")
+            said = f"token of {about.name} ({', '.join(about.roles)}), until {about.expires_at}:"
+            sys.stderr.write(f"{_on_one_line(said)}\n")
             sys.stdout.write(f"{found.text}\n")
         case EndedPermit() if not as_json:
             sys.stdout.write(_visible("\n".join([str(found.permit), *map(str, found.still_usable)])) + "\n")
@@ -335,7 +340,7 @@ def _show(found: Any, *, as_json: bool) -> None:
             said = f"sealed since {found.since}: {found.reason}\n{found.way_out}" if found.sealed else "open"
             sys.stdout.write(f"{_visible(said)}\n")
         case Displayable() if not as_json:
-            sys.stdout.write(f"{found}\n")
+            sys.stdout.write(_visible(f"{found}\n"))
         case _:
             _write_json(found)
 
@@ -352,6 +357,10 @@ def _write_json(found: Any) -> None:
 def _visible(text: str) -> str:
     """Return a text without characters that a terminal obeys, for others wrote it: JSON has another way to say them."""
     return _OBEYED.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
+
+
+def _on_one_line(said: object) -> str:
+    return _visible(str(said)).replace("\n", " ")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,8 @@ from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.permits import Permit, Proposal
 
 T = TypeVar("T")
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell must not begin with, or a spreadsheet takes it for a formula."""
+_DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a cell must not begin with, or a spreadsheet takes it for a formula: signs of full width, too."""
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,12 +1,14 @@
 """What administrators see: accounts, spending, tokens, people, and what is held."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analyst_client.schema.amounts import Amount
 from analyst_client.schema.permits import Permit
 from analyst_client.schema.wire import Fields
 
+_TOKEN = re.compile("cur_[0-9a-f]{16}_[A-Za-z0-9_-]{43}")
 GROUPS = ("analyst", "project", "dataset", "kind", "month")
 """What charges can be summed by."""
 
@@ -70,9 +72,9 @@ class Spent:
     spent: Amount
 
     @classmethod
-    def read(cls, fields: Fields) -> "Spent":
-        """Read from an answer."""
-        group = {name: fields.text(name) for name in GROUPS if name in fields.members}
+    def read(cls, fields: Fields, by: Sequence[str] = GROUPS) -> "Spent":
+        """Read from an answer that was asked to be grouped so."""
+        group = {name: fields.text(name) for name in by}
         return cls(fields.text("population"), group, fields.integer("charges"), Amount.read(fields.object("spent")))
 
 
@@ -138,7 +140,10 @@ class NewToken:
     @classmethod
     def read(cls, fields: Fields) -> "NewToken":
         """Read from an answer."""
-        return cls(Token.read(fields), fields.text("token"))
+        text = fields.text("token")
+        if not _TOKEN.fullmatch(text):
+            raise fields.fault("token", "a token of a curator")
+        return cls(Token.read(fields), text)
 
 
 @dataclass(frozen=True)

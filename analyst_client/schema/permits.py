@@ -92,7 +92,8 @@ class Proposal(Displayable):
     id : str
     state : str
         ``"open"``, ``"approved"``, ``"rejected"``, ``"applied"`` at once, ``"superseded"`` by another one,
-        ``"withdrawn"`` by whoever asked, or ``"expired"``.
+        ``"withdrawn"`` by whoever asked, ``"expired"``, or ``"unattested"``: it waits, and the register does not say
+        that it was asked so.
     scope : str
         ``"permit"``; empty for the limit of a population; ``"population"`` for a new one; ``"rows"``.
     label : str

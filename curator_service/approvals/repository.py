@@ -11,6 +11,8 @@ from curator_service.ledger.models import ProposalRow
 
 OPEN, APPROVED, REJECTED, APPLIED, SUPERSEDED = "open", "approved", "rejected", "applied", "superseded"
 WITHDRAWN, EXPIRED = "withdrawn", "expired"
+UNATTESTED = "unattested"
+"""How one is shown that waits by its row, and is not what the register says was asked; it is stored nowhere."""
 ROWS = "rows"
 """Scope of a proposal to register rows; the label is a keyed digest of them, their manifest and whose they are like."""
 

@@ -29,7 +29,7 @@ class ProposalAnswer(BaseModel):
     reason: str
     proposed_by: str
     proposed_at: Moment
-    state: Literal["open", "approved", "rejected", "applied", "superseded", "withdrawn", "expired"]
+    state: Literal["open", "approved", "rejected", "applied", "superseded", "withdrawn", "expired", "unattested"]
     decided_by: str | None
     decided_at: Moment | None
     decision: Annotated[str, Field(description="Why it was approved or rejected")] = left_out()

@@ -8,7 +8,7 @@ what came to nothing (refused, taken back, expired), stands in the register.
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -32,6 +32,7 @@ from curator_service.approvals.repository import (
     OPENING,
     REJECTED,
     ROWS,
+    UNATTESTED,
     WITHDRAWN,
     Proposal,
 )
@@ -44,8 +45,9 @@ from curator_service.kit.names import NAME
 from curator_service.kit.problems import NotFound, RequestInvalid
 from curator_service.ledger import repository
 from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
-from curator_service.ledger.chain.attestation import list_attested
+from curator_service.ledger.chain.attestation import Holds, list_attested
 from curator_service.ledger.chain.entries import Receipt
+from curator_service.ledger.chain.signing import SigningError
 from curator_service.ledger.chain.verification import PERMIT, PROPOSED, REGISTER
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.service import (
@@ -306,28 +308,28 @@ class ApprovalService:
         return self._close(decided, by.id)
 
     def expire_due(self) -> None:
-        """Close what has waited too long, or asks for a permit that would have ended; nothing under a seal."""
+        """Close what has waited too long, or asks for a permit that would have ended; nothing under a seal.
+
+        Nor what the register does not say was asked so: it would be the curator's word for what is a row's.
+        """
         if self.ledger.guard.reason():
             return
-        with self.database.read() as connection:
-            waiting = proposals.list_open(connection)
         moment = timestamp(self.now())
-        for proposal in waiting:
-            if moment >= end_of(proposal):
+        with self.database.read() as connection:
+            due = [one for one in proposals.list_open(connection) if moment >= end_of(one)]
+            unattested = self._list_unattested(connection, due)
+        for proposal in due:
+            if proposal.id not in unattested:
                 self._close(replace(proposal, state=EXPIRED, decided_at=moment), "curator")
 
     def _close(self, decided: Proposal, actor: str) -> Proposal:
-        """Write that a proposal came to nothing."""
-        payload = {
-            "actor": actor,
-            "time": decided.decided_at,
-            "proposal": decided.id,
-            "asked_by": decided.proposed_by,
-            "reason": decided.decision,
-        }
+        """Write that a proposal came to nothing; of one that the register does not know, into its row alone."""
+        payload = {"actor": actor, "time": decided.decided_at, "proposal": decided.id, "reason": decided.decision}
         try:
             with self.ledger.unit() as ledger:
-                receipts = ledger.act(_ACTS[decided.state], payload)
+                asked = _list_acts(ledger.connection, ledger.trust.holds, [decided.id])[decided.id]
+                by = next((act["actor"] for act in asked if act["kind"] == PROPOSED), None)
+                receipts = [] if by is None else ledger.act(_ACTS[decided.state], payload | {"asked_by": by})
                 _close(ledger.connection, decided)
         except Refused:
             self.ledger.guard.check_open()
@@ -340,6 +342,7 @@ class ApprovalService:
             with self.ledger.unit() as ledger:
                 if proposal.state == APPROVED:
                     _check_asked(ledger, proposal)
+                    _check_second(ledger, proposal, approved_by)
                 receipts = self.writers[proposal.scope](ledger, proposal, approved_by)
                 if proposal.state == APPLIED:
                     _check_new(ledger.connection, proposal)
@@ -372,8 +375,8 @@ class ApprovalService:
     def list_proposals(self, *, of: str | None = None) -> list[Proposal]:
         """Return proposals, what waits first and the newest of it; with `of`, those that this principal made."""
         with self.database.read() as connection:
-            found = proposals.list_proposals(connection, of=of)
-        return [self._as_seen(proposal) for proposal in found]
+            found = [self._as_seen(proposal) for proposal in proposals.list_proposals(connection, of=of)]
+            return self._as_attested(connection, found)
 
     def get_proposal(self, proposal_id: str, *, of: str | None = None, seen: str | None = None) -> Proposal:
         """Return a proposal; with `of`, one that this principal made.
@@ -405,16 +408,37 @@ class ApprovalService:
     def describe(self, proposal: Proposal, reader: Principal) -> ProposalDetail:
         """Return a proposal with names, and beside what is asked what holds now, as far as whoever reads may see it."""
         with self.database.read() as connection:
+            (proposal,) = self._as_attested(connection, [proposal])
             by, decider = (
                 find_principal_by_id(connection, one or "") for one in (proposal.proposed_by, proposal.decided_by)
             )
             account = find_population(connection, proposal.population) if proposal.scope == ACCOUNT else None
-            before = None
-            if proposal.state == OPEN and proposal.scope in self.readers:
-                before = self.readers[proposal.scope](connection, proposal, reader)
+        before = self.find_terms_before(proposal, reader)
         return ProposalDetail(
             proposal, "" if by is None else by.name, "" if decider is None else decider.name, before, account
         )
+
+    def find_terms_before(self, proposal: Proposal, reader: Principal) -> dict[str, Any] | None:
+        """Return the terms that hold now where a proposal that waits would change some that whoever reads may see."""
+        if proposal.state != OPEN or proposal.scope not in self.readers:
+            return None
+        with self.database.read() as connection:
+            return self.readers[proposal.scope](connection, proposal, reader)
+
+    def _as_attested(self, connection: Connection, found: Sequence[Proposal]) -> list[Proposal]:
+        """Return proposals, those that wait as they were asked, or as unattested: somebody decides by what is shown."""
+        unattested = self._list_unattested(connection, [one for one in found if one.state == OPEN])
+        return [replace(one, state=UNATTESTED) if one.id in unattested else one for one in found]
+
+    def _list_unattested(self, connection: Connection, waiting: Sequence[Proposal]) -> set[str]:
+        """Return the ids of those that are not what the register says; none where keys cannot be read."""
+        if not waiting:
+            return set()
+        try:
+            acts = _list_acts(connection, self.ledger.guard.trust.holds, [one.id for one in waiting])
+        except SigningError:  # nothing can be approved then, either
+            return set()
+        return {one.id for one in waiting if not _is_said(one, acts[one.id])}
 
     def _as_seen(self, proposal: Proposal) -> Proposal:
         """Return a proposal whose time is over as expired, whether or not that was written yet."""
@@ -541,18 +565,41 @@ def _check_asked(ledger: Ledger, proposal: Proposal) -> None:
     ------
     ProposalUnattested
     """
-    acts = [
-        act
-        for kind in (PROPOSED, *_ACTS.values())
-        for act in list_attested(ledger.connection, REGISTER, kind, ledger.trust.holds)
-        if act["proposal"] == proposal.id
-    ]
-    said = acts[0] if len(acts) == 1 else {}  # with a second one it came to nothing, whatever its row says
-    if any(said.get(name) != value for name, value in _say(proposal).items()):
+    acts = _list_acts(ledger.connection, ledger.trust.holds, [proposal.id])
+    if not _is_said(proposal, acts[proposal.id]):
         raise ProposalUnattested(
             "The register does not say that this was proposed so, by whom it names, and waits: reject it and let it be "
             "asked for anew."
         )
+
+
+def _check_second(ledger: Ledger, proposal: Proposal, approved_by: str) -> None:
+    """Check that whoever approves could not have asked: whoever makes a token can act in its holder's name.
+
+    Raises
+    ------
+    SecondAdminNeeded
+    """
+    about = "principal", [proposal.proposed_by]
+    made = list_attested(ledger.connection, REGISTER, "token", ledger.trust.holds, about=about)
+    if any(act["actor"] == approved_by for act in made):
+        raise SecondAdminNeeded(
+            "Whoever made a token of the one who asked cannot approve: ask another privacy officer."
+        )
+
+
+def _list_acts(connection: Connection, holds: Holds, ids: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return what the register says of proposals, by their ids."""
+    found: dict[str, list[dict[str, Any]]] = {one: [] for one in ids}
+    for kind in (PROPOSED, *_ACTS.values()):
+        for act in list_attested(connection, REGISTER, kind, holds, about=("proposal", found)):
+            found[act["proposal"]].append(act)
+    return found
+
+
+def _is_said(proposal: Proposal, acts: Sequence[dict[str, Any]]) -> bool:
+    """Tell whether the register says that this was proposed so; with a second act it came to nothing."""
+    return len(acts) == 1 and all(acts[0].get(name) == value for name, value in _say(proposal).items())
 
 
 def _check_new(connection: Connection, proposal: Proposal) -> None:

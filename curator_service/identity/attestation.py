@@ -75,6 +75,8 @@ class Attestation:
         self._lock = threading.Lock()
         self._roles: dict[str, frozenset[Role]] = {}
         self._told_at: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        self._successors: dict[str, list[str]] = {}
         self._tokens: dict[str, _Issued] = {}
 
     @property
@@ -135,6 +137,19 @@ class Attestation:
         """Return when an identity provider said so; empty if none did."""
         return self._told_at.get(principal_id, "")
 
+    def name_of(self, principal_id: str) -> str:
+        """Return the name that the register gives to somebody; empty if none."""
+        return self._names.get(principal_id, "")
+
+    def successors_of(self, token_id: str) -> list[str]:
+        """Return what rotations made of a token, as the register says."""
+        return self._successors.get(token_id, [])
+
+    def holder_of(self, token_id: str) -> str:
+        """Return the name of whom a token was issued to; empty if none was."""
+        issued = self._tokens.get(token_id)
+        return "" if issued is None else self.name_of(issued.principal)
+
     def is_live(self, token_id: str) -> bool:
         """Tell whether the register has a token's issue, and no revocation of it."""
         issued = self._tokens.get(token_id)
@@ -148,6 +163,7 @@ class Attestation:
             case "principal":
                 self._roles[act["principal"]] = frozenset(map(Role, act["roles"]))
                 self._told_at[act["principal"]] = act.get("told_at", "")
+                self._names[act["principal"]] = act["name"]
             case "token":
                 scopes = Scopes.read(",".join(act["scopes"]))
                 self._tokens[act["token"]] = _Issued(
@@ -155,6 +171,7 @@ class Attestation:
                 )
                 replaced = self._tokens.get(act.get("replaces", ""))
                 if replaced is not None:
+                    self._successors.setdefault(act["replaces"], []).append(act["token"])
                     replaced.expires_at = min(replaced.expires_at, act["replaced_ends_at"])
             case "token-revoked" if act["token"] in self._tokens:
                 self._tokens[act["token"]].revoked = True

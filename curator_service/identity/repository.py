@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import bindparam, insert, or_, select, update
+from sqlalchemy import bindparam, func, insert, or_, select, update
+from sqlalchemy.orm import aliased
 
 from curator_service.identity.models import PrincipalRow, TokenRow
 from curator_service.identity.policy import Role
@@ -150,6 +151,13 @@ _REPLACE_TOKEN = Statement(
     .where(TokenRow.id == bindparam("token"), TokenRow.revoked_at.is_(None), TokenRow.replaced_by == "")
     .values(replaced_by=bindparam("successor"), expires_at=bindparam("ends"))
 )
+_successor = aliased(TokenRow)
+_COUNT_ROTATIONS = Statement(
+    select(func.count())
+    .select_from(TokenRow)
+    .join(_successor, _successor.id == TokenRow.replaced_by)
+    .where(TokenRow.principal_id == bindparam("principal"), _successor.created_at > bindparam("moment"))
+)
 _NOTE_USE = Statement(
     update(TokenRow)
     .where(
@@ -233,6 +241,12 @@ def revoke_token(connection: Connection, token_id: str, moment: str, actor: str)
 def replace_token(connection: Connection, token_id: str, successor: str, ends_at: str) -> bool:
     """Let a token end where its successor is known; False if it was revoked, or rotated before."""
     return _REPLACE_TOKEN.changed(connection, token=token_id, successor=successor, ends=ends_at) == 1
+
+
+def count_rotations(connection: Connection, principal_id: str, moment: str) -> int:
+    """Return how many tokens of somebody were rotated after a moment."""
+    row = _COUNT_ROTATIONS.first(connection, principal=principal_id, moment=moment)
+    return 0 if row is None else int(row[0])
 
 
 def note_use(connection: Connection, token_id: str, moment: str, before: str) -> None:

@@ -3,7 +3,7 @@
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -14,10 +14,10 @@ from curator_service.identity.attestation import Acts, ActsUnit, Attestation, co
 from curator_service.identity.oidc.code_flow import Transaction
 from curator_service.identity.policy import PRIVILEGED, READING, Action, Objects, Role, allowed_objects, roles_for
 from curator_service.identity.repository import Principal, Scopes, TokenRecord, sort_roles
-from curator_service.identity.tokens import Token, derive_token, make_token, parse_token
+from curator_service.identity.tokens import Token, derive_token, id_of_derived, make_token, parse_token
 from curator_service.kit.clock import Clock, timestamp, utc_now
 from curator_service.kit.db import Database
-from curator_service.kit.idempotency import id_of_request, key_reused
+from curator_service.kit.idempotency import key_reused
 from curator_service.kit.logs import log_without_data
 from curator_service.kit.names import NAME, NAME_RULE
 from curator_service.kit.problems import Problem, RequestInvalid
@@ -28,6 +28,8 @@ DAYS_MAX = 3650
 TOKEN_KEY_MIN = 22
 """Characters of an idempotency key that makes a token: 128 random bits in base64url."""
 GRACE_S_MAX = 7 * 24 * 3600
+ROTATIONS_PER_DAY_MAX = 50
+"""How often somebody may rotate tokens of their own within 24 hours: each is an entry of the register, for ever."""
 USE_NOTED_EVERY = timedelta(hours=1)
 
 
@@ -58,6 +60,10 @@ class TokenNotShown(Problem):
 
 class IdentityError(ValueError):
     """A principal or a token cannot be changed as asked; the message says why, for the operator."""
+
+
+class _MadeBefore(IdentityError):
+    """Another request, perhaps the same one once more, was faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +280,7 @@ class IdentityService:
         read_only: bool = False,
         actor: str = "operator",
         token: Token | None = None,
+        barred: frozenset[Role] = frozenset(),
     ) -> Token:
         """Make a token for a principal, who is created when the name is new.
 
@@ -289,11 +296,14 @@ class IdentityService:
             Who does it, for the register.
         token : Token, optional
             A new random one if none is given.
+        barred : frozenset of Role
+            Roles whose holders get none.
 
         Raises
         ------
         IdentityError
-            If the principal holds other roles or signs in elsewhere, or the lifetime is not from 1 to 3650 days.
+            If the principal holds other roles or signs in elsewhere, the register gives the name to somebody else, or
+            the lifetime is not from 1 to 3650 days.
         LedgerUnverified
             Under a seal.
         """
@@ -314,6 +324,8 @@ class IdentityService:
                 _record_principal(unit, new, actor, timestamp(moment))
             principal = repository.find_principal(unit.connection, name)
             assert principal is not None
+            if principal.id != new.id:
+                self._check_name(principal)
             if principal.issuer:
                 raise IdentityError(f"{name!r} signs in at {principal.issuer}, which says what roles that is good for")
             if not asked <= principal.roles:
@@ -328,6 +340,13 @@ class IdentityService:
                 ),
                 actor,
             )
+            # The register is locked now: whoever appoints somebody writes there, and comes before or after this.
+            holder = repository.find_principal(unit.connection, name) or principal
+            if barred & (asked | holder.roles | self.attestation.roles_of(holder.id)):
+                raise IdentityError(
+                    "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and "
+                    "operators are appointed at the machine"
+                )
         return token
 
     def create_token_over_http(
@@ -343,26 +362,39 @@ class IdentityService:
             If the principal holds, or would hold, a privileged role; else as `create_token`.
         IdempotencyKeyReused, TokenNotShown, LedgerUnverified
         """
-        known = self._find_made(by.id, key)
-        if known is not None:
-            record = known[1]
-            lifetime = timedelta(days=days)
-            same = (record.principal.name, record.scopes) == (name, Scopes(frozenset(roles), read_only))
-            if not same or _lifetime(record) != lifetime:
-                raise key_reused()
+
+        def find_same() -> tuple[Token, TokenRecord] | None:
+            known = self._find_made(by.id, key)
+            if known is not None:
+                said = known[1].principal.name, known[1].scopes, _lifetime(known[1])
+                if said != (name, Scopes(frozenset(roles), read_only), timedelta(days=days)):
+                    raise key_reused()
             return known
-        with self.database.read() as connection:
-            holder = repository.find_principal(connection, name)
-        held = frozenset() if holder is None else holder.roles | self.attestation.roles_of(holder.id)
-        if PRIVILEGED & (held | frozenset(roles)):
-            raise IdentityError(
-                "over HTTP tokens are made for analysts and auditors alone; stewards, privacy officers and operators "
-                "are appointed at the machine"
-            )
-        token = self.create_token(
-            name, *roles, days=days, read_only=read_only, actor=by.id, token=self._derive(by.id, key)
-        )
+
+        known = find_same()
+        if known is not None:
+            return known
+        asked: dict[str, Any] = {"days": days, "read_only": read_only, "actor": by.id, "barred": PRIVILEGED}
+        try:
+            token = self.create_token(name, *roles, **asked, token=self._derive(by.id, key))
+        except _MadeBefore:
+            known = find_same()
+            if known is None:
+                raise
+            return known
         return token, self.get_token(token.id)
+
+    def _check_name(self, principal: Principal) -> None:
+        """Hold whose a name is against the register: rows could let somebody else have what is meant for its holder.
+
+        Raises
+        ------
+        IdentityError
+        """
+        if self.attestation.name_of(principal.id) != principal.name:
+            self.attestation.refresh()
+        if self.attestation.has_begun and self.attestation.name_of(principal.id) != principal.name:
+            raise IdentityError(f"the register does not give the name {principal.name!r} to whom the table gives it")
 
     def _derive(self, principal_id: str, key: str | None) -> Token | None:
         """Return the token of a request with a key; None without one.
@@ -381,7 +413,7 @@ class IdentityService:
         secrets_here = self.token_secrets()
         if not secrets_here:
             raise IdentityError("no private key of the curator is here, of which a token could be made")
-        return derive_token(id_of_request("", principal_id, key), secrets_here[0])
+        return derive_token(principal_id, key, secrets_here[0])
 
     def _find_made(self, principal_id: str, key: str | None) -> tuple[Token, TokenRecord] | None:
         """Return the token that the same request made before, or None.
@@ -393,13 +425,12 @@ class IdentityService:
         """
         if key is None:
             return None
-        request_id = id_of_request("", principal_id, key)
         with self.database.read() as connection:
-            record = repository.find_token(connection, request_id[:16])
+            record = repository.find_token(connection, id_of_derived(principal_id, key))
         if record is None:
             return None
         for secret in self.token_secrets():
-            token = derive_token(request_id, secret)
+            token = derive_token(principal_id, key, secret)
             if token.matches(record.secret_hash):
                 return token, record
         raise TokenNotShown(
@@ -425,7 +456,7 @@ class IdentityService:
         Raises
         ------
         IdentityError
-            If it is not there, has ended, or was rotated before.
+            If it is not there, has ended, or was rotated before; or if its holder, who asks, rotates too often.
         IdempotencyKeyReused, TokenNotShown, LedgerUnverified
         """
         if not 0 <= grace_s <= GRACE_S_MAX:
@@ -433,10 +464,8 @@ class IdentityService:
         old, moment = self.get_token(token_id), self.now()
         if of is not None and old.principal.id != of.id:
             raise IdentityError(f"there is no token {token_id!r} of yours")
-        known = self._find_made(old.principal.id, key)
+        known = self._find_rotated(old, key)
         if known is not None:
-            if old.replaced_by != known[1].id:
-                raise key_reused()
             return known
         token = self._derive(old.principal.id, key) or make_token()
         ends = min(old.expires_at, timestamp(moment + timedelta(seconds=grace_s)))
@@ -448,36 +477,83 @@ class IdentityService:
             expires_at=timestamp(moment + _lifetime(old)),
             last_used_at=None,
         )
-        with self.acts.unit() as unit:
-            has_ended = timestamp(moment) >= old.expires_at
-            if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
-                raise IdentityError(f"the token {token_id!r} has ended, or was rotated before")
-            self._issue(unit, token, record, actor, {"replaces": old.id, "replaced_ends_at": ends})
+        try:
+            self._replace(old, token, record, ends, actor, is_bounded=of is not None)
+        except _MadeBefore:
+            known = self._find_rotated(self.get_token(token_id), key)
+            if known is None:
+                raise
+            return known
         return token, record
+
+    def _replace(
+        self, old: TokenRecord, token: Token, record: TokenRecord, ends: str, actor: str, *, is_bounded: bool
+    ) -> None:
+        """Write a token in the place of another, which ends then."""
+        since = timestamp(self.now() - timedelta(days=1))
+        with self.acts.unit() as unit:
+            has_ended = record.created_at >= old.expires_at
+            if has_ended or not repository.replace_token(unit.connection, old.id, token.id, ends):
+                raise _MadeBefore(f"the token {old.id!r} has ended, or was rotated before")
+            self._issue(unit, token, record, actor, {"replaces": old.id, "replaced_ends_at": ends})
+            made = repository.count_rotations(unit.connection, old.principal.id, since)
+            if is_bounded and made > ROTATIONS_PER_DAY_MAX:
+                raise IdentityError(
+                    f"tokens of yours were rotated {ROTATIONS_PER_DAY_MAX} times within 24 hours: rotate this one later"
+                )
+
+    def _find_rotated(self, old: TokenRecord, key: str | None) -> tuple[Token, TokenRecord] | None:
+        """Return what the same request made of a token before, or None.
+
+        Raises
+        ------
+        IdempotencyKeyReused, TokenNotShown
+        """
+        known = self._find_made(old.principal.id, key)
+        if known is not None and old.replaced_by != known[1].id:
+            raise key_reused()
+        return known
 
     def revoke_token(self, token_id: str, *, actor: str = "operator") -> None:
         """Revoke a token by its public id, and what rotations made of it, from the next request on; under a seal, too.
 
-        Whoever has somebody's token may have rotated it. The table says so at once. The register follows, when it can
-        be written. One that was revoked before stays so: whoever repeats it after a lost answer has what he wants.
+        Whoever has somebody's token may have rotated it: what came of it is what the table or the register says. The
+        table says so at once. The register follows, when it can be written. One that was revoked before stays so:
+        whoever repeats it after a lost answer has what he wants.
 
         Raises
         ------
         IdentityError
-            If there is no such token.
+            If there is no such token, as far as rows say: one that the register knows is revoked there all the same.
         """
+        self.attestation.refresh()
+        seen, missing, waiting = set(), set(), [token_id]
         with self.database.begin() as connection:
-            following: str | None = token_id
-            while following:
+            while waiting:
+                following = waiting.pop()
+                seen.add(following)
                 repository.revoke_token(connection, following, timestamp(self.now()), actor)
                 found = repository.find_token(connection, following)
                 if found is None:
-                    raise IdentityError(f"there is no token {following!r} that could be revoked")
-                following = found.replaced_by
+                    missing.add(following)
+                named = [] if found is None or not found.replaced_by else [found.replaced_by]
+                waiting += {*named, *self.attestation.successors_of(following)} - seen
         try:
+            self._revoke_without_rows(missing, actor)
             self.settle()
         except Problem as error:  # what matters is done
             log_without_data("the register", error)
+        if token_id in missing:
+            raise IdentityError(f"there is no token {token_id!r} that could be revoked")
+
+    def _revoke_without_rows(self, tokens: Iterable[str], actor: str) -> None:
+        """Write the revocation of tokens whose rows are gone: whoever deleted one could put it back."""
+        due = sorted(token for token in tokens if self.attestation.is_live(token))
+        if due and self.acts.is_open():
+            with self.acts.unit() as unit:
+                for token in due:
+                    said = {"actor": actor, "time": timestamp(self.now()), "token": token}
+                    unit.act("token-revoked", said | {"holder": self.attestation.holder_of(token)})
 
     def get_token(self, token_id: str) -> TokenRecord:
         """Return a token.
@@ -542,6 +618,7 @@ class IdentityService:
                 raise IdentityError(f"there is no principal {name!r}")
             if principal.issuer:
                 raise IdentityError(f"{name!r} signs in at {principal.issuer}, whose groups say the roles")
+            self._check_name(principal)
             changed = replace(principal, roles=frozenset(roles))
             repository.update_principal(unit.connection, changed)
             _record_principal(unit, changed, actor, moment)
@@ -572,7 +649,8 @@ class IdentityService:
             self.attestation.refresh()
         known = self.attestation.roles_of(principal.id)
         if stored is not None:
-            principal = replace(principal, name=stored.name)
+            # The register keeps the name that it has: who moved one between rows does not get it signed.
+            principal = replace(principal, name=self.attestation.name_of(principal.id) or stored.name)
             if stored.roles == principal.roles == known:
                 return principal
             if told_at <= self.attestation.told_at(principal.id) or not self.acts.is_open():
@@ -624,8 +702,10 @@ class IdentityService:
         self, unit: ActsUnit, token: Token, record: TokenRecord, actor: str, said: Mapping[str, Any] | None = None
     ) -> None:
         assert token.id == record.id
+        unit.act("token", {**_token_payload(record, actor, record.created_at), **(said or {})})  # it locks the register
+        if repository.find_token(unit.connection, record.id) is not None:
+            raise _MadeBefore(f"the token {record.id!r} was made before")
         repository.insert_token(unit.connection, record)
-        unit.act("token", {**_token_payload(record, actor, record.created_at), **(said or {})})
 
 
 def permission_denied(principal: Principal, action: Action) -> PermissionDenied:

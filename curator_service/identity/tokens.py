@@ -7,6 +7,8 @@ import re
 import secrets
 from dataclasses import dataclass
 
+from curator_service.kit.idempotency import id_of_request
+
 _PATTERN = re.compile(r"cur_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 
 
@@ -41,18 +43,26 @@ def make_token() -> Token:
     return Token(secrets.token_hex(8), secrets.token_urlsafe(32))
 
 
-def derive_token(request_id: str, secret: bytes) -> Token:
+def derive_token(principal_id: str, key: str, secret: bytes) -> Token:
     """Make the token of a request: for each retry of it the same one.
+
+    The id is public, and follows from the request alone; what is sent follows from all of the key, so that whoever has
+    the curator's secret, too, still has to guess the key.
 
     Parameters
     ----------
-    request_id : str
-        Id of the request, of at least 16 hexadecimal digits.
+    principal_id, key : str
+        Who asks, and the key of the request.
     secret : bytes
         What nobody else knows.
     """
-    digest = hmac.new(secret, f"token:{request_id}".encode(), hashlib.sha256).digest()
-    return Token(request_id[:16], base64.urlsafe_b64encode(digest).rstrip(b"=").decode())
+    digest = hmac.new(secret, f"token:2\n{principal_id}\n{key}".encode(), hashlib.sha256).digest()
+    return Token(id_of_derived(principal_id, key), base64.urlsafe_b64encode(digest).rstrip(b"=").decode())
+
+
+def id_of_derived(principal_id: str, key: str) -> str:
+    """Return the public id of the token that somebody's request under a key makes."""
+    return id_of_request("", principal_id, key)[:16]
 
 
 def parse_token(text: str) -> Token | None:

@@ -26,9 +26,10 @@ from curator_service.kit.db import Connection, Database
 from curator_service.kit.problems import NotFound, Problem, RequestInvalid
 from curator_service.ledger import repository as accounts
 from curator_service.ledger.accounts import reservations
-from curator_service.ledger.accounts.unit_of_work import Ledger, Refused, new_id
+from curator_service.ledger.accounts.unit_of_work import Contradiction, Ledger, Refused, new_id
+from curator_service.ledger.chain.attestation import list_attested
 from curator_service.ledger.chain.entries import Receipt
-from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, Share, is_wider
+from curator_service.ledger.chain.verification import FOR_EVER, PERMIT, REGISTER, Share, is_wider
 from curator_service.ledger.repository import Population, find_population
 from curator_service.ledger.schemas import PriceModel
 from curator_service.ledger.service import LedgerService, PopulationError, units_of_limit
@@ -596,8 +597,11 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
     PermitChanged
     Refused
         Under a seal.
+    Contradiction
+        If a name is not whose the register says.
     """
     connection, receipts = ledger.connection, []
+    _check_names(ledger, {who: name for who, name in after.people.items() if before.people.get(who) != name})
     moment = payload["time"]
     ends = min(moment, before.terms.expires_at or moment)  # what has expired is not prolonged by ending it
     homes = _homes(connection, {**before.datasets, **after.datasets})
@@ -636,6 +640,22 @@ def _record(ledger: Ledger, before: Permit, after: Permit, payload: dict[str, An
     if not repository.write_permit(connection, record, uses, moment):
         raise _changed()
     return receipts
+
+
+def _check_names(ledger: Ledger, people: Mapping[str, str]) -> None:
+    """Hold the names of people, by id, against the register: two people decide by names, and a row says whose one is.
+
+    Raises
+    ------
+    Contradiction
+    """
+    if not people:
+        return
+    acts = list_attested(ledger.connection, REGISTER, "principal", ledger.trust.holds, about=("principal", people))
+    said = {act["principal"]: act["name"] for act in acts}
+    for who, name in people.items():
+        if said.get(who, name) != name:
+            raise Contradiction(f"the name {name!r} is not whose the register says")
 
 
 def _homes(connection: Connection, datasets: dict[str, str]) -> dict[str, str]:

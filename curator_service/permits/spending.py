@@ -13,8 +13,8 @@ from curator_service.ledger.repository import Population, find_population, list_
 from curator_service.ledger.schemas import render_amount
 from curator_service.permits.repository import sum_spending
 
-_DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
-"""What a cell must not begin with, or a spreadsheet takes it for a formula."""
+_DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a cell must not begin with, or a spreadsheet takes it for a formula: signs of full width, too."""
 
 
 class By(StrEnum):

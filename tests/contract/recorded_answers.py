@@ -248,8 +248,8 @@ def _spend_no_more(life: _Recorder) -> None:
         life.send(who, "post", f"/v1/permits/{permit['id']}/end", {"reason": "over"})
     for who in ("ben", "nobody"):
         life.send("root", "post", "/v1/admin/permits/revoke", {"analyst": who, "dataset": "cohort", "reason": "over"})
-    life.send("ada", "post", "/v1/permits", _TERMS | {"project": "late"})
-    life.world.sql("UPDATE proposals SET proposed_at = '2025-01-01T00:00:00Z' WHERE state = 'open'")
+    life.send("ada", "post", "/v1/permits", _TERMS | {"project": "late", "expires_at": "2026-03-01T12:05:00Z"})
+    life.world.clock.advance(minutes=5)
     life.api.app.state.curator.approvals.expire_due()
     people = {"name": "city", "adjacency": "add_remove", "limit": {"mu": 1.0}, "reason": "a cohort"}
     proposal = life.send("root", "post", "/v1/admin/populations", people).json()["id"]

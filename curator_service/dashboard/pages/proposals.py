@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from curator_service.api.http import read_model
-from curator_service.approvals.repository import ACCOUNT, OPEN, Proposal
+from curator_service.approvals.repository import ACCOUNT, OPEN, UNATTESTED, Proposal
 from curator_service.approvals.schemas import DecisionRequest, PopulationRequest, render_proposal
 from curator_service.approvals.service import ApprovalService
 from curator_service.dashboard.page import SEEN, PageContext, go_to, list_faults, page
@@ -21,6 +21,8 @@ from curator_service.ledger.service import LedgerService
 
 router = APIRouter(prefix="/admin")
 DECIDED = 50
+WAITING = frozenset({OPEN, UNATTESTED})
+UNSAID = "the register does not say that this was asked so: refuse it"
 NOTIONS = (("ε", "epsilon"), ("µ", "mu"), ("ρ", "rho"))
 TERMS = ("project", "people", "datasets", "purpose", "legal_basis", "conditions", "limit", "expires_at")
 
@@ -100,7 +102,9 @@ def propose_population(context: PageContext) -> Response:
 
 def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, list[tuple[str, str]]]:
     """Return what an approval does: whoever signs in again in between sees what the last click is good for."""
-    proposal = context.get(ApprovalService).get_proposal(proposal_id, seen=context.text(SEEN))
+    approvals = context.get(ApprovalService)
+    found = approvals.get_proposal(proposal_id, seen=context.text(SEEN))
+    proposal = approvals.describe(found, context.principal).proposal
     populations = {one.name: one for one in context.get(LedgerService).list_populations()}
     shown = _make(context, proposal, list_names(context), populations.get(proposal.population))
     amounts = [
@@ -113,6 +117,7 @@ def _describe_approval(context: PageContext, proposal_id: str) -> tuple[str, lis
         ("because", proposal.reason),
         *amounts,
         *terms,
+        *([("state", UNSAID)] if proposal.state == UNATTESTED else []),
     ]
 
 
@@ -154,8 +159,8 @@ def _decide(context: PageContext, proposal_id: str, *, is_approved: bool) -> Res
 
 def _show(context: PageContext, problem: Problem | None = None) -> Response:
     proposals, names = context.get(ApprovalService).list_proposals(), list_names(context)
-    waiting = [one for one in proposals if one.state == OPEN]
-    decided = [one for one in proposals if one.state != OPEN][:DECIDED]
+    waiting = [one for one in proposals if one.state in WAITING]
+    decided = [one for one in proposals if one.state not in WAITING][:DECIDED]
     populations = {one.name: one for one in context.get(LedgerService).list_populations()}
     return context.render(
         "proposals.html",
@@ -205,7 +210,7 @@ def _list_changes(context: PageContext, proposal: Proposal, terms: dict[str, Any
     """Return every term that is asked; where a permit is to change, with what it is now."""
     if proposal.scope != PERMIT:
         return [Change(name, "", _write(value)) for name, value in terms.items()]
-    now = context.get(ApprovalService).describe(proposal, context.principal).before or {}
+    now = context.get(ApprovalService).find_terms_before(proposal, context.principal) or {}
     changes = [Change(name, _write(now.get(name)), _write(terms.get(name))) for name in TERMS]
     return [one for one in changes if one.before or one.after]
 

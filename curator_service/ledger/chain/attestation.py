@@ -4,7 +4,7 @@ Whoever may insert into the log can put entries there, and rows beside it. What 
 an answer, is believed on an entry that is attested, and on nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pydantic_core import from_json
@@ -41,8 +41,28 @@ def is_attested(population: str, entry: StoredEntry, holds: Holds) -> bool:
 
 
 def list_attested(
-    connection: Connection, population: str, kind: str, holds: Holds, *, after: int = repository.BEFORE_ALL
+    connection: Connection,
+    population: str,
+    kind: str,
+    holds: Holds,
+    *,
+    after: int = repository.BEFORE_ALL,
+    about: tuple[str, Collection[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return what the attested entries of one kind after a sequence say, in order."""
+    """Return what the attested entries of one kind after a sequence say, in order.
+
+    With `about`, a member and some values, those alone that say one of them there: no other signature is verified.
+    """
     found = repository.iterate_kind(connection, population, kind, after=after)
-    return [from_json(entry.payload_text) for entry in found if is_attested(population, entry, holds)]
+    return [
+        from_json(entry.payload_text)
+        for entry in found
+        if (about is None or _says(entry, *about)) and is_attested(population, entry, holds)
+    ]
+
+
+def _says(entry: StoredEntry, member: str, values: Collection[str]) -> bool:
+    try:
+        return from_json(entry.payload_text).get(member) in values
+    except (ValueError, AttributeError, TypeError):
+        return False
