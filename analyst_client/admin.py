@@ -5,7 +5,7 @@ import os
 import re
 import secrets
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,7 +15,9 @@ import httpx
 from analyst_client.admin_listing import Listing
 from analyst_client.error_base import ServiceError
 from analyst_client.errors import JobEndedError, ReservationEndedError
+from analyst_client.http.credentials import Credentials
 from analyst_client.http.session import path_segment
+from analyst_client.http.sign_in import find_place, sign_in
 from analyst_client.http.transport import Transport
 from analyst_client.ledger.checkpoints import Checkpoint
 from analyst_client.ledger.files import replace_file
@@ -50,7 +52,7 @@ class CuratorAdmin:
     url : str
         Address of the curator. ``http://`` is refused for other hosts, as the token would travel in clear.
     token : str
-        It is shown nowhere.
+        It is shown nowhere; or what `sign_in` has made.
     timeout_s : float
         Longest wait for an answer, in seconds.
     transport : httpx.BaseTransport, optional
@@ -68,7 +70,7 @@ class CuratorAdmin:
     def __init__(
         self,
         url: str,
-        token: str,
+        token: str | Credentials,
         *,
         timeout_s: float = 30.0,
         transport: httpx.BaseTransport | None = None,
@@ -77,6 +79,55 @@ class CuratorAdmin:
         self._transport = Transport(
             url, token, timeout_s=timeout_s, max_attempts=5, transport=transport, allow_http=allow_http
         )
+
+    @classmethod
+    def sign_in(
+        cls,
+        url: str,
+        *,
+        provider: str | None = None,
+        keep: bool = False,
+        show: Callable[[str], None] | None = None,
+        timeout_s: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+        allow_http: bool = False,
+    ) -> "CuratorAdmin":
+        """Sign in at the identity provider of a curator, as `CuratorClient.sign_in` does.
+
+        Parameters
+        ----------
+        url : str
+            Address of the curator, which says where one signs in.
+        provider : str, optional
+            Name or address of the provider, where there are several.
+        keep : bool
+            Keep what renews the sign-in in a file that its owner alone may read: the one of `CuratorClient`.
+        show : callable, optional
+            Takes the text with address and code. Default it is written to standard error.
+        timeout_s : float
+            As for `CuratorAdmin`.
+        transport : httpx.BaseTransport, optional
+            As for `CuratorAdmin`; it carries what is asked of the provider, too.
+        allow_http : bool
+            As for `CuratorAdmin`.
+
+        Returns
+        -------
+        CuratorAdmin
+            It renews what it sends by itself, for as long as the provider lets it.
+
+        Raises
+        ------
+        ValueError
+            When an argument is wrong, or there is no such provider.
+        AuthenticationError
+            When nobody typed the code in, the provider refused, or its token is for another curator.
+        CuratorError
+            See `analyst_client.errors`.
+        """
+        carried: dict[str, Any] = {"timeout_s": timeout_s, "transport": transport, "allow_http": allow_http}
+        place = find_place(url, "default", allow_http) if keep else None
+        return cls(url, sign_in(url, provider=provider, show=show, place=place, **carried), **carried)
 
     def __repr__(self) -> str:
         """Show the address, never the token."""

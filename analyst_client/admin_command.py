@@ -63,6 +63,8 @@ OPTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 EVERYWHERE: Mapping[str, Mapping[str, Any]] = {
     "--server": {"help": "its address; or CURATOR_SERVER"},
+    "--sign-in": {"action": "store_true", "help": "sign in at the curator's identity provider; else CURATOR_TOKEN"},
+    "--provider": {"help": "name of the provider at which to sign in, where there are several"},
     "--json": {"action": "store_true", "help": "print JSON"},
 }
 LIMIT = ("epsilon", "delta", "mu", "rho")
@@ -296,9 +298,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if must_ask and not sys.stdin.isatty():
         sys.stderr.write("nothing was done: say --yes where nobody can be asked\n")
         return REFUSED
-    token = os.environ.get("CURATOR_TOKEN") or getpass("Token: ")
     try:
-        with CuratorAdmin(options.server, token) as admin:
+        with _enter(options) as admin:
             if must_ask and not _is_meant(act, admin, options):
                 sys.stderr.write("nothing was done\n")
                 return REFUSED
@@ -314,6 +315,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         sys.stderr.write(f"error: {_on_one_line(error)}\n")
         return WRONG
+
+
+def _enter(options: argparse.Namespace) -> CuratorAdmin:
+    if options.sign_in:  # each command is a process of its own: what renews the sign-in is kept
+        return CuratorAdmin.sign_in(options.server, provider=options.provider, keep=True)
+    return CuratorAdmin(options.server, os.environ.get("CURATOR_TOKEN") or getpass("Token: "))
 
 
 def _is_meant(act: Act, admin: CuratorAdmin, options: argparse.Namespace) -> bool:

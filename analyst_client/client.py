@@ -26,8 +26,8 @@ from analyst_client.errors import (
 from analyst_client.http.credentials import Credentials
 from analyst_client.http.purchasing import Purchasing
 from analyst_client.http.session import Session, dataset_path, path_segment
-from analyst_client.http.sign_in import sign_in
-from analyst_client.http.transport import Transport, check_url
+from analyst_client.http.sign_in import find_place, sign_in
+from analyst_client.http.transport import Transport
 from analyst_client.kinds.base import Answered_co, Quoted_co, Request
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
@@ -180,17 +180,11 @@ class CuratorClient:
         CuratorError
             See `analyst_client.errors`.
         """
-        place = None
-        if keep:
-            held = Memory(memory, str(check_url(url, allow_http))).path
-            if held is None:
-                raise ValueError("keep=True needs a memory: a file beside it holds what renews the sign-in")
-            place = held.with_name(f"{held.name}.sign-in")
         credentials = sign_in(
             url,
             provider=provider,
             show=show,
-            place=place,
+            place=find_place(url, memory, allow_http) if keep else None,
             timeout_s=timeout_s,
             transport=transport,
             allow_http=allow_http,

@@ -21,6 +21,7 @@ from analyst_client.errors import AuthenticationError, ServiceError, TransportEr
 from analyst_client.http.credentials import check_token
 from analyst_client.http.transport import check_url, is_loopback
 from analyst_client.ledger.files import make_private_folder, replace_file
+from analyst_client.ledger.memory import Memory, MemoryPlace
 from analyst_client.schema.wire import Fields, parse_json
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
@@ -180,6 +181,20 @@ def sign_in(
         http.close()
         raise
     return signed_in
+
+
+def find_place(url: str, memory: MemoryPlace, allow_http: bool) -> Path:
+    """Return the file beside a memory that keeps what renews a sign-in.
+
+    Raises
+    ------
+    ValueError
+        If the memory is this process alone.
+    """
+    held = Memory(memory, str(check_url(url, allow_http))).path
+    if held is None:
+        raise ValueError("keep=True needs a memory: a file beside it holds what renews the sign-in")
+    return held.with_name(f"{held.name}.sign-in")
 
 
 def find_provider(http: httpx.Client, curator: httpx.URL, name: str | None) -> Provider:

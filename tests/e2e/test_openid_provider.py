@@ -1,5 +1,6 @@
 """Somebody signs in at a real OpenID provider with a code, from the client, and is charged at a real curator."""
 
+import json
 import re
 import stat
 import sys
@@ -13,7 +14,8 @@ import pytest
 from served_worlds import serve_world
 from support import World
 
-from analyst_client import AuthenticationError, CuratorClient, PermissionDeniedError
+from analyst_client import AuthenticationError, CuratorAdmin, CuratorClient, PermissionDeniedError
+from analyst_client.admin_command import main as administer
 from analyst_client.http import sign_in as signing_in
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "oidc"))
@@ -92,6 +94,23 @@ def test_groups_decide_the_roles(place: tuple[World, str]) -> None:
         assert client.whoami().roles == ("privacy_officer",)
         with pytest.raises(PermissionDeniedError):
             client.release("cohort", ["age"], target="kappa", mu=0.05)
+
+
+def test_an_officer_signs_in_once_and_administers_from_afar(
+    place: tuple[World, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world, url = place
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("CURATOR_TOKEN", raising=False)
+    with CuratorAdmin.sign_in(url, show=typing_as("olga"), keep=True) as admin:
+        assert admin.whoami().roles == ("privacy_officer",)
+    lower = ["limits", "set", "town", "--mu", "0.1", "--reason", "less", "--yes"]
+    assert administer(["--server", url, "--sign-in", "--json", *lower]) == 0  # nobody types anything in
+    assert json.loads(capsys.readouterr().out)["state"] == "applied"
+    olga = next(one for one in world.curator.identity.list_principals() if one.name == "login.olga")
+    assert world.entries("town")[-1]["actor"] == olga.id
+    assert administer(["--server", url, "--sign-in", "--provider", "elsewhere", "whoami"]) == 2
+    assert "login" in capsys.readouterr().err
 
 
 def test_whoever_is_in_no_group_is_not_let_in(place: tuple[World, str]) -> None:
