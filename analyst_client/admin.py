@@ -3,7 +3,6 @@
 import io
 import os
 import re
-import secrets
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +35,7 @@ from analyst_client.schema.administration import (
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.identity import Identity
 from analyst_client.schema.permits import Permit, Proposal
-from analyst_client.schema.requests import as_json
+from analyst_client.schema.requests import as_json, choose_key
 from analyst_client.schema.wire import Fields, parse_json
 
 _SUBJECT = re.compile("(rel|prm)_[0-9a-f]{1,64}")
@@ -199,7 +198,7 @@ class CuratorAdmin:
         """
         asked: dict[str, Any] = {"name": name, "adjacency": adjacency, "limit": dict(limit), "reason": reason}
         asked |= {"accountant": accountant, "delta": delta}
-        return Proposal.read(self._post("/v1/admin/populations", asked, idempotency_key or make_key()))
+        return Proposal.read(self._post("/v1/admin/populations", asked, choose_key(idempotency_key)))
 
     def set_limit(
         self, population: str, limit: Mapping[str, float], reason: str, *, idempotency_key: str | None = None
@@ -224,7 +223,7 @@ class CuratorAdmin:
         """
         path = f"/v1/admin/populations/{path_segment(population)}/limits"
         asked = {"limit": dict(limit), "reason": reason}
-        return Proposal.read(self._post(path, asked, idempotency_key or make_key()))
+        return Proposal.read(self._post(path, asked, choose_key(idempotency_key)))
 
     # --- Proposals
 
@@ -398,7 +397,7 @@ class CuratorAdmin:
             Open until it is decided, or applied.
         """
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
-        return Proposal.read(self._post(path, terms, idempotency_key or make_key()))
+        return Proposal.read(self._post(path, terms, choose_key(idempotency_key)))
 
     def end_permit(self, permit: Permit | str, reason: str) -> EndedPermit:
         """End a permit: from now on nothing is charged under it.
@@ -457,7 +456,7 @@ class CuratorAdmin:
             With what its holder sends.
         """
         asked = {"name": name, "roles": list(roles), "read_only": read_only, "days": days}
-        return NewToken.read(self._post("/v1/admin/tokens", asked, idempotency_key or make_key()))
+        return NewToken.read(self._post("/v1/admin/tokens", asked, choose_key(idempotency_key)))
 
     def rotate_token(self, *, grace_s: int = 60) -> NewToken:
         """Make a token in the place of the one that this object sends, and send that one from now on.
@@ -472,7 +471,7 @@ class CuratorAdmin:
         NewToken
             Of the same holder, roles and lifetime.
         """
-        made = NewToken.read(self._post("/v1/me/token/rotate", {"grace_s": grace_s}, make_key()))
+        made = NewToken.read(self._post("/v1/me/token/rotate", {"grace_s": grace_s}, choose_key(None)))
         self._transport.send_token(made.text)
         return made
 
@@ -515,14 +514,7 @@ class CuratorAdmin:
         JobEndedError
             When it was charged or had ended before.
         """
-        path = f"/v1/jobs/{path_segment(_id_of(job))}"
-        try:
-            return self._delete(path)
-        except JobEndedError:
-            found = self._get(path).members
-            if found.get("state") == "cancelled":  # by an attempt whose answer was lost
-                return found
-            raise
+        return self._end(f"/v1/jobs/{path_segment(_id_of(job))}", "cancelled")
 
     def reservations(self) -> Listing[Held]:
         """List reservations that are open, the oldest first."""
@@ -546,17 +538,17 @@ class CuratorAdmin:
         ReservationEndedError
             When it had ended before.
         """
-        path = f"/v1/reservations/{path_segment(_id_of(reservation))}"
+        return self._end(f"/v1/reservations/{path_segment(_id_of(reservation))}", "closed")
+
+    def _end(self, path: str, state: str) -> dict[str, Any]:
+        """End what is held, or find that an attempt whose answer was lost has ended it."""
         try:
-            return self._delete(path)
-        except ReservationEndedError:
+            return Fields(parse_json(self._transport.request("DELETE", path).text)).members
+        except (JobEndedError, ReservationEndedError):
             found = self._get(path).members
-            if found.get("state") == "closed":  # by an attempt whose answer was lost
+            if found.get("state") == state:
                 return found
             raise
-
-    def _delete(self, path: str) -> dict[str, Any]:
-        return Fields(parse_json(self._transport.request("DELETE", path).text)).members
 
     # --- Datasets
 
@@ -742,11 +734,6 @@ class CuratorAdmin:
         if not zipfile.is_zipfile(io.BytesIO(answered.content)):
             raise ServiceError("malformed answer: not an archive", status=answered.status_code)
         replace_file(Path(path), answered.content)
-
-
-def make_key() -> str:
-    """Return a new idempotency key."""
-    return secrets.token_urlsafe(24)
 
 
 def _id_of(named: Proposal | Permit | Token | Held | str) -> str:

@@ -2,8 +2,6 @@
 
 import io
 import os
-import re
-import secrets
 import sys
 import warnings
 import zipfile
@@ -50,7 +48,7 @@ from analyst_client.schema.identity import Identity
 from analyst_client.schema.jobs import Job
 from analyst_client.schema.permits import Permit, Proposal, permit_body
 from analyst_client.schema.quotes import AnyQuote, ReleaseSummary
-from analyst_client.schema.requests import as_json, reservation_body
+from analyst_client.schema.requests import as_json, choose_key, reservation_body
 from analyst_client.schema.wire import Fields, parse_json
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_knots
@@ -58,8 +56,6 @@ from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_
 if TYPE_CHECKING:
     from analyst_client.refinement.refinement import Refinement
     from analyst_client.refinement.rules import RefinementRules
-
-KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class CuratorClient:
@@ -631,7 +627,7 @@ class CuratorClient:
         texts = {"project": project, "purpose": purpose, "legal_basis": legal_basis, "expires_at": expires_at}
         body = permit_body(people, datasets, reason=reason, limit=limit, conditions=conditions, **texts)
         path = "/v1/permits" if permit is None else f"/v1/permits/{path_segment(permit)}"
-        key = secrets.token_urlsafe(16) if idempotency_key is None else idempotency_key
+        key = choose_key(idempotency_key)
         answer = self._transport.request("POST", path, content=body, idempotency_key=key, charges=False)
         return Proposal.read(Fields(parse_json(answer.text)))
 
@@ -830,14 +826,6 @@ def showing_places(model: ReadModel | None) -> Iterator[None]:
         for place in filter(None, dict.fromkeys(places)):
             error.add_note(place)
         raise
-
-
-def choose_key(idempotency_key: str | None) -> str:
-    """Return a key for a charging request. Raise `ValueError` when the given one is none."""
-    key = secrets.token_urlsafe(24) if idempotency_key is None else idempotency_key
-    if not KEY_PATTERN.fullmatch(key):
-        raise ValueError("idempotency_key must have 1 to 128 characters of A-Z, a-z, 0-9, _ and -")
-    return key
 
 
 def reservation_path(reservation_id: str) -> str:

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Unpack
 
-from analyst_client.client import CuratorClient, choose_key
+from analyst_client.client import CuratorClient
 from analyst_client.errors import CuratorError, RequestInvalidError, ReservationEndedError, TransportError
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.gram.request import Asked, ReleaseOptions
 from analyst_client.schema.accounts import Reservation
+from analyst_client.schema.requests import choose_key
 from analyst_client.terms.formulas import Model
 
 RESERVED_FOR_S = 3600

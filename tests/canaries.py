@@ -18,7 +18,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from curator_service.api.http import RequestGuard
-from curator_service.dashboard import browser
+from curator_service.dashboard import sessions
 from curator_service.identity import tokens
 from curator_service.kit import logs
 
@@ -143,7 +143,7 @@ _LINES = Lines(CANARIES)
 @pytest.fixture(scope="session", autouse=True)
 def _canaries_are_searched_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     patch = pytest.MonkeyPatch()
-    for module in (tokens, browser):
+    for module in (tokens, sessions):
         patch.setattr(module, "secrets", _Secrets)
     patch.setattr(RequestGuard, "__call__", CANARIES.guard(RequestGuard.__call__))
     yield

@@ -42,6 +42,16 @@ from curator_service.settings import Settings
 EPOCH = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 ADMIN = (Role.STEWARD, Role.PRIVACY_OFFICER, Role.AUDITOR, Role.OPERATOR)
 """Every role but the analyst's: what small hospitals give to one person."""
+TERMS: dict[str, Any] = {
+    "project": "kidney",
+    "people": ["ada"],
+    "datasets": ["cohort"],
+    "purpose": "kidneys",
+    "legal_basis": "consent",
+    "expires_at": "2099-01-01T00:00:00Z",
+    "reason": "a study",
+}
+"""Of a permit, as it is asked for."""
 BUDGET = Price(epsilon=1.0, delta=1e-6)
 PUBLIC_PACE: dict[str, Any] = {"pace": 1.0, "requests_per_minute": 1_000_000, "failures_per_minute": 1_000_000}
 """The reference machine's, whatever machine tests run on: quotes state times. And nobody waits for a rate."""
@@ -288,8 +298,7 @@ class World:
 
     def permit(self, project: str = "kidney", people: Sequence[str] = ("ada",), **terms: Any) -> str:
         """Let a project be asked for and granted by two privacy officers; return the permit's id."""
-        asked = {"project": project, "people": [*people], "datasets": ["cohort"], "expires_at": "2099-01-01T00:00:00Z"}
-        asked |= {"purpose": "kidneys", "legal_basis": "consent", "reason": "a study"} | terms
+        asked = TERMS | {"project": project, "people": [*people]} | terms
         for officer in ("olga", "otto"):
             if officer not in self.tokens:
                 self.add_token(officer, Role.PRIVACY_OFFICER)

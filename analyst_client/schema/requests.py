@@ -2,10 +2,28 @@
 
 import json
 import math
+import re
+import secrets
 from typing import Any
 
 from analyst_client.terms.expression import Expression
 from analyst_client.terms.python import read_condition
+
+KEY_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def choose_key(idempotency_key: str | None) -> str:
+    """Return the key of a request: a new random one, or the one that is given.
+
+    Raises
+    ------
+    ValueError
+        When that is none.
+    """
+    key = secrets.token_urlsafe(24) if idempotency_key is None else idempotency_key
+    if not KEY_PATTERN.fullmatch(key):
+        raise ValueError("idempotency_key must have 1 to 128 characters of A-Z, a-z, 0-9, _ and -")
+    return key
 
 
 def as_json(body: dict[str, Any]) -> bytes:

@@ -1,6 +1,5 @@
 """What a browser sends and is sent: cookies, forms, where a request comes from, and the policy of a page."""
 
-import secrets
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers
@@ -125,11 +124,6 @@ def _read_cookies(headers: list[str]) -> dict[str, str]:
         name, _, value = pair.removeprefix(" ").partition("=")
         found[name] = value if found.get(name, value) == value else ""
     return found
-
-
-def new_secret() -> str:
-    """Return 32 random bytes, as a cookie takes them."""
-    return secrets.token_urlsafe(32)
 
 
 def own_address(text: str) -> str:

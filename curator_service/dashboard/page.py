@@ -157,7 +157,10 @@ def page(action: Action, *, act: Act = "") -> Callable[[Callable[..., Response]]
         def answer(browser: Browser, services: Services, parameters: dict[str, object]) -> Response:
             with services.database.shared_read():
                 sessions = services.get(BrowserSessions)
-                session = sessions.find(browser.cookie(SESSION))
+                try:
+                    session = sessions.find(browser.cookie(SESSION))
+                except Unavailable:  # sessions cannot be proved now: the page of the way in says why
+                    session = None
                 if session is None:
                     return go_to(_entrance(browser), browser)
                 context = PageContext(services, browser, session, Objects.GRANTED)

@@ -7,7 +7,7 @@ JSON writes it, so that nobody approves other words than those that they read.
 import hashlib
 import json
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from curator_service.dashboard import charts
 from curator_service.dashboard.glossary import Words
+from curator_service.dashboard.sessions import FRESH, IDLE, LIFETIME
 from curator_service.identity.policy import Action
 from curator_service.kit.names import make_visible
 
@@ -76,6 +77,18 @@ def write_percent(share: float) -> str:
     return "<0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
 
+def write_span(span: timedelta) -> str:
+    """Return a span of time in words.
+
+    Examples
+    --------
+    >>> write_span(timedelta(minutes=30)), write_span(timedelta(hours=8))
+    ('30 minutes', '8 hours')
+    """
+    minutes = span // timedelta(minutes=1)
+    return f"{minutes // 60} hours" if minutes % 60 == 0 else f"{minutes} minutes"
+
+
 def days_until(text: str, now: str) -> int:
     """Return how many whole days are left until a moment."""
     return (datetime.fromisoformat(text) - datetime.fromisoformat(now)).days
@@ -100,8 +113,10 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"number": write_number, "moment": write_moment, "json": write_json, "percent": write_percent}
+    made.filters |= {"number": write_number, "moment": write_moment, "json": write_json}
+    made.filters |= {"percent": write_percent, "span": write_span}
     made.globals |= {"charts": charts, "Action": Action, "address_of": address_of, "days_until": days_until}
+    made.globals |= {"FRESH": FRESH, "IDLE": IDLE, "LIFETIME": LIFETIME}
     return made
 
 

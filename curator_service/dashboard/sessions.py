@@ -31,8 +31,8 @@ SKEW = timedelta(minutes=1)
 SEEN_EVERY = timedelta(minutes=1)
 """A page is no reason to write: a session that was seen so lately is not noted again."""
 _TABLE = "browser_sessions"
-_ID_CHARACTERS = 43
-"""Of 32 bytes in base64."""
+_SECRET_BYTES, _ID_CHARACTERS = 32, 43
+"""Of a cookie's secret; base64 writes so many bytes with so many characters."""
 
 
 class SignInRefused(AuthenticationRequired):
@@ -166,7 +166,7 @@ class BrowserSessions:
 
     def begin(self, entrance: Entrance) -> BrowserSession:
         """Begin a session, under an id that nobody has had before."""
-        session_id, moment, principal = secrets.token_urlsafe(32), self.now(), entrance.principal
+        session_id, moment, principal = new_secret(), self.now(), entrance.principal
         now, ends_at = timestamp(moment), min(timestamp(moment + LIFETIME), entrance.expires_at)
         proved = now if entrance.is_fresh else NEVER
         issuer = "" if entrance.token_id else principal.issuer
@@ -281,6 +281,11 @@ class BrowserSessions:
         if token is None or token.principal.id != record.principal_id:
             return None
         return record, token.principal
+
+
+def new_secret() -> str:
+    """Return what nobody can guess, as a cookie takes it."""
+    return secrets.token_urlsafe(_SECRET_BYTES)
 
 
 def hash_of(session_id: str) -> str:

@@ -5,7 +5,6 @@ and when, so that it ends after minutes and is good once, in whatever process.
 """
 
 import hmac
-import secrets
 from dataclasses import astuple, dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,6 +17,7 @@ from curator_service.dashboard.sessions import (
     SignInRefused,
     hash_of,
     is_within,
+    new_secret,
 )
 from curator_service.identity.oidc.code_flow import Transaction
 from curator_service.identity.oidc.fetching import log
@@ -131,7 +131,7 @@ class ProviderSignIns:
         # Strangers behind the same address keep nobody waiting who is signed in.
         self.rate.take(peer if session is None else session.principal.id)
         assert self.identity.providers is not None
-        secret, moment = secrets.token_urlsafe(32), self.now()
+        secret, moment = new_secret(), self.now()
         transaction = Transaction(secret, self.redirect_uri(name))
         address = self.identity.providers.begin(name, transaction, anew=session is not None)
         session_hash = "" if session is None else hash_of(session.id)
@@ -248,6 +248,6 @@ def _said(record: SignInRecord) -> tuple[str, ...]:
 
 _TABLE = "sign_ins"
 _NOT_BEGUN = (
-    "This is not the answer to a sign-in that this browser has begun here within ten minutes, or it was used before. "
-    "Begin again."
+    "This is not the answer to a sign-in that this browser has begun here within "
+    f"{LIFE // timedelta(minutes=1)} minutes, or it was used before. Begin again."
 )

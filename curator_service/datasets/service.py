@@ -285,10 +285,8 @@ class DatasetService:
             proposals.supersede(ledger.connection, replace(proposed, decided_by=admin, decided_at=moment))
             payload |= {"proposal": proposed.id}
         receipts = [ledger.note(manifest.population, "refusal", payload | {"time": moment})]
-        if proposed is not None:
-            receipts += record_proposed(
-                ledger, proposed
-            )  # after the population's account: they are locked in one order
+        if proposed is not None:  # after the population's account: they are locked in one order
+            receipts += record_proposed(ledger, proposed)
         return payload.get("proposal", ""), receipts
 
     def _insert(

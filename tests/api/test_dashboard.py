@@ -284,6 +284,17 @@ class TestSession:
         assert answer.status_code == 503
         assert "private keys are not here" in text_of(answer.text)
 
+    def test_a_session_that_cannot_be_proved_leads_to_the_page_that_says_why(self, world: World) -> None:
+        person = Person(world, "ada")
+        world.settings.keys_folder.rename(world.folder / "elsewhere")
+        started = Person(world)  # another process, which has not seen the keys
+        started.cookies.update(person.cookies)
+        answer = started.get("/admin/keys")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/admin/sign-in?next=/admin/keys")
+        answer = started.get("/admin/sign-in")
+        assert answer.status_code == 503
+        assert "private keys are not here" in text_of(answer.text)
+
     def test_a_backup_holds_no_session_so_that_none_comes_back(self, world: World, tmp_path: Path) -> None:
         Person(world, "ada")
         assert "browser_sessions" not in write_backup(world.curator, tmp_path / "backup.tar")["rows"]

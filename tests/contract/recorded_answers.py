@@ -14,7 +14,18 @@ import httpx
 import pytest
 from issuers import Documents, claims, providers, sign, visa
 from patience import scaled
-from support import ADMIN, ROWS, CountingNoise, World, body, csv_text, forget_register, manifest_text, open_world
+from support import (
+    ADMIN,
+    ROWS,
+    TERMS,
+    CountingNoise,
+    World,
+    body,
+    csv_text,
+    forget_register,
+    manifest_text,
+    open_world,
+)
 
 from curator_service.container import make_curator
 from curator_service.datasets.service import OtherPeople, RegistrationError
@@ -182,26 +193,15 @@ def _read_declarations(life: _Recorder) -> None:
         life.send("audra", "get", path)
 
 
-_TERMS = {
-    "project": "kidney",
-    "people": ["ada"],
-    "datasets": ["cohort"],
-    "purpose": "kidneys",
-    "legal_basis": "consent",
-    "expires_at": "2099-01-01T00:00:00Z",
-    "reason": "a study",
-}
-
-
 def _permit(life: _Recorder) -> None:
     """Ask for permits, of which one is granted and one refused, and for a change that only restricts."""
-    asked = [life.send("ada", "post", "/v1/permits", _TERMS | more).json() for more in ({}, {"project": "liver"})]
+    asked = [life.send("ada", "post", "/v1/permits", TERMS | more).json() for more in ({}, {"project": "liver"})]
     for proposal, verdict in zip(asked, ("approve", "reject"), strict=True):
         decide = f"/v1/admin/proposals/{proposal['id']}/{verdict}"
         life.send("root", "post", decide, {"reason": "as discussed"})
     for limit in ({"mu": 1.0}, {"mu": 2.0}):
-        life.send("root", "post", f"/v1/permits/{asked[0]['label']}", _TERMS | {"limit": limit})
-    change = life.send("ada", "post", f"/v1/permits/{asked[0]['label']}", _TERMS).json()["id"]
+        life.send("root", "post", f"/v1/permits/{asked[0]['label']}", TERMS | {"limit": limit})
+    change = life.send("ada", "post", f"/v1/permits/{asked[0]['label']}", TERMS).json()["id"]
     for who, path in (("ada", f"/v1/proposals/{change}"), ("audra", f"/v1/admin/proposals/{change}")):
         life.send(who, "get", path)
     for who in ("ada", "ben"):
@@ -240,7 +240,7 @@ def _spend_no_more(life: _Recorder) -> None:
     for query in ("", "?by=analyst,month", "?by=nothing"):
         life.send("root", "get", f"/v1/admin/spending{query}")
     permit = next(p for p in life.send("ada", "get", "/v1/permits").json()["permits"] if p["project"])
-    terms = _TERMS | {"limit": {"mu": 1.0}, "expires_at": "2026-03-01T12:00:10Z"}
+    terms = TERMS | {"limit": {"mu": 1.0}, "expires_at": "2026-03-01T12:00:10Z"}
     life.send("root", "post", f"/v1/permits/{permit['id']}", terms)
     life.world.clock.advance(seconds=10)
     life.send("ada", "post", RELEASES, body(features=["dose"], project="kidney"))
@@ -248,7 +248,7 @@ def _spend_no_more(life: _Recorder) -> None:
         life.send(who, "post", f"/v1/permits/{permit['id']}/end", {"reason": "over"})
     for who in ("ben", "nobody"):
         life.send("root", "post", "/v1/admin/permits/revoke", {"analyst": who, "dataset": "cohort", "reason": "over"})
-    life.send("ada", "post", "/v1/permits", _TERMS | {"project": "late", "expires_at": "2026-03-01T12:05:00Z"})
+    life.send("ada", "post", "/v1/permits", TERMS | {"project": "late", "expires_at": "2026-03-01T12:05:00Z"})
     life.world.clock.advance(minutes=5)
     life.api.app.state.curator.approvals.expire_due()
     people = {"name": "city", "adjacency": "add_remove", "limit": {"mu": 1.0}, "reason": "a cohort"}

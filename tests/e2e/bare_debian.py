@@ -15,7 +15,7 @@ from pathlib import Path
 
 from patience import scaled
 
-PROGRAMS = ("mmdebstrap", "unshare", "nsenter", "pivot_root")
+PROGRAMS = ("mmdebstrap", "unshare", "nsenter", "pivot_root", "setpriv")
 PACKAGES = "systemd,systemd-sysv,dbus,gpgv"
 """Beside what is essential, and apt."""
 CGROUPS = Path("/sys/fs/cgroup/systemd")
@@ -114,7 +114,7 @@ def boot(folder: Path, work: Path, given: Path) -> Iterator[BareDebian]:
     """
     group = CGROUPS / f"bare-debian-{os.getpid()}"
     group.mkdir()
-    joined = ["bash", "-c", 'echo $$ > "$0/cgroup.procs"; exec unshare "$@"', str(group)]
+    joined = ["bash", "-c", 'echo $$ > "$0/cgroup.procs"; exec setpriv --pdeathsig KILL unshare "$@"', str(group)]
     spaces = ["--mount", "--pid", "--net", "--uts", "--ipc", "--cgroup", "--fork", "--kill-child"]
     started = subprocess.Popen(
         [*joined, *spaces, "bash", "-c", _BOOT, "boot", str(work), str(folder), str(given)],

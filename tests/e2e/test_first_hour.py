@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "first-hour.md").read_text(encoding="utf-8")
 COMMANDS = "\n".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 PACKAGES = re.search(r"^apt-get install (.*)$", COMMANDS, re.MULTILINE)[1]
-CARRIED = "cp -R /srv/given/wheelhouse /root/ && cp -R /srv/given/cohort /srv/ && chmod -R a+rX /srv/cohort"
+CARRIED = "cp -R /srv/given/wheelhouse ~/ && cp -R /srv/given/cohort /srv/ && chmod -R a+rX /srv/cohort"
 """What the page says is there before its first command."""
 VERDICTS = {
     "ready": "curl --silent --fail --cacert /etc/ssl/certs/curator.pem https://curator.example.org/readyz",

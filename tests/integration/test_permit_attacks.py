@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 from scenes import Gate, another_worker, assert_sound, await_job, kinds
-from support import World, body, make_rows, open_population, open_world, problem
+from support import TERMS, World, body, make_rows, open_population, open_world, problem
 from test_seal_and_recovery import account_for, restore
 
 from analyst_client import admin_command
@@ -22,15 +22,7 @@ from curator_service.releases.response_time import ResponseTimer
 
 RELEASES = "/v1/datasets/cohort/releases"
 ASYNC = {"Prefer": "respond-async"}
-TERMS: dict[str, Any] = {
-    "project": "kidney",
-    "people": ["ada", "ben"],
-    "datasets": ["cohort"],
-    "purpose": "kidneys",
-    "legal_basis": "consent",
-    "expires_at": "2099-01-01T00:00:00Z",
-    "reason": "a study",
-}
+ASKED = TERMS | {"people": ["ada", "ben"]}
 
 
 def buy(world: World, key: str, who: str = "ada", **asked: Any) -> Any:
@@ -39,7 +31,7 @@ def buy(world: World, key: str, who: str = "ada", **asked: Any) -> Any:
 
 
 def leave_out(world: World, permit: str, **change: Any) -> None:
-    answer = world.api("olga").post(f"/v1/permits/{permit}", json=TERMS | change)
+    answer = world.api("olga").post(f"/v1/permits/{permit}", json=ASKED | change)
     assert answer.json()["state"] == "applied", answer.text
 
 
@@ -124,7 +116,7 @@ class TestOnePersonAlone:
     )
     def test_what_it_is_for_is_not_rewritten_by_one_officer(self, both: World, change: dict[str, str]) -> None:
         permit = both.permit(people=["ada", "ben"], conditions="nothing about named hospitals")
-        terms = TERMS | {"conditions": "nothing about named hospitals"} | change
+        terms = ASKED | {"conditions": "nothing about named hospitals"} | change
         assert both.api("olga").post(f"/v1/permits/{permit}", json=terms).json()["state"] == "open"
 
     def test_a_dataset_more_at_the_machine_keeps_the_limit_that_there_was(self, tmp_path: Path) -> None:
@@ -205,7 +197,7 @@ class TestWhatIsSent:
         now.add_token("olga", Role.PRIVACY_OFFICER)
         api = now.api("olga")
         assert api.get(f"/v1/permits/{name}").status_code == 404
-        assert api.post(f"/v1/permits/{name}", json=TERMS).status_code == 404
+        assert api.post(f"/v1/permits/{name}", json=ASKED).status_code == 404
         assert api.post(f"/v1/permits/{name}/end", json={"reason": "x"}).status_code == 404
 
 
@@ -237,8 +229,8 @@ class TestFlood:
     def test_an_analyst_does_not_push_what_waits_out_of_sight(self, world: World) -> None:
         world.add_token("olga", Role.PRIVACY_OFFICER)
         olga, ben = world.api("olga"), world.api("ben")
-        wanted = world.api("ada").post("/v1/permits", json=TERMS).json()["id"]
-        sent = [ben.post("/v1/permits", json=TERMS | {"people": ["ben"]}) for _ in range(22)]
+        wanted = world.api("ada").post("/v1/permits", json=ASKED).json()["id"]
+        sent = [ben.post("/v1/permits", json=ASKED | {"people": ["ben"]}) for _ in range(22)]
         assert [answer.status_code for answer in sent] == [202] * 20 + [409] * 2
         for answer in sent[:20]:
             olga.post(f"/v1/admin/proposals/{answer.json()['id']}/reject")
@@ -259,7 +251,7 @@ class TestTexts:
 
     @pytest.mark.parametrize("raw", ["\\ud800", "\\u0000", "\\udfff\\ud800", "\\u001b"])
     def test_what_is_no_text_is_refused(self, both: World, raw: str) -> None:
-        content = json.dumps(TERMS | {"purpose": "X"}).replace("X", raw)
+        content = json.dumps(ASKED | {"purpose": "X"}).replace("X", raw)
         assert both.api().post(
             "/v1/permits", content=content, headers={"content-type": "application/json"}
         ).status_code in {400, 422}
@@ -293,7 +285,7 @@ class TestMixedAccounts:
         world.add_token("olga", Role.PRIVACY_OFFICER)
         for limit in ({"mu": 0.1}, {"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.1}):
             refused = world.api("olga").post(
-                "/v1/permits", json=TERMS | {"datasets": ["cohort", "strict"], "limit": limit}
+                "/v1/permits", json=ASKED | {"datasets": ["cohort", "strict"], "limit": limit}
             )
             assert refused.status_code == 422, refused.text
         world.permit(datasets=["cohort", "strict"])
@@ -346,7 +338,7 @@ class TestRaces:
     def test_ends_and_changes_at_once(self, both: World) -> None:
         world = both
         permit = world.permit("kidney", datasets=["cohort", "hidden"], limit={"mu": 0.5})
-        terms = TERMS | {"people": ["ada"], "datasets": ["cohort", "hidden"], "limit": {"mu": 0.4}}
+        terms = ASKED | {"people": ["ada"], "datasets": ["cohort", "hidden"], "limit": {"mu": 0.4}}
         acts = [
             (f"/v1/permits/{permit}/end", {"reason": "over"}),
             (f"/v1/permits/{permit}", terms),
@@ -375,7 +367,7 @@ class TestRaces:
         def change(n: int) -> None:
             api = officers[n]
             for mu in (0.45, 0.4, 0.35):
-                terms = TERMS | {
+                terms = ASKED | {
                     "project": f"p{n}",
                     "people": ["ada"],
                     "datasets": ["cohort", "hidden"],
@@ -458,8 +450,8 @@ class TestWhatIsSaid:
     def test_an_analyst_learns_no_names_by_asking(self, world: World) -> None:
         """What is hidden and what is not there are one answer everywhere else."""
         ada = world.api("ada")
-        hidden = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["hidden"]})
-        absent = ada.post("/v1/permits", json=TERMS | {"people": ["ada"], "datasets": ["nothing"]})
+        hidden = ada.post("/v1/permits", json=ASKED | {"people": ["ada"], "datasets": ["hidden"]})
+        absent = ada.post("/v1/permits", json=ASKED | {"people": ["ada"], "datasets": ["nothing"]})
         assert hidden.status_code == absent.status_code
         assert "valley" not in hidden.text
 
@@ -483,7 +475,7 @@ class TestSecondPerson:
         """Each is a wider one: only one of them may come about, and both officers and all entries agree on which."""
         world = both
         permit = world.permit(people=["ada"], limit={"mu": 0.1}, datasets=["cohort", "hidden"])
-        terms = TERMS | {"datasets": ["cohort", "hidden"]}
+        terms = ASKED | {"datasets": ["cohort", "hidden"]}
         changes = [{"people": ["ada"], "limit": {"mu": 0.2}}, {"people": ["ada", "ben"], "limit": {"mu": 0.1}}]
         ids = [world.api("olga").post(f"/v1/permits/{permit}", json=terms | one).json()["id"] for one in changes]
         asked = [ids[0], ids[1], ids[0], ids[1]]
@@ -522,7 +514,7 @@ class TestPolicy:
         for (method, path), allowed in self.ALLOWED.items():
             for role in Role:
                 answer = world.api(f"only_{role.value}").request(
-                    method, path.format(permit=permit), json=TERMS if path.endswith("}") else {}
+                    method, path.format(permit=permit), json=ASKED if path.endswith("}") else {}
                 )
                 refused = answer.status_code == 403 or (role is Role.ANALYST and answer.json().get("status") == 404)
                 assert refused is (role.value not in allowed), (method, path, role, answer.text)

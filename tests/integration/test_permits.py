@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from scenes import Gate, assert_sound, await_job, kinds
-from support import ADMIN, World, body, make_rows, open_world, problem
+from support import ADMIN, TERMS, World, body, make_rows, open_world, problem
 
 from curator_service.identity.policy import Role
 from curator_service.kit.clock import timestamp
@@ -16,15 +16,6 @@ from curator_service.ledger.chain.verification import Share, is_wider
 
 RELEASES = "/v1/datasets/cohort/releases"
 ASYNC = {"Prefer": "respond-async"}
-TERMS: dict[str, Any] = {
-    "project": "kidney",
-    "people": ["ada"],
-    "datasets": ["cohort"],
-    "purpose": "kidneys",
-    "legal_basis": "consent",
-    "expires_at": "2099-01-01T00:00:00Z",
-    "reason": "a study",
-}
 
 
 def buy(world: World, key: str, who: str = "ada", **asked: Any) -> Any:

@@ -4,22 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from support import World, forget_register, problem
+from support import TERMS, World, forget_register, problem
 
 from curator_service.approvals.service import DAYS_OPEN, MADE_PER_DAY_MAX, OPEN_MAX
 from curator_service.container import make_curator
 from curator_service.identity.policy import Role
 from curator_service.ledger.chain.verification import REGISTER
 
-TERMS: dict[str, Any] = {
-    "project": "kidney",
-    "people": ["ada"],
-    "datasets": ["cohort"],
-    "purpose": "kidneys",
-    "legal_basis": "consent",
-    "expires_at": "2099-01-01T00:00:00Z",
-    "reason": "a study",
-}
 LIMITS = "/v1/admin/populations/town/limits"
 RAISE = {"limit": {"mu": 2.0}, "reason": "more"}
 

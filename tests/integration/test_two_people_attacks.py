@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dashboard_worlds import Person
-from support import World, problem
+from support import TERMS, World, problem
 
 from curator_service.identity import service as identity_service
 from curator_service.identity.policy import Role
@@ -19,15 +19,7 @@ from curator_service.identity.tokens import derive_token
 from curator_service.kit.idempotency import id_of_request
 from curator_service.ledger.chain.verification import REGISTER
 
-TERMS: dict[str, Any] = {
-    "project": "kidney",
-    "people": ["puppet"],
-    "datasets": ["cohort"],
-    "purpose": "kidneys",
-    "legal_basis": "consent",
-    "expires_at": "2099-01-01T00:00:00Z",
-    "reason": "a study",
-}
+ASKED = TERMS | {"people": ["puppet"]}
 RAISE = {"limit": {"mu": 2.0}, "reason": "more"}
 KEY = "k3yk3yk3yk3yk3yk3yk3yk3y"
 PUPPET = {"name": "puppet", "roles": ["analyst"]}
@@ -63,7 +55,7 @@ class TestSomebodyWhoMakesTokens:
         olga = world.api("olga")
         made = olga.post("/v1/admin/tokens", json=PUPPET | {"name": name}, key=KEY).json()
         turned = olga.post("/v1/me/token/rotate", json={}, token=made["token"]).json()
-        terms = TERMS | {"people": [name]}
+        terms = ASKED | {"people": [name]}
         asked = olga.post("/v1/permits", json=terms, token=turned["token"]).json()["id"]
         olga.post(f"/v1/admin/tokens/{turned['id']}/revoke")
         count = len(world.entries())
@@ -96,7 +88,7 @@ class TestRows:
         world = both
         for name in ("olga", "otto"):
             world.add_token(name, Role.PRIVACY_OFFICER)
-        asked = world.api("olga").post("/v1/permits", json=TERMS | {"people": ["ada"], "limit": {"mu": 0.4}}).json()
+        asked = world.api("olga").post("/v1/permits", json=ASKED | {"people": ["ada"], "limit": {"mu": 0.4}}).json()
         otto, one = world.api("otto"), f"/v1/admin/proposals/{asked['id']}"
         world.sql("UPDATE proposals SET content = replace(content, '0.4', '0.1')")
         shown = [otto.get(one).json(), *otto.get("/v1/admin/proposals").json()["proposals"]]
@@ -110,7 +102,7 @@ class TestRows:
     def test_a_page_says_so_and_lets_it_be_refused_alone(self, world: World) -> None:
         for name in ("olga", "otto"):
             world.add_token(name, Role.PRIVACY_OFFICER)
-        asked = world.api("olga").post("/v1/permits", json=TERMS | {"people": ["ada"]}).json()["id"]
+        asked = world.api("olga").post("/v1/permits", json=ASKED | {"people": ["ada"]}).json()["id"]
         otto = Person(world, "otto")
         approve = f'formaction="/admin/proposals/{asked}/approve"'
         assert approve in otto.get("/admin/proposals").text
@@ -125,7 +117,7 @@ class TestRows:
         world.add_token("mallory", Role.ANALYST)
         for name in ("olga", "otto"):
             world.add_token(name, Role.PRIVACY_OFFICER)
-        asked = world.api("olga").post("/v1/permits", json=TERMS | {"people": ["ada"]}).json()["id"]
+        asked = world.api("olga").post("/v1/permits", json=ASKED | {"people": ["ada"]}).json()["id"]
         mallory = id_of(world, "mallory")
         swap_names(world, "ada", "mallory")
         answer = world.api("otto").post(f"/v1/admin/proposals/{asked}/approve")
@@ -173,14 +165,14 @@ class TestRows:
     def test_nobody_is_said_to_have_asked_what_another_one_asked(self, both: World) -> None:
         world = both
         world.add_token("otto", Role.PRIVACY_OFFICER)
-        asked = world.api("ada").post("/v1/permits", json=TERMS | {"people": ["ada"]}).json()["id"]
+        asked = world.api("ada").post("/v1/permits", json=ASKED | {"people": ["ada"]}).json()["id"]
         world.sql(f"UPDATE proposals SET proposed_by = '{id_of(world, 'ben')}'")
         assert world.api("otto").post(f"/v1/admin/proposals/{asked}/reject").status_code == 200
         assert acts(world)[-1]["asked_by"] == id_of(world, "ada")
 
     def test_what_waits_is_not_ended_before_its_time(self, both: World) -> None:
         world = both
-        asked = world.api("ada").post("/v1/permits", json=TERMS | {"people": ["ada"]}).json()["id"]
+        asked = world.api("ada").post("/v1/permits", json=ASKED | {"people": ["ada"]}).json()["id"]
         count = len(acts(world))
         world.sql("UPDATE proposals SET proposed_at = '2020-01-01T00:00:00Z'")
         world.curator.approvals.expire_due()
@@ -291,7 +283,7 @@ class TestWhatHeld:
 
     def test_the_same_key_of_two_people_is_two_requests(self, world: World) -> None:
         ids = {
-            who: world.api(who).post("/v1/permits", json=TERMS | {"people": [who]}, key=KEY).json()["id"]
+            who: world.api(who).post("/v1/permits", json=ASKED | {"people": [who]}, key=KEY).json()["id"]
             for who in ("ada", "ben")
         }
         assert len(set(ids.values())) == 2

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from support import ROWS, open_world
 
 from curator_service.api.http import RequestGuard
-from curator_service.dashboard.browser import new_secret
+from curator_service.dashboard.sessions import new_secret
 from curator_service.identity.tokens import make_token
 
 ROW = f"93.9282{MARK}"

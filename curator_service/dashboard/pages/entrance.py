@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from curator_service.api.endpoint import Services
-from curator_service.dashboard.browser import ENTRY, PAGE_HEADERS, SESSION, Browser, new_secret, own_address
+from curator_service.dashboard.browser import ENTRY, PAGE_HEADERS, SESSION, Browser, own_address
 from curator_service.dashboard.page import FORM_TOKEN, TOKEN, go_to, respond
 from curator_service.dashboard.rendering import assets, render
-from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, form_token, matches
+from curator_service.dashboard.sessions import BrowserSessions, SignInRefused, form_token, matches, new_secret
 from curator_service.dashboard.sign_ins import ProviderSignIns
 from curator_service.kit.problems import NotFound, Problem, TooManyRequests
 
@@ -20,8 +20,6 @@ _NO_COOKIE = (
     "Your browser did not send back the cookie of this form. Signing in needs HTTPS, or a browser on the curator's own "
     "machine, and cookies."
 )
-
-
 _TOO_MANY = "Too many sign-ins were begun or have failed from your address. Try again in a minute."
 
 

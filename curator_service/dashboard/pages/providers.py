@@ -1,5 +1,7 @@
 """Signing in at an identity provider, for the first time and anew."""
 
+from datetime import timedelta
+
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
@@ -9,12 +11,15 @@ from curator_service.dashboard.page import PageContext, go_to, page, respond, se
 from curator_service.dashboard.pages.entrance import say, serve
 from curator_service.dashboard.rendering import render
 from curator_service.dashboard.sessions import BrowserSessions, SignInRefused
-from curator_service.dashboard.sign_ins import Answer, ProviderSignIns
+from curator_service.dashboard.sign_ins import LIFE, Answer, ProviderSignIns
 from curator_service.identity.policy import Action
 from curator_service.kit.problems import Problem
 
 router = APIRouter(prefix="/admin")
-_NO_COOKIE = "Your browser did not send back the cookie of this sign-in. Begin at {}/admin, and within ten minutes."
+_NO_COOKIE = (
+    "Your browser did not send back the cookie of this sign-in. Begin at {}/admin, and come back within "
+    f"{LIFE // timedelta(minutes=1)} minutes."
+)
 _WORKED_ON = "sign-ins at providers"
 """Under this name they hold at most half of the threads: a provider that is slow keeps nobody else waiting."""
 
