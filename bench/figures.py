@@ -18,8 +18,8 @@ again with more repeats, and then its estimate must meet the goal. Prints Markdo
     python -m bench.figures [--data DIR] [--screen 300] [--repeats 1000] [--epsilons 0.3 1 3] [--jobs 2] [--missed]
         [--ways release refine sites] [--populations cps …] [--figures interval …]
 
-DIR holds flchain/flchain.csv, cps/cpssw8.csv (see `experiments.cps`) and uci/NAME/data.csv.gz (see `bench.uci`). Sets
-of statsmodels are taken from there, if it is installed. Standard error names what is left out.
+DIR holds NAME/data.csv.gz (see `bench.uci`), in itself or in uci/, and cps/cpssw8.csv (see `experiments.cps`). Sets of
+statsmodels are taken from there, if it is installed. Standard error names what is left out.
 """
 
 import argparse
@@ -166,7 +166,7 @@ def truth_of(population: Population) -> Truth:
         means,
         targets,
         float(np.sqrt(np.mean(error**2))),
-        1.0 - float(np.mean(error**2)) / variance,
+        max(1.0 - float(np.mean(error**2)) / variance, 0.0),
         vif,
         float(np.std(index[coded.known])),
     )
@@ -298,7 +298,9 @@ def _points(of: Case) -> Told:
 
 
 def _gain(of: Case) -> Told:
-    """Return the loss of predictions on rows of the population, and that of its mean."""
+    """Return the loss of predictions on rows of the population, and that of its mean, where there is more to tell."""
+    if of.population.shuffled:
+        return {}
     frame, _, targets = of.rows(GAINED)
     average = float(np.nanmean(of.truth.targets))
     family = of.population.family
@@ -490,6 +492,8 @@ GENERALIZED = {
     "mean of predictions": Figure(_mean_prediction, near(0.1), "predict_proba decision_function predict"),
     "loss of predictions": Figure(_gain, judge_gain, "predict score"),
 }
+OF_ONE_HOSPITAL = ("R²", "adjusted R²", "interval of R²", "residual sd", "privacy share", "interval of a value")
+"""Figures without a truth where hospitals have other residuals."""
 
 
 @dataclass(frozen=True)
@@ -518,7 +522,8 @@ class Cell:
 def figures_of(population: Population, way: str) -> dict[str, Figure]:
     """Return the figures that a way of buying prints, by name."""
     listed = LINEAR if population.family == "gaussian" else GENERALIZED
-    return {name: figure for name, figure in listed.items() if way in figure.ways.split()}
+    apart = () if population.second is None else OF_ONE_HOSPITAL
+    return {name: figure for name, figure in listed.items() if way in figure.ways.split() and name not in apart}
 
 
 def buy(population: Population, draw: Draw, epsilon: float, way: str) -> tuple[Any, Any]:
@@ -561,14 +566,15 @@ def _populations(data: Path | None) -> Mapping[str, Callable[[], Population]]:
 
 
 @cache
-def _population(data: Path | None, name: str) -> Population:
+def population_of(data: Path | None, name: str) -> Population:
+    """Return a population, made once."""
     return _populations(data)[name]()
 
 
 def _run(data: Path | None, cell: Cell, only: tuple[str, ...], seed: int) -> dict[str, Told]:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return run_repeat(_population(data, cell.population), cell, seed, only)
+        return run_repeat(population_of(data, cell.population), cell, seed, only)
 
 
 def gather(repeats: Iterable[Mapping[str, Told]]) -> dict[str, Parts]:
@@ -630,7 +636,7 @@ def run_cell(
     final : bool
         Whether it was repeated more often.
     """
-    population, once = _population(data, cell.population), partial(_run, data, cell, only)
+    population, once = population_of(data, cell.population), partial(_run, data, cell, only)
     told = list(run(once, range(screen)))
     found = judge(population, cell, gather(told), screen)
     close = tuple(name for name, one in found.items() if one.state(final=False) == "near")
@@ -646,7 +652,7 @@ def cells(data: Path | None, epsilons: Iterable[float], ways: Iterable[str], wan
     for name in _populations(data):
         if wanted and name not in wanted:
             continue
-        population = _population(data, name)
+        population = population_of(data, name)
         offered = ways if population.family == "gaussian" else [way for way in ways if way == "refine"]
         for rows, epsilon, way in product(population.rows, epsilons, offered):
             if way != "sites" or not population.shuffled:
@@ -717,7 +723,7 @@ def _shown() -> set[str]:
     """Return the names of lines and columns of tables, of one small fit of each kind."""
     found = {"difference"}
     for name, way in (("groups", "release"), ("groups", "refine"), ("logit", "refine"), ("counts", "refine")):
-        population = _population(None, name)
+        population = population_of(None, name)
         (answer, fit), (other, _) = (buy(population, population.draw(2_000, seed), 3.0, way) for seed in range(2))
         summaries, frames = [fit.summary()], []
         if way == "release":
@@ -734,7 +740,7 @@ def _shown() -> set[str]:
 def main() -> None:
     """Simulate, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of flchain, cps and uci")
+    parser.add_argument("--data", type=Path, help="folder of real sets")
     parser.add_argument("--screen", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=1000, help="where a figure is near its goal")
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.3, 1.0, 3.0])
@@ -750,7 +756,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs) as pool:
         run = partial(pool.map, chunksize=5) if options.jobs > 1 else map
         for cell in cells(options.data, options.epsilons, options.ways, options.populations):
-            figures = figures_of(_population(options.data, cell.population), cell.way)
+            figures = figures_of(population_of(options.data, cell.population), cell.way)
             only = tuple(name for name in figures if not options.figures or name in options.figures)
             verdicts, final = run_cell(cell, options.data, only, options.screen, options.repeats, run)
             found += records(cell, verdicts, final=final)

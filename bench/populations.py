@@ -7,7 +7,7 @@ a `shuffled` population the target is drawn by itself, and all coefficients are 
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from analyst_client.kinds.gram.design import code_target, design_matrix
 from analyst_client.schema.columns import Term
 from bench.desk import DeskClient, Stored, store
 from bench.refined import Population as Made
+from bench.run import ROOT
 from bench.uci import column_names, load, outward
 from curator_service.datasets.manifest import Manifest
 from curator_service.privacy.design import ColumnType
@@ -266,9 +267,9 @@ def uci(folder: Path) -> Population:
     return _population(folder.name, frame, declared, [*frame][:-1], "y", like="x1")
 
 
-def flchain(folder: Path, target: str = "kappa", family: str = "gaussian") -> Population:
+def flchain(target: str = "kappa", family: str = "gaussian") -> Population:
     """Read the cohort of the README."""
-    rows = _read(folder / "flchain.csv")
+    rows = _read(ROOT / "examples" / "flchain" / "flchain.csv")
     frame = rows | {"sex": rows["sex"] == "M", "mgus": rows["mgus"] == "yes"}
     declared: dict[str, Declared] = {
         "age": (50.0, 100.0),
@@ -363,12 +364,16 @@ def populations(data: Path | None) -> dict[str, Callable[[], Population]]:
     add("hospitals", hospitals)
     for kind in MADE_GENERALIZED:
         add(kind, made_generalized, kind)
+    add("flchain", flchain)
+    add("flchain, shuffled", lambda: flchain().shuffle())
+    add("flchain, mgus", flchain, "mgus", "binomial")
     missing = []
-    for name, make, folder, given in _real():
-        if data is None or not (data / folder).is_dir():
-            missing.append(name)
+    for name, make in (("cps", cps), *((name, uci) for name in UCI)):
+        folders = [] if data is None else [data / name, data / "uci" / name]
+        if folder := next((one for one in folders if one.is_dir()), None):
+            add(name, make, folder)
         else:
-            add(name, make, data / folder, *given)
+            missing.append(name)
     try:
         import statsmodels.api  # noqa: F401, PLC0415 -- optional
     except ImportError:
@@ -379,15 +384,6 @@ def populations(data: Path | None) -> dict[str, Callable[[], Population]]:
     if missing:
         sys.stderr.write(f"left out, as their rows are not here: {', '.join(missing)}\n")
     return found
-
-
-def _real() -> Iterator[tuple[str, Callable[..., Population], str, tuple[Any, ...]]]:
-    yield "flchain", flchain, "flchain", ()
-    yield "flchain, shuffled", lambda folder: flchain(folder).shuffle(), "flchain", ()
-    yield "flchain, mgus", flchain, "flchain", ("mgus", "binomial")
-    yield "cps", cps, "cps", ()
-    for name in UCI:
-        yield name, uci, f"uci/{name}", ()
 
 
 def raw_map(coded: Coded, family: str) -> tuple[Floats, Floats]:
