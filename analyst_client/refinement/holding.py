@@ -172,7 +172,9 @@ class Holding:
         """
         if self.id is None:
             if self._was_asked and not recurs(error):
-                error.add_note("a reservation may have been made: the same call finds it, client.reservations() lists it")
+                error.add_note(
+                    "a reservation may have been made: the same call finds it, client.reservations() lists it"
+                )
             return
         named = f"reservation={self.id!r}"
         if self._given is not None:
@@ -180,8 +182,8 @@ class Holding:
             return
         if not recurs(error):
             error.add_note(
-                f"the rest of the price waits in {named} for {HELD_S // 3600} hours at most: the same call goes on where "
-                f"this ended, and pays for no step twice; client.close_reservation({self.id!r}) gives it back"
+                f"the rest of the price waits in {named} for {HELD_S // 3600} hours at most: the same call goes on "
+                f"where this ended, and pays for no step twice; client.close_reservation({self.id!r}) gives it back"
             )
             return
         if isinstance(error, BudgetExceededError):

@@ -383,7 +383,9 @@ def test_two_processes_that_make_the_same_call_at_once_pay_once(
 ) -> None:
     before, entries = account(connect()), len(served[0].entries())
     with ThreadPoolExecutor(2) as pool:
-        both = pool.map(lambda client: client.refine("cohort", ["weight"], **CALL | {"mu": 2.5}), [connect(), connect()])
+        both = pool.map(
+            lambda client: client.refine("cohort", ["weight"], **CALL | {"mu": 2.5}), [connect(), connect()]
+        )
         one, other = both
     assert [release.id for release in one.releases] == [release.id for release in other.releases]
     assert np.subtract(account(connect()), before) == pytest.approx((6.25, 0.0), rel=1e-6)
