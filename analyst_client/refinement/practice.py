@@ -207,6 +207,7 @@ def practise(
     problem: Problem,
     rules: RefinementRules,
     quote: Callable[[Any], Any],
+    whole: Quote,
     declared: Sequence[Column],
 ) -> Practice:
     """Follow a plan on made-up rows.
@@ -217,6 +218,8 @@ def practise(
     rules : RefinementRules
     quote : callable
         The curator's quote of a request, for nothing.
+    whole : Quote
+        Of all features and the target, as they are asked.
     declared : sequence of Column
         All columns of the dataset.
 
@@ -233,12 +236,14 @@ def practise(
     """
     steps: list[Step] = []
     try:
-        return _follow(problem, rules, quote, declared, steps)
+        return _follow(problem, rules, quote, MadeUpRows(problem, whole, declared), steps)
     except (TooLargeError, CuratorError) as error:
         if isinstance(error, CuratorError) and error.slug not in {"request-invalid", "body-too-large"}:
             raise
         if isinstance(error, TooLargeError) and not error.by_features:
             raise
+        if len(whole.terms) > TERMS_MAX:  # fewer columns that a look has room for may still be too many terms
+            raise TooLargeError.of_terms(len(whole.terms)) from error
         text = f"step {len(steps) + 1} of this refinement cannot be asked, so nothing was held or charged: {error}"
         largest = _largest(problem, rules, quote, declared, len(steps))
         raise TooLargeError(f"{text}. The first {largest} of these {len(problem.features)} features fit") from error
@@ -251,8 +256,11 @@ def _largest(
     fits, fails = 0, len(problem.features)
     while fails - fits > 1:
         k, steps = (fits + fails) // 2, _StopAfter(failed)
+        part = replace(problem, features=problem.features[:k])
+        whole = [field.expression for field in part.features]
+        asked = ReleaseRequest(whole, target=part.target.expression, rows="box", **part.paying(part.mu**2))
         try:
-            _follow(replace(problem, features=problem.features[:k]), rules, quote, declared, steps)
+            _follow(part, rules, quote, MadeUpRows(part, quote(asked), declared), steps)
         except _EnoughError:
             pass
         except (TooLargeError, CuratorError):
@@ -284,18 +292,13 @@ def _follow(
     problem: Problem,
     rules: RefinementRules,
     quote: Callable[[Any], Any],
-    declared: Sequence[Column],
+    rows: MadeUpRows,
     steps: list[Step],
 ) -> Practice:
-    features = [field.expression for field in problem.features]
-    whole = ReleaseRequest(features, target=problem.target.expression, rows="box", **problem.paying(problem.mu**2))
-    coded: Quote = quote(whole)
-    rows, answers, codings = MadeUpRows(problem, coded, declared), list[Answer](), list[Coding]()
+    answers, codings = list[Answer](), list[Coding]()
 
     def answer(question: Question) -> Any:
         if (size := len(question.request.to_json())) > _ROOM * BODY_MAX:
-            if len(coded.terms) > TERMS_MAX:
-                raise TooLargeError.of_terms(len(coded.terms))
             rule = f"a request has at most {BODY_MAX:,} bytes, and this one takes about {size:,}"
             raise TooLargeError(rule, by_features=True)
         quoted = quote(question.request)
@@ -303,9 +306,8 @@ def _follow(
             codings.append(Coding(quoted.terms, quoted.targets, quoted.feature_names))
             return codings[-1]
         request, is_free = question.request, quoted.stored_release is not None or quoted.derivable_from is not None
-        share = request.mu**2 / problem.mu**2 if request.mu is not None else 2.0 * request.rho / problem.mu**2
         space = quoted.answer_bytes, quoted.answer_bytes_left
-        steps.append(Step(request.kind, share, quoted.duration_s, *space, is_free))
+        steps.append(Step(request.kind, problem.share_of(request), quoted.duration_s, *space, is_free))
         answers.append(rows.answer(quoted))
         return answers[-1]
 
