@@ -71,10 +71,10 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         inverse = np.asarray(np.linalg.inv(equations.xtx), dtype=np.float64)
         return (TargetResults(equations, Solution(self.scaled_coef_, inverse)),)
 
-    def _intervals(self, alpha: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
+    def _intervals(self, level: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
         for text in variance_warnings(self.results_[0]):  # a summary says so by itself
             warn_caller(text, EstimationWarning)
-        return super()._intervals(alpha, method, bound)
+        return super()._intervals(level, method, bound)
 
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")
