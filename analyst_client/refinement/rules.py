@@ -50,8 +50,8 @@ class RefinementRules:
     lost : float
         The same deviation, above which slopes are of no use.
     means : tuple of float
-        Shares of the rest for looks at the target alone, where slopes are of no use. A range that is many times too wide
-        takes several.
+        Shares of the rest for looks at the target alone, where slopes are of no use. A range that is far too wide
+        takes several of them.
     clip, reach : float
         Ends of the ranges of features and of the target, in standard deviations from the mean. Only the square of the
         target's costs anything.
