@@ -69,7 +69,7 @@ class Looked:
 
     def with_last(self, last: "Looked") -> "Looked":
         """Return it with what is known of the last column alone in its place."""
-        parts = {name: np.append(getattr(self, name)[:-1], getattr(last, name)) for name in _EACH}
+        parts: dict[str, Any] = {name: np.append(getattr(self, name)[:-1], getattr(last, name)) for name in _EACH}
         return replace(last, **parts)
 
     def places(self, fields: Sequence[Field], reach: Sequence[float]) -> list[Place]:

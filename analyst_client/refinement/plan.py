@@ -97,8 +97,8 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     left = (1.0 - sum(rules.looks)) * budget
     if looked.mean_sd[-1] > rules.unsettled:
         costs = [share * left for share in rules.settling]
-        target = yield from look(problem, (problem.target,), looked.of(slice(-1, None)), costs, rules, first=False)
-        looked, left = looked.with_last(target), left - sum(costs)
+        alone = yield from look(problem, (problem.target,), looked.of(slice(-1, None)), costs, rules, first=False)
+        looked, left = looked.with_last(alone), left - sum(costs)
     if looked.mean_sd[-1] > rules.lost or looked.rows * problem.mu < rules.needed_told * len(fields):
         return (yield from _tell_mean(problem, looked, left, rules, first=False))
     n = looked.rows
