@@ -58,7 +58,7 @@ from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_
 if TYPE_CHECKING:
     from analyst_client.planning.refining import RefinementQuote
     from analyst_client.refinement.background import RefinementJob
-    from analyst_client.refinement.buying import Refining, RefinementOptions
+    from analyst_client.refinement.buying import RefinementOptions, Refining
     from analyst_client.refinement.refinement import Refinement
     from analyst_client.refinement.rules import RefinementRules
 

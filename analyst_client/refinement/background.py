@@ -17,6 +17,7 @@ class RefinementJob:
     Parameters
     ----------
     refining : Refining
+        Refinement to buy.
 
     Attributes
     ----------
@@ -35,7 +36,7 @@ class RefinementJob:
     def _run(self) -> None:
         try:
             self._future.set_result(self._refining.run(self.progress))
-        except BaseException as error:  # noqa: BLE001 -- whoever waits gets it
+        except BaseException as error:
             self._future.set_exception(error)
 
     @property

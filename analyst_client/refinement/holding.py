@@ -124,6 +124,7 @@ class Holding:
                 return self._seller.release(name, asked)  # free, and whoever is refused a price may still read
             self._before_paying()
             self._pays, self.id = True, self.id or self._reserve()
+        assert self.id is not None
         try:
             return self._seller.release(name, replace(asked, reservation=self.id))
         except ReservationEndedError:

@@ -39,6 +39,9 @@ ROWS_MAX = 4000
 """Made-up rows; each counts for as many as are expected."""
 CORRELATION, EXPLAINED, REACH = 0.2, 0.5, 4.0
 """Of the made-up columns; of the target; and standard deviations from the middle of a column to its bounds."""
+_POSTED = ("columns", "terms", "target", "expressions", "loss", "posted")
+_MISSING = 0.1
+"""Share of missing values where a term says that they are."""
 _INDEX_MOST = 16.0
 """Size to which an index is cut where its exponential is taken."""
 
@@ -104,12 +107,10 @@ class MadeUpRows:
         columns = [column for column in declared if column.name in names]
         numeric = [column for column in columns if column.lower is not None and column.upper is not None]
         sds = {column.name: (column.upper - column.lower) / (2.0 * REACH) for column in numeric}  # type: ignore[operator]
-        raw = dummy_rows(columns, self.count, 0, sds=sds, correlation=CORRELATION, even=self.count > 2 * len(columns))
+        gaps = {column.name: _MISSING for column in columns if column.missing == "indicator"}
+        even, correlation = self.count > 2 * len(columns), CORRELATION
+        self._raw = dummy_rows(columns, self.count, 0, sds=sds, missing=gaps, correlation=correlation, even=even)
         self._columns = {column.name: column for column in columns}
-        self._raw = {
-            name: values == self._columns[name].levels[1] if self._columns[name].type == "boolean" else values
-            for name, values in raw.items()
-        }
         own = [name for name in problem.target.expression.columns if name not in _names(problem)]
         if own:
             self._explain(own[0], design_matrix(self._raw, quote.columns, quote.terms, clip=True), problem.family)
@@ -144,7 +145,13 @@ class MadeUpRows:
         NotImplementedError
             Of a kind that is not known here.
         """
-        shared = {"text": "", "id": "practice", "dataset": quote.dataset, "created_at": None, "receipt": None}
+        shared: dict[str, Any] = {
+            "text": "",
+            "id": "practice",
+            "dataset": quote.dataset,
+            "created_at": None,
+            "receipt": None,
+        }
         shared |= {"request": quote.request, "cost": quote.cost}
         if isinstance(quote, ScoreQuote):
             return self._score(quote, shared)
@@ -154,14 +161,18 @@ class MadeUpRows:
 
     def _score(self, quote: ScoreQuote, shared: dict[str, Any]) -> ScoreRelease:
         x, y = self.design(quote.columns, quote.terms), self.target(quote.columns, quote.target)
-        g = (x @ quote.directions) * _residuals(quote, y, x @ quote.coefficients)[:, np.newaxis]
+        r = residuals(quote.loss, y, x @ quote.coefficients, quote.target)
+        g = (x @ quote.directions) * r[:, np.newaxis]
         longest = np.sqrt(np.sum(g**2, axis=1))
         g *= _within(longest)[:, np.newaxis]
         counts = np.bincount(np.searchsorted(NORM_EDGES, longest, side="right"), minlength=len(NORM_EDGES) + 1)
-        own = {name: getattr(quote, name) for name in ("columns", "terms", "target", "expressions", "loss", "posted")}
-        found = {"score": g.sum(axis=0), "norms": counts.astype(np.float64), "meat": g.T @ g}
-        statistics = {name: self.weight * value if name in quote.statistics else None for name, value in found.items()}
-        return ScoreRelease(**statistics, **own, statistics=quote.statistics, noise=quote.noise, **shared)
+        own: dict[str, Any] = {
+            name: getattr(quote, name) for name in ("columns", "terms", "target", "expressions", "loss", "posted")
+        }
+        found: dict[str, Any] = {"score": g.sum(axis=0), "norms": counts.astype(np.float64), "meat": g.T @ g}
+        told: dict[str, Any] = dict.fromkeys(found)
+        told |= {name: self.weight * found[name] for name in quote.statistics}
+        return ScoreRelease(**told, **own, statistics=quote.statistics, noise=quote.noise, **shared)
 
     def _gram(self, quote: Quote, shared: dict[str, Any]) -> Release:
         assert quote.posted is not None
@@ -170,12 +181,16 @@ class MadeUpRows:
         v = self.design(quote.columns, quote.combined) @ quote.posted.matrix(names, quote.posted.count)
         kept = _within(np.sqrt(np.sum(v**2, axis=1)))
         v, y = v * kept[:, np.newaxis], self.target(quote.columns, target) * kept
-        own = {
+        own: dict[str, Any] = {
             name: getattr(quote, name)
             for name in ("features", "inner_columns", "terms", "targets", "expressions", "combined", "posted", "noise")
         }
         w = self.weight
-        moments = {"xtx": w * v.T @ v, "xty": w * (v.T @ y)[:, np.newaxis], "yty": np.array([w * y @ y])}
+        moments: dict[str, Any] = {
+            "xtx": w * v.T @ v,
+            "xty": w * (v.T @ y)[:, np.newaxis],
+            "yty": np.array([w * y @ y]),
+        }
         return Release(**moments, lambda_min=None, **own, **shared)
 
 
@@ -191,16 +206,13 @@ def _within(norms: FloatArray) -> FloatArray:
     return np.minimum(1.0, 1.0 / np.maximum(norms, 1e-300))
 
 
-def _residuals(quote: ScoreQuote, y: FloatArray, eta: FloatArray) -> FloatArray:
-    """Return the residuals of a loss, as a curator's; see `ScoreRequest`."""
-    if quote.loss == "linear":
+def residuals(loss: str, y: FloatArray, eta: FloatArray, target: Term) -> FloatArray:
+    """Return the residuals of a loss for a scaled target and an index, as a curator's; see `ScoreRequest`."""
+    if loss == "linear":
         return y - eta
-    eta, target = np.clip(eta, -_INDEX_MOST, _INDEX_MOST), quote.target
-    raw = target.center + target.scale * y
-    if quote.loss == "logistic":
-        return raw - sigmoid(eta)
-    most = target.center + target.scale
-    return np.asarray((raw - np.minimum(np.exp(eta), most)) / most)
+    eta = np.clip(eta, -_INDEX_MOST, _INDEX_MOST)
+    raw, most = target.center + target.scale * y, target.center + target.scale
+    return np.asarray(raw - sigmoid(eta) if loss == "logistic" else (raw - np.minimum(np.exp(eta), most)) / most)
 
 
 def practise(
@@ -252,22 +264,41 @@ def practise(
 def _largest(
     problem: Problem, rules: RefinementRules, quote: Callable[[Any], Any], declared: Sequence[Column], failed: int
 ) -> int:
-    """Return how many of the features pass the step at which all of them failed."""
-    fits, fails = 0, len(problem.features)
-    while fails - fits > 1:
-        k, steps = (fits + fails) // 2, _StopAfter(failed)
-        part = replace(problem, features=problem.features[:k])
-        whole = [field.expression for field in part.features]
-        asked = ReleaseRequest(whole, target=part.target.expression, rows="box", **part.paying(part.mu**2))
-        try:
-            _follow(part, rules, quote, MadeUpRows(part, quote(asked), declared), steps)
-        except _EnoughError:
-            pass
-        except (TooLargeError, CuratorError):
-            fails = k
-            continue
-        fits = k
-    return fits
+    """Return how many of the features the plan has room for, where all of them failed after so many steps."""
+    fails = len(problem.features)
+    while True:
+        fits = 0
+        while fails - fits > 1:
+            k = (fits + fails) // 2
+            if _passes(problem, rules, quote, declared, k, _StopAfter(failed)):
+                fits = k
+            else:
+                fails = k
+        steps: list[Step] = []
+        if fits == 0 or _passes(problem, rules, quote, declared, fits, steps):
+            return fits
+        fails, failed = fits, len(steps)  # a later step is larger
+
+
+def _passes(
+    problem: Problem,
+    rules: RefinementRules,
+    quote: Callable[[Any], Any],
+    declared: Sequence[Column],
+    count: int,
+    steps: list[Step],
+) -> bool:
+    """Return whether the plan has room for the first features, as far as `steps` goes."""
+    part = replace(problem, features=problem.features[:count])
+    features = [field.expression for field in part.features]
+    whole = ReleaseRequest(features, target=part.target.expression, rows="box", **part.paying(part.mu**2))
+    try:
+        _follow(part, rules, quote, MadeUpRows(part, quote(whole), declared), steps)
+    except _EnoughError:
+        pass
+    except (TooLargeError, CuratorError):
+        return False
+    return True
 
 
 class _EnoughError(Exception):
@@ -299,7 +330,7 @@ def _follow(
 
     def answer(question: Question) -> Any:
         if (size := len(question.request.to_json())) > _ROOM * BODY_MAX:
-            rule = f"a request has at most {BODY_MAX:,} bytes, and this one takes about {size:,}"
+            rule = f"a request has at most {BODY_MAX:,} bytes, and this one may take {size / _ROOM:,.0f}"
             raise TooLargeError(rule, by_features=True)
         quoted = quote(question.request)
         if question.is_quote:
@@ -315,7 +346,7 @@ def _follow(
         found = follow(problem, rules, answer)
     except (TooLargeError, CuratorError, _EnoughError):
         raise
-    except Exception:  # noqa: BLE001 -- of made-up rows, which are no reason to refuse the real ones
+    except Exception:
         return Practice(tuple(steps), None, rows)
     refinement = Refinement(problem, rules, tuple(answers), tuple(codings))
     vars(refinement)["found"] = found
