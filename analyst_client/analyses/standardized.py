@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.analyses.inversion import normal_quantile
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.results import check_alpha
 from analyst_client.kinds.gram.release import Release
 
@@ -96,4 +97,4 @@ def standardized_coefficients(
         name = moments.variables[j].name
         found.append(Estimate((name,), value, error, value - quantile * error, value + quantile * error, float(pvalue)))
     title = f"Standardised coefficients of {results.equations.target.name}"
-    return EstimateTable(title, ("term",), tuple(found), (NOTE, *warned(fit.caveats(alpha))), alpha)
+    return EstimateTable(title, ("term",), tuple(found), (NOTE, *fit_notes(fit, alpha=alpha)), alpha)

@@ -1,7 +1,8 @@
 """Two-sample t test of a number by a boolean column, or by two levels of a category."""
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.kinds.gram.release import Release
 
 NOTE = (
@@ -80,5 +81,5 @@ def ttest_ind(
         (f"{levels[0]} − {levels[1]}",), one.value, one.std_error, one.conf_low, one.conf_high, one.pvalue
     )
     return EstimateTable(
-        f"{target} by {by}", ("difference of means",), (difference,), (NOTE, *warned(fit.caveats(alpha))), alpha
+        f"{target} by {by}", ("difference of means",), (difference,), (NOTE, *fit_notes(fit, alpha=alpha)), alpha
     )
