@@ -12,10 +12,10 @@ WORTH = 0.5
 """Part of the price below which another request is named."""
 
 
-def fit_notes(*fits: OLS, alpha: float) -> tuple[str, ...]:
+def fit_notes(*fits: OLS, level: float) -> tuple[str, ...]:
     """Return what the summaries of fits say of weighted rows and warn of, each once."""
     weighted = dict.fromkeys(note for fit in fits for note in weight_notes(fit.results_[0]))
-    return (*weighted, *warned(text for fit in fits for text in fit.caveats(alpha)))
+    return (*weighted, *warned(text for fit in fits for text in fit.caveats(level)))
 
 
 def counts_advice(release: Release, tables: int, what: str) -> tuple[str, ...]:

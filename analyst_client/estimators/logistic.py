@@ -21,6 +21,7 @@ from analyst_client.inference.shrinkage import WienerFilter
 from analyst_client.inference.summary import Summary, agreement_warnings, number, p_columns
 from analyst_client.kinds.gram.design import code
 from analyst_client.kinds.gram.release import Release
+from analyst_client.level import takes_level
 from analyst_client.refinement.refinement import Refinement
 from analyst_client.schema.columns import Column, Term
 
@@ -240,13 +241,14 @@ class LogisticRegression(GeneralizedFit):
             )
         return (*found, *agreement_warnings(results.equations))
 
-    def summary(self, alpha: float = 0.05, *, robust: bool = False) -> Summary:
+    @takes_level
+    def summary(self, level: float = 0.95, *, robust: bool = False) -> Summary:
         """Return a table of log odds, odds ratios and p-values, and what to beware of.
 
         Parameters
         ----------
-        alpha : float
-            1 less the coverage of intervals, in (0, 1); of a refinement.
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1); of a refinement.
         robust : bool
             As for `cov_params`; of a refinement.
 
@@ -257,7 +259,7 @@ class LogisticRegression(GeneralizedFit):
         """
         self._check_fitted()
         if hasattr(self, "refined_"):
-            return super().summary(alpha, robust=robust)
+            return super().summary(level, robust=robust)
         equations = self.linear_.results_[0].equations
         stated = (
             *head_of(equations),

@@ -76,11 +76,11 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         return self.spent_
 
     def _intervals(
-        self, alpha: float, method: IntervalMethod, bound: Bound | None, simultaneous: bool | Family
+        self, level: float, method: IntervalMethod, bound: Bound | None, simultaneous: bool | Family
     ) -> FloatArray:
         for text in variance_warnings(self.results_[0]):  # a summary says so by itself
             warn_caller(text, EstimationWarning)
-        return super()._intervals(alpha, method, bound, simultaneous)
+        return super()._intervals(level, method, bound, simultaneous)
 
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")

@@ -59,8 +59,8 @@ class EstimateTable(Displayable):
     estimates : tuple of Estimate
     notes : tuple of str
         Assumptions, and what to beware of.
-    alpha : float
-        1 less the coverage of intervals.
+    level : float
+        Probability that an interval holds the truth, in [0.5, 1).
     across : int or None
         Part of the label that stands in columns where the table is shown.
 
@@ -76,7 +76,7 @@ class EstimateTable(Displayable):
     heads: tuple[str, ...]
     estimates: tuple[Estimate, ...]
     notes: tuple[str, ...] = ()
-    alpha: float = 0.05
+    level: float = 0.95
     across: int | None = None
 
     def __getitem__(self, label: str | tuple[str, ...]) -> Estimate:
@@ -122,7 +122,7 @@ class EstimateTable(Displayable):
         return (table(self.title, heads, rows, numeric=numeric), *map(Note, self.notes))
 
     def _long(self) -> tuple[Sequence[str], list[tuple[str, ...]]]:
-        heads = [*self.heads, "estimate", "std err", f"{percent_of(self.alpha)} from", "to"]
+        heads = [*self.heads, "estimate", "std err", f"{percent_of(self.level)} from", "to"]
         adjusted = self.adjusted_pvalues
         told = [sum(not math.isnan(p) for p in ps) for ps in ([one.pvalue for one in self.estimates], adjusted)]
         tested = ["p", "p Holm"][: (told[0] > 0) + (told[1] > 1)]

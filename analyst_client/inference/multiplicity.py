@@ -62,11 +62,11 @@ def count_slopes(release: Release) -> int:
     """
     whole = release.selected_from or release
     terms, features = len(whole.terms) - int(whole.has_constant), whole.feature_names
-    slopes = len(whole.targets) * terms * 2 ** max(len(features) - 1, 0)
+    slopes: int = len(whole.targets) * terms * (1 << max(len(features) - 1, 0))
     if whole.weights_rows or len(features) < 2:
         return slopes
     single = [term for term in whole.terms if term.kind in {"numeric", "boolean"} and term.column in features]
-    return slopes + len(single) * (terms - 1) * 2 ** (len(features) - 2)
+    return slopes + len(single) * (terms - 1) * (1 << (len(features) - 2))
 
 
 def note_model(releases: Iterable[Release], target: str, terms: Iterable[str]) -> None:

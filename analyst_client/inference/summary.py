@@ -18,7 +18,7 @@ from analyst_client.inference.equations import Equations
 from analyst_client.inference.heads import head_of
 from analyst_client.inference.multiplicity import count_models, holm
 from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws
-from analyst_client.inference.results import Bound, TargetResults, check_alpha
+from analyst_client.inference.results import Bound, TargetResults
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.kinds.gram.release import Release
@@ -91,7 +91,7 @@ class Summary(Displayable):
 def summarise(
     estimator: str,
     results: TargetResults,
-    alpha: float = 0.05,
+    level: float = 0.95,
     bound: Bound | None = None,
     spent: str | None = None,
 ) -> Summary:
@@ -105,7 +105,7 @@ def summarise(
     if len(results.equations.sites) > 1:
         weights = ", ".join(f"{weight:.3g}" for weight in results.equations.weights)
         stated.append(("releases, weighted", f"{len(results.equations.sites)} ({weights})"))
-    low, high = results.rsquared_interval(alpha)
+    low, high = results.rsquared_interval(level)
     stated.append(("R²", f"{number(results.rsquared)}  [{number(low)}, {number(high)}]"))
     stated.append(("residual sd", residual_text(results)))
     if len(results.names) > int(results.equations.has_constant):
@@ -116,13 +116,13 @@ def summarise(
                 f"{number(test.statistic)}, p {p_text(test.pvalue, relation=True)}",
             )
         )
-    strength = results.identification(alpha)
+    strength = results.identification(level)
     meter = number(strength.ratio) if strength.ratio < 100.0 else "above 100"
     stated.append(("identification", f"{meter} (intervals are bounded above 1)"))
     if bound is None:
-        sets = results.confidence_sets(alpha)
+        sets = results.confidence_sets(level)
     else:
-        sets = [ConfidenceSet("interval", *ends) for ends in results.bounded_intervals(bound, alpha).tolist()]
+        sets = [ConfidenceSet("interval", *ends) for ends in results.bounded_intervals(bound, level).tolist()]
     tested = p_columns(results.pvalues, int(results.equations.has_constant))
     rows = [
         (name, number(value), number(error), *ps, f"{share:.0%}", *bounds(found))
@@ -130,8 +130,8 @@ def summarise(
             results.names, results.params, results.bse, *tested.values(), results.privacy_share, sets, strict=True
         )
     ]
-    heads = ("term", "coef", "std err", *tested, "privacy", f"{percent_of(alpha)} from", "to")
-    said = notes(results, sets, alpha)
+    heads = ("term", "coef", "std err", *tested, "privacy", f"{percent_of(level)} from", "to")
+    said = notes(results, sets, level)
     if bound is not None:
         said.insert(1, f"Intervals rest on a bound that was stated, {bound_text(bound)}, and hold only if it is true.")
         said += [f"Warning: {text}" for text in bound_warnings(results, np.array([one.hull for one in sets]))]
@@ -158,7 +158,7 @@ def summarise_posterior(
     results: TargetResults,
     drawn: CoefficientDraws,
     draws: FloatArray,
-    alpha: float = 0.05,
+    level: float = 0.95,
     caveats: Sequence[str] = (),
     spent: str | None = None,
 ) -> Summary:
@@ -166,7 +166,7 @@ def summarise_posterior(
     target = results.equations.target
     unit = f" ({target.unit})" if target.unit else ""
     flat = draws.reshape(-1, draws.shape[-1])
-    low, high = np.quantile(flat, [check_alpha(alpha) / 2.0, 1.0 - alpha / 2.0], axis=0)
+    low, high = np.quantile(flat, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
     if isinstance(drawn, PosteriorDraws):
         residuals = target.scale / np.sqrt(drawn.residual_precision)
         residual = f"{number(float(np.mean(residuals)))} ± {number(float(np.std(residuals)))}"
@@ -189,7 +189,7 @@ def summarise_posterior(
     if not isinstance(drawn, PosteriorDraws):
         said += variance_warnings(results)
     found += [f"Warning: {text}" for text in said]
-    heads = ("term", "mean", "sd", f"{percent_of(alpha)} from", "to", "sd / prior", "ESS", "R̂")
+    heads = ("term", "mean", "sd", f"{percent_of(level)} from", "to", "sd / prior", "ESS", "R̂")
     return Summary(f"{target.name}{unit} by {estimator}", tuple(stated), heads, tuple(rows), tuple(found))
 
 
@@ -214,18 +214,18 @@ def bound_text(bound: Bound) -> str:
     return ", ".join(f"{number(limit)} for {name}" for name, limit in bound.items())
 
 
-def percent_of(alpha: float) -> str:
+def percent_of(level: float) -> str:
     """Return the coverage of intervals as a percentage.
 
     Examples
     --------
-    >>> percent_of(0.05), percent_of(0.001)
+    >>> percent_of(0.95), percent_of(0.999)
     ('95%', '99.9%')
     """
-    return f"{100.0 * (1.0 - alpha):.6g}%"
+    return f"{100.0 * level:.6g}%"
 
 
-def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -> list[str]:
+def notes(results: TargetResults, sets: Sequence[ConfidenceSet], level: float) -> list[str]:
     """Return what a reader should know."""
     found = [
         "Standard errors hold sampling and privacy noise; 'privacy' is the share of each variance that is privacy "
@@ -235,18 +235,18 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], alpha: float) -
     if len(results.names) > 1 + int(results.equations.has_constant):
         found.append(HOLM_NOTE)
     found += weight_notes(results)
-    found += [f"Warning: {text}" for text in warnings_of(results, alpha)]
+    found += [f"Warning: {text}" for text in warnings_of(results, level)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
     if rays:
         found.append(f"The set of {', '.join(rays)} is all but the open gap between the two numbers.")
     return found
 
 
-def warnings_of(results: TargetResults, alpha: float = 0.05) -> list[str]:
+def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     """Return what makes intervals less sure than they look: weak identification, disagreement, clipped targets."""
     if results.equations.is_biased:
         return selection_warnings(results)
-    found = identification_warnings(results, alpha)
+    found = identification_warnings(results, level)
     if results.equations.scale.unbiased[results.main_site] <= 0.0:
         found.append(
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
@@ -355,9 +355,9 @@ def bias_warnings(equations: Equations) -> list[str]:
     return [f"{equations.target.name} took part in the weights of the rows: its fit is biased, and has no intervals."]
 
 
-def identification_warnings(results: TargetResults, alpha: float = 0.05) -> list[str]:
+def identification_warnings(results: TargetResults, level: float = 0.95) -> list[str]:
     """Return what to say where the noise hides how terms vary: intervals are unbounded, or bounded by chance."""
-    strength = results.identification(alpha)
+    strength = results.identification(level)
     if strength.is_bounded:
         if strength.ratio >= WEAK_RATIO:
             return []
@@ -443,12 +443,12 @@ def beyond_bounds(results: TargetResults) -> dict[float, float]:
     return shares
 
 
-def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.05) -> "pd.DataFrame":
+def tidy(estimator: str, all_results: Sequence[TargetResults], level: float = 0.95) -> "pd.DataFrame":
     """Return one row for each parameter and target."""
     pandas = load_pandas()
     frames = []
     for results in all_results:
-        interval = results.conf_int(alpha)
+        interval = results.conf_int(level)
         frames.append(
             pandas.DataFrame(
                 {
@@ -460,7 +460,7 @@ def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.
                     "p_holm": results.adjusted_pvalues(),
                     "conf_low": interval[:, 0],
                     "conf_high": interval[:, 1],
-                    "conf_set": [found.kind for found in results.confidence_sets(alpha)],
+                    "conf_set": [found.kind for found in results.confidence_sets(level)],
                     "privacy_share": results.privacy_share,
                     "estimator": estimator,
                 }
@@ -469,13 +469,13 @@ def tidy(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.
     return pandas.concat(frames, ignore_index=True)
 
 
-def glance(estimator: str, all_results: Sequence[TargetResults], alpha: float = 0.05) -> "pd.DataFrame":
+def glance(estimator: str, all_results: Sequence[TargetResults], level: float = 0.95) -> "pd.DataFrame":
     """Return one row for each target: what the fit as a whole is worth."""
     rows = []
     for results in all_results:
-        low, high = results.rsquared_interval(alpha)
+        low, high = results.rsquared_interval(level)
         test = results.f_test() if len(results.names) > int(results.equations.has_constant) else None
-        strength = results.identification(alpha)
+        strength = results.identification(level)
         rows.append(
             {
                 "target": results.equations.target.name,

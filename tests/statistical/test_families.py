@@ -28,8 +28,7 @@ def test_the_best_of_ten_null_columns_is_significant_in_one_of_twenty() -> None:
         fit = OLS().fit(null_release(rng))
         plain[k], adjusted[k] = (np.min(p[1:]) < 0.05 for p in (fit.pvalues, fit.adjusted_pvalues()))
         apart[k], together[k] = (
-            np.all(found[1:, 0] * found[1:, 1] <= 0.0)
-            for found in (fit.conf_int(), fit.conf_int(simultaneous=True))
+            np.all(found[1:, 0] * found[1:, 1] <= 0.0) for found in (fit.conf_int(), fit.conf_int(simultaneous=True))
         )
     assert plain.mean() > 0.3
     assert adjusted.mean() <= 0.06

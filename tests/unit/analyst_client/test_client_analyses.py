@@ -394,7 +394,7 @@ class TestInstrumentsWithoutNoise:
 
 
 @pytest.mark.parametrize(
-    "table", [describe, lambda release, alpha: mediation(release, "kappa", "age", "dose", alpha=alpha)]
+    "table", [describe, lambda release, level: mediation(release, "kappa", "age", "dose", level=level)]
 )
 def test_noise_with_longer_tails_makes_longer_intervals(table: Any) -> None:
     release = exact()
@@ -404,7 +404,7 @@ def test_noise_with_longer_tails_makes_longer_intervals(table: Any) -> None:
         noisy = Release.from_arrays(
             release.xtx, release.xty, release.yty, features=COLUMNS, targets=TARGET, noise=noise
         )
-        chosen = [one for one in table(noisy, alpha=0.001).estimates if one.label[-1] in {"sd", "indirect"}]
+        chosen = [one for one in table(noisy, level=0.999).estimates if one.label[-1] in {"sd", "indirect"}]
         lengths.append([one.conf_high - one.conf_low for one in chosen])
     assert lengths[0]
     assert all(laplace > 1.01 * gaussian for gaussian, laplace in zip(*lengths, strict=True))
@@ -738,5 +738,5 @@ def test_the_ends_of_a_tail_are_exact_and_found_in_few_steps() -> None:
         return float(stats.chi2.cdf(300.0 / sigma**2, 300))
 
     ends = np.sqrt(300.0 / stats.chi2.ppf([0.975, 0.025], 300))
-    assert invert_tail(tail, 1.0, 0.0, 100.0, 0.05, 0.09) == pytest.approx(tuple(ends), rel=1e-10)
+    assert invert_tail(tail, 1.0, 0.0, 100.0, 0.95, 0.09) == pytest.approx(tuple(ends), rel=1e-10)
     assert len(asked) <= 13

@@ -44,7 +44,7 @@ def test_simultaneous_intervals_are_those_of_a_smaller_error() -> None:
     fit = OLS().fit(release())
     for family, size in ((True, 4), ("fit", 4), ("release", count_slopes(release()))):
         found = fit.conf_int(simultaneous=family)  # type: ignore[arg-type]
-        assert found[1:] == pytest.approx(fit.conf_int(0.05 / size)[1:])
+        assert found[1:] == pytest.approx(fit.conf_int(1.0 - 0.05 / size)[1:])
         assert found[0] == pytest.approx(fit.conf_int()[0])
 
 

@@ -427,7 +427,7 @@ def test_wrong_arguments_are_refused() -> None:
         (lambda: table.keep("stage", ["IV"]), "no level 'IV'"),
         (lambda: table.trend_test([1.0, 2.0]), "2 row scores and 3 scores"),
         (lambda: table.goodness_of_fit([1.0, 2.0]), "positive proportions"),
-        (lambda: table.proportions(level=1.0), "level must be"),
+        (lambda: table.proportions(level=1.0), "level is the probability"),
     ]:
         with pytest.raises(ValueError, match=text):
             call()
