@@ -37,7 +37,7 @@ class PrincipalComponents(Displayable):
     privacy_share : ndarray of shape (K,)
         Share of the privacy noise in the square of that angle.
     notes : tuple of str
-        What to beware of.
+        Caveats of weighted rows and of parts of a release.
     """
 
     term_names: tuple[str, ...]

@@ -40,7 +40,7 @@ class ElasticNetPath(Displayable):
     term_names : tuple of str
     target : str
     notes : tuple of str
-        What to beware of.
+        Caveats of weighted rows and of parts of a release.
     """
 
     alphas: FloatArray

@@ -29,7 +29,7 @@ class RefinementFit(Estimator, ABC):
     refined_ : Refined or RefinedGeneralized
         Answers of the releases, in standard coordinates.
     spent_ : str
-        What all of them cost, as ε at δ; empty where nothing was charged.
+        Cost of all releases, as ε at δ; empty where nothing was charged.
     """
 
     _family: ClassVar[str]

@@ -125,7 +125,7 @@ class Release(NoisyStatistics, PublishedAnswer):
 
     @property
     def weighting(self) -> str | None:
-        """How rows count for other than 1, as a clause; None where each counts for 1, and sums are of people."""
+        """Weighting of rows, as a clause; None where each row counts for 1, so that sums are of people."""
         found = [f"rows count by {write_expression(self.request['weight'])}"] if "weight" in self.request else []
         if self.row_map in {"unit", "unit_xy"}:
             found.append("rows are divided by their norm")
