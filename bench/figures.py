@@ -19,7 +19,7 @@ again with more repeats, and then its estimate must meet the goal. Prints Markdo
         [--ways release refine sites] [--populations cps …] [--figures interval …]
 
 DIR holds NAME/data.csv.gz (see `bench.uci`), in itself or in uci/, and cps/cpssw8.csv (see `experiments.cps`). Sets of
-statsmodels are taken from there, if it is installed. Standard error names what is left out.
+statsmodels and lifelines are taken from there, if they are installed. Standard error names what is left out.
 """
 
 import argparse
