@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.inference.sums import ResidualSums
 from analyst_client.kinds.gram.release import Release
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.frame import Frame
@@ -33,6 +34,7 @@ from analyst_client.refinement.requests import (
 )
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.refinement.solution import shrunk_coefficients
+from analyst_client.refinement.sums import tell_sums
 
 FloatArray = npt.NDArray[np.float64]
 _FLOOR = 0.1
@@ -62,6 +64,8 @@ class Refined:
     gram : Release or None
         XᵀX and Xᵀy of weighted rows; None where it was not affordable.
     measurements : tuple of Measurement
+    sums : ResidualSums or None
+        Residual and total sums of squares of all rows; None where they were not bought.
     """
 
     frame: Frame | None
@@ -70,6 +74,7 @@ class Refined:
     rows: float
     gram: Release | None = None
     measurements: tuple[Measurement, ...] = ()
+    sums: ResidualSums | None = None
 
 
 def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any, Refined]:
@@ -112,8 +117,10 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     theta, square, gram = np.zeros(frame.size), (1.0, 0.0), None
     parts = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
     whole = rules.gram_cost(frame.size, n, left)
+    last_cost = 0.0
     if rules.radius_squared(frame.size, n, whole) is not None:
-        left -= whole
+        last_cost = rules.sums * budget
+        left -= whole + last_cost
         for k in range(rules.grams):
             last = k == rules.grams - 1 or (k > 0 and _is_told(belief))
             cost = (1.0 - k * rules.explored) * whole if last else rules.explored * whole
@@ -141,7 +148,11 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         residual = _residual_variance(belief, n, theta, square)
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
         norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
-    return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
+    sums = None
+    if last_cost:
+        told = tell_sums(problem, frame, features, cut_target, belief, n, theta, residual, last_cost)
+        sums = yield from told
+    return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements), sums)
 
 
 def _is_told(belief: Belief) -> bool:
