@@ -87,7 +87,9 @@ def main() -> None:
     for name in options.sets if options.data else ():
         rows = load(options.data / name)[0]
         populations.append((name, Population.within(rows, 7), [len(rows)]))
-    print(f"{options.repeats} repeats\n\n| rows of | n | ε | R² | coverage | length | R² found | deviation | contradict |")
+    print(
+        f"{options.repeats} repeats\n\n| rows of | n | ε | R² | coverage | length | R² found | deviation | contradict |"
+    )
     print("| --- " + "| ---: " * 8 + "|")
     for name, population, counts in populations:
         for n in counts:

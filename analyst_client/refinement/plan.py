@@ -99,11 +99,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     if rules.expected_to_tell(problem.rows, problem.mu, len(fields)) != "slopes":
         return (yield from _tell_mean(problem, before, budget, rules, first=True))
     looked = yield from look(problem, fields, before, [share * budget for share in rules.looks], rules, first=True)
-    left = (1.0 - sum(rules.looks)) * budget
-    if looked.mean_sd[-1] > rules.unsettled:
-        costs = [share * left for share in rules.settling]
-        alone = yield from look(problem, (problem.target,), looked.of(slice(-1, None)), costs, rules, first=False)
-        looked, left = looked.with_last(alone), left - sum(costs)
+    looked, left = yield from _settle(problem, looked, (1.0 - sum(rules.looks)) * budget, rules)
     if looked.mean_sd[-1] > rules.lost or looked.rows * problem.mu < rules.needed_told * len(fields):
         return (yield from _tell_mean(problem, looked, left, rules, first=False))
     n = looked.rows
@@ -117,7 +113,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     theta, square, gram = np.zeros(frame.size), (1.0, 0.0), None
     parts = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}
     whole = rules.gram_cost(frame.size, n, left)
-    last_cost = 0.0
+    sums, last_cost = None, 0.0
     if rules.radius_squared(frame.size, n, whole) is not None:
         last_cost = rules.sums * budget
         left -= whole + last_cost
@@ -148,10 +144,8 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         residual = _residual_variance(belief, n, theta, square)
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
         norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
-    sums = None
     if last_cost:
-        told = tell_sums(problem, frame, features, cut_target, belief, n, theta, residual, last_cost)
-        sums = yield from told
+        sums = yield from tell_sums(problem, frame, features, cut_target, belief, n, theta, residual, last_cost)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements), sums)
 
 
@@ -173,6 +167,17 @@ def _whitening(belief: Belief, n: float, rules: RefinementRules) -> FloatArray:
         eigenvalues, Q, sds = belief.eigen()
         least = np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST)
     return inverse_root(least, Q)
+
+
+def _settle(
+    problem: Problem, known: Looked, left: float, rules: RefinementRules
+) -> Generator[Question, Any, tuple[Looked, float]]:
+    """Look at the target by itself where its place is not told well enough; return what is known, and what is left."""
+    if known.mean_sd[-1] <= rules.unsettled:
+        return known, left
+    costs = [share * left for share in rules.settling]
+    alone = yield from look(problem, (problem.target,), known.of(slice(-1, None)), costs, rules, first=False)
+    return known.with_last(alone), left - sum(costs)
 
 
 def _tell_mean(

@@ -28,10 +28,10 @@ from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
 _NORM_LEAST, _NORM_PART, _NORM_POWER = 4.0, 0.75, 0.7
-"""Square of the norm, at least, and by a power of rows by µ: what noise adds, and what tails lose, are then about alike."""
+"""Square of the norm, at least, and by a power of rows by µ: what noise adds is then about what tails lose."""
 _TAIL = 1.4
-"""Most part of a variance that is beyond the norm, times the norm: 0.8 for Student's t with 3 degrees of freedom, and more
-for rows of which few hold much of it."""
+"""Most part of a variance that is beyond the norm, times the norm: 0.8 for Student's t with 3 degrees of freedom, and
+more for rows of which few hold much of it."""
 _FOURTH = 2.0
 """What tails add to the mean fourth power of rows, over the norm, of the same law."""
 _PART_LEAST = 0.03
