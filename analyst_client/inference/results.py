@@ -16,6 +16,7 @@ from analyst_client.inference.agreement import random_effects
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.multiplicity import FAMILIES, Family, count_slopes, holm
 from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import (
@@ -27,6 +28,7 @@ from analyst_client.inference.score import (
     p_value,
 )
 from analyst_client.inference.shrinkage import NormalPosterior
+from analyst_client.inference.sums import ResidualSums
 from analyst_client.inference.units import raw_units
 from analyst_client.kinds.gram.rows import LINEAR
 
@@ -35,6 +37,8 @@ IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-e
 INTERVAL_METHODS = get_args(IntervalMethod)
 Bound = float | Mapping[str, float]
 """The size of all coefficients beside the intercept together, or of each named one, in raw units."""
+SLOPES_MAX = 1e12
+"""Largest family whose level is told apart from 1."""
 JOINT_SHARE = 0.2
 """Part of the error of an interval under a stated bound that the joint test of all coefficients may make."""
 
@@ -301,10 +305,28 @@ class TargetResults:
         return StatedBounds(slopes / size, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64)), limits
 
     def conf_int(
-        self, level: float = 0.95, method: IntervalMethod = "fieller", bound: Bound | None = None
+        self,
+        level: float = 0.95,
+        method: IntervalMethod = "fieller",
+        bound: Bound | None = None,
+        simultaneous: bool | Family = False,
     ) -> FloatArray:
         """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
         self.equations.check_unbiased()
+        if simultaneous:
+            if method in {"bootstrap", "posterior"}:
+                raise ValueError(f"simultaneous intervals are not read off draws: take 'fieller', not {method!r}")
+            first = int(self.equations.has_constant)
+            size = max(self.family_size("fit" if simultaneous is True else simultaneous), 1)
+            if size > SLOPES_MAX:
+                raise EstimationError(f"the columns allow {size:.2g} slopes: too many for intervals that hold together")
+            together = self._conf_int(1.0 - (1.0 - level) / size, method, bound)
+            together[:first] = self._conf_int(level, method, bound)[:first]
+            return together
+        return self._conf_int(level, method, bound)
+
+    def _conf_int(self, level: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
+        """Return the P confidence intervals, each by itself."""
         if bound is not None:
             if method != "fieller":
                 raise ValueError(f"a bound goes with method 'fieller' alone, not {method!r}")
@@ -356,6 +378,23 @@ class TargetResults:
             ]
         )
 
+    def family_size(self, family: Family = "fit") -> int:
+        """Return how many slopes are tested together. Raise `ValueError` for an unknown family."""
+        if family not in FAMILIES:
+            raise ValueError(f"family must be one of {', '.join(FAMILIES)}, not {family!r}")
+        equations, slopes = self.equations, len(self.names) - int(self.equations.has_constant)
+        whole = family == "release" and not equations.combined and all(one.corrected is None for one in equations.sites)
+        return max(slopes, count_slopes(equations.sites[0].release)) if whole else slopes
+
+    def adjusted_pvalues(self, family: Family = "fit") -> FloatArray:
+        """Return p-values adjusted for a family of slopes, of shape (P,); see `LinearFit.adjusted_pvalues`."""
+        first, adjusted = int(self.equations.has_constant), self.pvalues
+        if (size := self.family_size(family)) == len(adjusted) - first:
+            adjusted[first:] = holm(adjusted[first:])
+        else:  # what the other fits would tell is not at hand
+            adjusted[first:] = np.minimum(size * adjusted[first:], 1.0)
+        return adjusted
+
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""
         equations = self.equations.of_contrasts(contrasts)
@@ -389,7 +428,7 @@ class TargetResults:
             for site in self.equations.sites
         ):
             raise EstimationError("rows were weighted, and without a constant the release does not tell by how much")
-        return max(float(self.equations.scale.unbiased[self.main_site]), 0.0) * self.equations.target.scale**2
+        return max(float(self.equations.residuals.unbiased[self.main_site]), 0.0) * self.equations.target.scale**2
 
     @property
     def main_site(self) -> int:
@@ -397,10 +436,12 @@ class TargetResults:
         return next((k for k, site in enumerate(self.equations.sites) if site.variance is None), 0)
 
     @cached_property
-    def _sums(self) -> tuple[float, float, FloatArray, float]:
-        """Residual and total sum of squares, the covariance of their noise, of shape (2, 2), and how many rows."""
+    def _sums(self) -> ResidualSums | None:
+        """Residual and total sum of squares; None of a refined fit that bought nothing that tells them."""
         assert self.dof > 0.0  # which says so where there are too few rows
         equations = self.equations
+        if equations.sites[0].corrected is not None:
+            return equations.sites[0].sums
         null = np.zeros(len(equations.terms))
         kind = equations.sites[self.main_site].variance is None  # of hospitals' rows, if there are any
         counted = [k for k, site in enumerate(equations.sites) if (site.variance is None) == kind]
@@ -420,35 +461,27 @@ class TargetResults:
         whole = inverse @ equations.covariance
         sampled = inverse @ equations.sampling_covariance(equations.scale.variances)
         covariance[0, 0] += 2.0 * max(float(np.sum(whole * whole.T) - np.sum(sampled * sampled.T)), 0.0)
-        return residual, total, covariance, counted_rows
+        return ResidualSums(residual, total, covariance, counted_rows)
 
     @property
     def rsquared(self) -> float:
-        """R², corrected for the privacy noise; about the mean if there is a constant. NaN when y hardly varies."""
-        residual, total, *_ = self._sums
-        return 1.0 - residual / total if total > 0.0 else math.nan
+        """R², corrected for the privacy noise; about the mean if there is a constant. NaN where nothing tells it."""
+        return math.nan if self._sums is None else self._sums.rsquared
 
     def rsquared_interval(self, level: float = 0.95) -> tuple[float, float]:
-        r"""Return a confidence interval of R², within [0, 1].
+        """Return a confidence interval of R², within [0, 1]; see `ResidualSums.rsquared_interval`.
 
-        Notes
-        -----
-        With residual sum R and total sum T, both noisy, :math:`\varphi = 1 - R^2` solves :math:`R - \varphi T = 0` in
-        the mean; Fieller's method inverts the test of it. The sampling variance of φ joins the covariance of the noise:
-        :math:`4\varphi^2(1-\varphi)/n` for normal rows.
+        It begins at 0 where `f_test` does not tell the fit from its mean, and does not end there where that test does.
         """
-        residual, total, noise, rows = self._sums
-        ratio = min(max(residual / total, 0.0), 1.0) if total > 0.0 else 1.0
-        sampling = 4.0 * ratio**2 * (1.0 - ratio) / rows * total**2
-        k = float(critical_value(level, self.dof, np.zeros(1))[0])
-        square = total**2 - k * noise[1, 1]
-        if square <= 0.0 or total <= 0.0:
+        if self._sums is None:
             return 0.0, 1.0
-        linear = residual * total - k * noise[0, 1]
-        rest = residual**2 - k * (noise[0, 0] + sampling)
-        root = math.sqrt(max(linear**2 - square * rest, 0.0))
-        low, high = (1.0 - (linear + root) / square, 1.0 - (linear - root) / square)
-        return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+        low, high = self._sums.rsquared_interval(float(critical_value(level, self.dof, np.zeros(1))[0]))
+        if len(self.names) > int(self.equations.has_constant):
+            if self.f_test().pvalue > 1.0 - level:
+                return 0.0, high
+            if high == 0.0:
+                return 0.0, 1.0
+        return low, high
 
     @property
     def vif(self) -> FloatArray:
