@@ -178,8 +178,8 @@ def expected_half_lengths(practice: Practice, family: str, count: int) -> tuple[
     refinement = practice.refinement
     if refinement is None or refinement.found.frame is None:
         return unbounded, unknown
-    terms, last = refinement.found.frame.terms, refinement.releases[-1]
-    assert isinstance(last, ScoreRelease)
+    frame, scores = refinement.found.frame, [one for one in refinement.releases if isinstance(one, ScoreRelease)]
+    terms, last = frame.terms, next(one for one in reversed(scores) if one.target.name == frame.target.name)
     x, y = practice.rows.design(last.columns, terms), practice.rows.target(last.columns, last.target)
     covariance, spread = _without_privacy(x, y, last.target, family), float(y.std()) if family == "gaussian" else 1.0
     covariance /= practice.rows.weight
