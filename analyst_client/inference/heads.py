@@ -30,7 +30,7 @@ def spent_text(costs: Iterable[tuple[object, Cost | None]]) -> str:
 
     Examples
     --------
-    >>> spent_text([("north", Cost(0.2, None, 0.8, 1e-6)), ("north", Cost(0.1275, None, 0.5, 1e-6))])
+    >>> spent_text([("north", Cost(0.16738, None, 0.68, 1e-6))] * 2)
     'ε = 1 at δ = 1e-06'
     """
     charged: dict[object, list[Cost]] = {}
