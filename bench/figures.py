@@ -259,6 +259,9 @@ def _rows_known(of: Case) -> float:
 
 
 def _r_squared(of: Case, value: float) -> Told:
+    """Return R², and an error by its interval; nothing where it is 0, of which no R² is an unbiased estimate."""
+    if of.population.shuffled:
+        return {}
     low, high = of.fit.rsquared_interval()
     half = math.nan if (low, high) == (0.0, 1.0) else (high - low) / 2.0 / NORMAL
     return {"R²": (float(value), of.truth.r_squared, half or math.nan)}
