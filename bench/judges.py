@@ -35,7 +35,7 @@ class Measure:
     @property
     def is_near(self) -> bool:
         """Whether it is within three standard errors of it."""
-        return 0.0 < self.error and abs(self.value - self.goal) <= 3.0 * self.error
+        return self.error > 0.0 and abs(self.value - self.goal) <= 3.0 * self.error
 
     def __str__(self) -> str:
         """Show them."""
