@@ -505,11 +505,13 @@ GENERALIZED = {
         lambda of: _intervals(of, np.asarray(of.fit.conf_int(robust=True))), judge_interval, "conf_int"
     ),
     "p-value": Figure(lambda of: _null(of, of.fit.pvalues()), judge_size, "pvalues"),
+    "adjusted p-value": Figure(lambda of: _best(of, of.fit.adjusted_pvalues()), judge_size, "adjusted_pvalues p_Holm"),
+    "intervals together": Figure(_together, judge_size, "conf_int"),
     "standard error": Figure(lambda of: _spread(of, of.fit.std_errors_), judge_error, "std_errors_ cov_params"),
     "robust standard error": Figure(
         lambda of: _spread(of, of.fit.robust_std_errors_), judge_error, "robust_std_errors_"
     ),
-    "rows": Figure(_shown_rows, near(0.05), "rows,_noisy"),
+    "rows": Figure(_shown_rows, near(0.05), "n"),
     "mean, as first told": Figure(
         lambda of: {"mean": (of.fit.refined_.rate * of.fit.refined_.family.unit, float(np.nanmean(of.truth.targets)))},
         near(0.1),

@@ -275,8 +275,11 @@ class Equations:
 
     @property
     def people(self) -> float | None:
-        """How many rows there are, as far as the noise tells; None where some site's do not count for 1 each."""
-        weighted = any(site.release.weighting is not None for site in self.sites)
+        """How many rows there are, as far as the noise tells; None where some site's do not count for 1 each.
+
+        Scores of a refined fit are of all rows alike, and its looks tell how many.
+        """
+        weighted = any(site.release.weighting is not None and site.corrected is None for site in self.sites)
         return None if weighted else self.rows
 
     @cached_property
