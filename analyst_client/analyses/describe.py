@@ -25,6 +25,7 @@ from analyst_client.inference.quadratic import Quadratic
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 from analyst_client.schema.columns import Term
+from analyst_client.schema.quotes import write_expression
 
 FloatArray = NDArray[np.float64]
 HEADS = ("variable", "level", "statistic")
@@ -57,7 +58,7 @@ def describe(release: Release, *, level: float = 0.95) -> EstimateTable:
     Raises
     ------
     EstimationError
-        When the release lacks what this needs, or the noise hides the number of rows.
+        When rows are weighted, the release lacks what this needs, or the noise hides the number of rows.
 
     Notes
     -----
@@ -78,7 +79,7 @@ def describe(release: Release, *, level: float = 0.95) -> EstimateTable:
     >>> round(table["smoker", "yes", "share"].conf_low, 3)
     0.301
     """
-    moments, found = Moments.of(release), list[Estimate]()
+    moments, found = Moments.of_people(release), list[Estimate]()
     assert moments.rows  # which says so where the noise hides it
     found.append(_count(moments, moments.size(moments.unit(0)), ("(rows)", "", "n"), level))
     variables = tuple(listed(moments, beside=None))
@@ -119,7 +120,7 @@ def table_one(release: Release, by: str, *, level: float = 0.95) -> EstimateTabl
     Raises
     ------
     EstimationError
-        When the release lacks what this needs, or the noise hides the number of rows.
+        When rows are weighted, the release lacks what this needs, or the noise hides the number of rows.
     ValueError
         When `by` is no categorical or boolean feature.
 
@@ -140,7 +141,7 @@ def table_one(release: Release, by: str, *, level: float = 0.95) -> EstimateTabl
     >>> table["age", "", "mean", "M"].value
     4.0
     """
-    moments, found = Moments.of(release), list[Estimate]()
+    moments, found = Moments.of_people(release), list[Estimate]()
     assert moments.rows
     everyone, groups = moments.all_rows, moments.groups(by)
     for group in (everyone, *groups):
@@ -317,5 +318,11 @@ def _missing_notes(moments: Moments) -> tuple[str, ...]:
     """Say what is in figures of columns that miss values, and what could not be told."""
     hidden = [v.name for j, v in enumerate(moments.variables) if v.kind == "numeric" and np.isnan(moments.matrix[j, j])]
     left_out = (f"{', '.join(hidden)}: not here, as the release does not hold its squares (yᵀy).",) if hidden else ()
-    named = [column.name for column in moments.release.features if column.missing == "midpoint"]
-    return left_out + ((f"{', '.join(named)}: {MIDPOINT_NOTE}",) if named else ())
+    release = moments.release
+    named = [column.name for column in release.features if column.missing == "midpoint"]
+    middle = (f"{', '.join(named)}: {MIDPOINT_NOTE}",) if named else ()
+    omitting = [column.name for column in release.columns if column.missing == "omit"]
+    whole = (f"All figures, n too, are of rows that have {' and '.join(omitting)}.",) if omitting else ()
+    where = release.request.get("where")
+    chosen = (f"All figures, n too, are of rows where {write_expression(where)}.",) if where is not None else ()
+    return (*left_out, *middle, *whole, *chosen)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.results import TargetResults
 from analyst_client.inference.score import critical_value, p_value
 from analyst_client.kinds.gram.release import Release
@@ -107,7 +108,7 @@ def mediation(
     half = math.sqrt(float(critical_value(level, 1e12, np.array([kurtosis]))[0])) * error
     pvalue = p_value((value / error) ** 2 if error > 0.0 else math.inf, 1e12, kurtosis)
     indirect = Estimate(("indirect",), value, error, value - half, value + half, pvalue)
-    notes = (NOTE, *warned((*first.caveats(level), *second.caveats(level))))
+    notes = (NOTE, *fit_notes(first, second, level=level))
     return EstimateTable(
         f"Effect of {treatment} on {target} by way of {mediator}",
         ("effect",),

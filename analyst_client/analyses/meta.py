@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
 from analyst_client.inference.agreement import heterogeneity_test, random_effects
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.results import TargetResults
 from analyst_client.inference.summary import p_text
@@ -82,7 +83,7 @@ def meta_analysis(
     test = heterogeneity_test(together.equations)
     said = f"If all coefficients were the same everywhere, hospitals would differ so with p {p_text(test.pvalue)}."
     title = f"{term} in {together.equations.target.name}"
-    return EstimateTable(title, ("hospital",), tuple(found), (NOTE, said, *warned(pooled.caveats(level))), level)
+    return EstimateTable(title, ("hospital",), tuple(found), (NOTE, said, *fit_notes(pooled, level=level)), level)
 
 
 def _alone(name: str, release: Release, term: str, level: float) -> Estimate:

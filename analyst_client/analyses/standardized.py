@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.analyses.inversion import normal_quantile
 from analyst_client.analyses.moments import Moments, make_form
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 
@@ -97,4 +98,4 @@ def standardized_coefficients(
         name = moments.variables[j].name
         found.append(Estimate((name,), value, error, value - quantile * error, value + quantile * error, float(pvalue)))
     title = f"Standardised coefficients of {results.equations.target.name}"
-    return EstimateTable(title, ("term",), tuple(found), (NOTE, *warned(fit.caveats(level))), level)
+    return EstimateTable(title, ("term",), tuple(found), (NOTE, *fit_notes(fit, level=level)), level)

@@ -1,7 +1,8 @@
 """Two-sample t test of a number by a boolean column, or by two levels of a category."""
 
+from analyst_client.analyses.advice import fit_notes
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.estimates import Estimate, EstimateTable, warned
+from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.kinds.gram.release import Release
 from analyst_client.level import takes_level
 
@@ -82,5 +83,5 @@ def ttest_ind(
         (f"{levels[0]} − {levels[1]}",), one.value, one.std_error, one.conf_low, one.conf_high, one.pvalue
     )
     return EstimateTable(
-        f"{target} by {by}", ("difference of means",), (difference,), (NOTE, *warned(fit.caveats(level))), level
+        f"{target} by {by}", ("difference of means",), (difference,), (NOTE, *fit_notes(fit, level=level)), level
     )

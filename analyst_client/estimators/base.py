@@ -14,6 +14,7 @@ from analyst_client.estimators.plausibility import check_plausible
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.agreement import SiteError, site_error
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.multiplicity import note_model
 from analyst_client.inference.pooling import own_equations, pool, without_site
 from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.prediction import mean_intervals, value_intervals
@@ -177,6 +178,8 @@ class LinearFit(Estimator, InferenceMixin, ABC):
         first = pooled[0]
         results, found = [], []
         for equations in pooled:
+            names = [term.name for term in equations.terms]
+            note_model((site.release for site in equations.sites), equations.target.name, names)
             results.append(TargetResults(equations, self._solve(equations)))
             found.append([getattr(self, name) for name in self._target_attributes])
         self.results_, self.fitted_params_ = tuple(results), self.get_params()

@@ -15,6 +15,7 @@ from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.evidence import Evidence
+from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.posterior import CoefficientDraws, PosteriorDraws, sample_plugin_posterior
 from analyst_client.inference.prior import Prior
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
@@ -73,7 +74,12 @@ class PosteriorFit(LinearFit):
 
     @takes_level
     def conf_int(
-        self, level: float = 0.95, method: IntervalMethod = "posterior", bound: Bound | None = None
+        self,
+        level: float = 0.95,
+        method: IntervalMethod = "posterior",
+        bound: Bound | None = None,
+        *,
+        simultaneous: bool | Family = False,
     ) -> FloatArray:
         """Return credible intervals, or with another `method` confidence intervals.
 
@@ -85,13 +91,15 @@ class PosteriorFit(LinearFit):
             ``"posterior"`` are equal-tailed intervals of the draws; the others are those of `LinearFit.conf_int`.
         bound : float or mapping of str to float, optional
             As for `LinearFit.conf_int`, with ``"fieller"``.
+        simultaneous : bool or str
+            As for `LinearFit.conf_int`, with ``"fieller"`` or ``"delta"``.
 
         Returns
         -------
         ndarray of shape (P, 2) or (T, P, 2)
             Raw units.
         """
-        return self._intervals(level, method, bound)
+        return self._intervals(level, method, bound, simultaneous)
 
     @takes_level
     def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
@@ -116,7 +124,7 @@ class PosteriorFit(LinearFit):
         results = self._results_of(target)
         drawn = self._drawn_of(results)
         draws = self.posterior_draws(target)
-        return summarise_posterior(repr(self), results, drawn, draws, level, self._own_caveats(results))
+        return summarise_posterior(repr(self), results, drawn, draws, level, self._own_caveats(results), self._spent())
 
     def to_inference_data(self, target: str | None = None) -> Any:
         """Return the draws for ArviZ: an `InferenceData`, or from version 1 of ArviZ a `DataTree`. Needs ArviZ.

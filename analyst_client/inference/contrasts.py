@@ -14,7 +14,7 @@ from analyst_client.errors import EstimationError
 from analyst_client.inference.estimates import Estimate, EstimateTable
 from analyst_client.inference.results import TargetResults, TestResult
 from analyst_client.inference.score import ConfidenceSet
-from analyst_client.inference.summary import number, p_text
+from analyst_client.inference.summary import number, p_columns, weight_notes
 from analyst_client.inference.units import raw_powers, raw_units
 
 FloatArray = NDArray[np.float64]
@@ -81,13 +81,14 @@ class AnovaTable(Displayable):
         raise KeyError(f"no column {source!r}; there are {', '.join(row.source for row in self.rows)}")
 
     def _view(self) -> View:
-        heads = ("column", "F", "df", "residual df", "p")
+        tests = [row.test for row in self.rows]
+        tested = p_columns(np.array([test.pvalue for test in tests]), 0)
         rows = [
-            (row.source, number(test.statistic), str(test.constraints), f"{test.dof:,.0f}", p_text(test.pvalue))
-            for row in self.rows
-            for test in [row.test]
+            (row.source, number(test.statistic), str(test.constraints), f"{test.dof:,.0f}", *ps)
+            for row, test, *ps in zip(self.rows, tests, *tested.values(), strict=True)
         ]
-        return (table(self.title, heads, rows, numeric=range(1, 5)), *map(Note, self.notes))
+        heads = ("column", "F", "df", "residual df", *tested)
+        return (table(self.title, heads, rows, numeric=range(1, len(heads))), *map(Note, self.notes))
 
     __repr__ = Displayable.__str__
 
@@ -250,7 +251,9 @@ def _estimate(
         )
     ]
     title, head = heads
-    return EstimateTable(title, (head,), tuple(found), (CONTRAST_NOTE, *_set_notes(sets)), level)
+    return EstimateTable(
+        title, (head,), tuple(found), (CONTRAST_NOTE, *_set_notes(sets), *weight_notes(results)), level
+    )
 
 
 def _set_notes(sets: Sequence[ConfidenceSet]) -> tuple[str, ...]:
@@ -272,6 +275,7 @@ def anova_table(results: TargetResults) -> AnovaTable:
     notes = (
         "Each feature given all others (type III), in score form: sampling error with one residual variance, and the "
         "privacy noise.",
+        *weight_notes(results),
     )
     return AnovaTable(f"Analysis of variance of {results.equations.target.name}", tuple(rows), notes)
 

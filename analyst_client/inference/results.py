@@ -16,6 +16,7 @@ from analyst_client.inference.agreement import random_effects
 from analyst_client.inference.bootstrap import bootstrap_solutions
 from analyst_client.inference.corrected_posterior import draw_posterior
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.multiplicity import FAMILIES, Family, count_slopes, holm
 from analyst_client.inference.posterior import CoefficientDraws
 from analyst_client.inference.quantiles import student_quantile
 from analyst_client.inference.score import (
@@ -35,6 +36,8 @@ IntervalMethod = Literal["fieller", "delta", "bootstrap", "posterior", "random-e
 INTERVAL_METHODS = get_args(IntervalMethod)
 Bound = float | Mapping[str, float]
 """The size of all coefficients beside the intercept together, or of each named one, in raw units."""
+SLOPES_MAX = 1e12
+"""Largest family whose level is told apart from 1."""
 JOINT_SHARE = 0.2
 """Part of the error of an interval under a stated bound that the joint test of all coefficients may make."""
 
@@ -301,10 +304,28 @@ class TargetResults:
         return StatedBounds(slopes / size, np.zeros(len(slopes)), np.zeros(len(slopes), dtype=np.int64)), limits
 
     def conf_int(
-        self, level: float = 0.95, method: IntervalMethod = "fieller", bound: Bound | None = None
+        self,
+        level: float = 0.95,
+        method: IntervalMethod = "fieller",
+        bound: Bound | None = None,
+        simultaneous: bool | Family = False,
     ) -> FloatArray:
         """Return the P confidence intervals, of shape (P, 2), in raw units; see `LinearFit.conf_int`."""
         self.equations.check_unbiased()
+        if simultaneous:
+            if method in {"bootstrap", "posterior"}:
+                raise ValueError(f"simultaneous intervals are not read off draws: take 'fieller', not {method!r}")
+            first = int(self.equations.has_constant)
+            size = max(self.family_size("fit" if simultaneous is True else simultaneous), 1)
+            if size > SLOPES_MAX:
+                raise EstimationError(f"the columns allow {size:.2g} slopes: too many for intervals that hold together")
+            together = self._conf_int(1.0 - (1.0 - level) / size, method, bound)
+            together[:first] = self._conf_int(level, method, bound)[:first]
+            return together
+        return self._conf_int(level, method, bound)
+
+    def _conf_int(self, level: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
+        """Return the P confidence intervals, each by itself."""
         if bound is not None:
             if method != "fieller":
                 raise ValueError(f"a bound goes with method 'fieller' alone, not {method!r}")
@@ -355,6 +376,23 @@ class TargetResults:
                 for contrast, shadow, offset in zip(self.contrasts, self._shadows, self.offsets.tolist(), strict=True)
             ]
         )
+
+    def family_size(self, family: Family = "fit") -> int:
+        """Return how many slopes are tested together. Raise `ValueError` for an unknown family."""
+        if family not in FAMILIES:
+            raise ValueError(f"family must be one of {', '.join(FAMILIES)}, not {family!r}")
+        equations, slopes = self.equations, len(self.names) - int(self.equations.has_constant)
+        whole = family == "release" and not equations.combined and all(one.corrected is None for one in equations.sites)
+        return max(slopes, count_slopes(equations.sites[0].release)) if whole else slopes
+
+    def adjusted_pvalues(self, family: Family = "fit") -> FloatArray:
+        """Return p-values adjusted for a family of slopes, of shape (P,); see `LinearFit.adjusted_pvalues`."""
+        first, adjusted = int(self.equations.has_constant), self.pvalues
+        if (size := self.family_size(family)) == len(adjusted) - first:
+            adjusted[first:] = holm(adjusted[first:])
+        else:  # what the other fits would tell is not at hand
+            adjusted[first:] = np.minimum(size * adjusted[first:], 1.0)
+        return adjusted
 
     def test(self, contrasts: FloatArray, values: FloatArray) -> TestResult:
         r"""Test :math:`C\theta = r` in scaled units, for C of shape (q, D)."""

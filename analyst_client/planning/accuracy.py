@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from analyst_client.errors import EstimationError
 from analyst_client.estimators.ridge import OLS
-from analyst_client.inference.summary import Summary, beyond_bounds, number
+from analyst_client.inference.summary import CLIPPED_SHARE, Summary, beyond_bounds, number
 from analyst_client.kinds.gram.quote import Quote
 from analyst_client.level import takes_level
 from analyst_client.planning.assumptions import Assumptions
@@ -219,9 +219,12 @@ def expected_accuracy(
     scale = assumptions.targets[t].scale
     notes = list(assumptions.notes)
     low, high = results.rsquared_interval(level)
-    outside = beyond_bounds(results)
-    if outside > 0.01:
-        notes.append(f"about {percent(outside)} of {assumptions.targets[t].name} beyond its bounds, and clipped there")
+    notes += [
+        f"{percent(outside)} of {assumptions.targets[t].name} beyond its bound of {number(bound)} if it is normal, and "
+        "clipped there"
+        for bound, outside in beyond_bounds(results).items()
+        if outside > CLIPPED_SHARE
+    ]
     return Accuracy(
         quote.dataset,
         assumptions.targets[t].name,

@@ -446,10 +446,19 @@ def test_hostile_names_are_escaped_in_html() -> None:
 def test_clipped_targets_are_warned_of() -> None:
     clipped = np.clip(0.9 + U @ [0.3, -0.4, 0.0], -1.0, 1.0)
     release = release_of_rows(U, clipped + 0.0, features=COLUMNS, targets=KAPPA)
-    assert "beyond its declared bounds" in str(OLS().fit(release).summary())
-    assert "beyond its declared bounds" not in str(OLS().fit(exact()).summary())
+    assert "may be clipped" in str(OLS().fit(release).summary())
+    assert "may be clipped" not in str(OLS().fit(exact()).summary())
     said = [" ".join(OLS().fit(of).caveats()) for of in (release, exact())]
-    assert ["beyond its declared bounds" in text for text in said] == [True, False]
+    assert ["may be clipped at its declared bound of 6:" in text for text in said] == [True, False]
+
+
+def test_nothing_lies_below_a_bound_of_zero() -> None:
+    """A normal law has 26 % of these visits below 0, where there are none; so none was clipped there."""
+    visits = np.random.default_rng(2).poisson(0.4, len(U)).clip(0, 12) / 6.0 - 1.0
+    release = release_of_rows(U, visits, features=COLUMNS, targets=[Column.numeric("visits", 0, 12)])
+    assert "may be clipped" not in " ".join(OLS().fit(release).caveats())
+    moved = release_of_rows(U, visits, features=COLUMNS, targets=[Column.numeric("visits", -1, 11)])
+    assert "may be clipped at its declared bound of −1:" in " ".join(OLS().fit(moved).caveats())
 
 
 def test_standard_errors_that_noise_does_not_hide_say_what_they_assume() -> None:
