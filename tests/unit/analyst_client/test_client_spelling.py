@@ -51,7 +51,7 @@ def test_every_value_prints_in_every_encoding(encoding: str) -> None:
     assert ended.returncode == 0, ended.stderr.decode()
     text = ended.stdout.decode(encoding)
     assert text.count("### ") > 70
-    for word in ("Warning: about 3% of kappa", "95% from", "kidneys"):
+    for word in ("Standard errors hold sampling", "95% from", "kidneys"):
         assert word in text
     lost = {"ascii": "±²°µ≤−…–ε─", "latin-1": "≤−…–ε─", "cp1252": "≤−ε─", "cp437": "−…–"}[encoding]
     assert not set(lost) & set(text)
@@ -65,12 +65,8 @@ def test_every_value_prints_in_every_encoding(encoding: str) -> None:
 def test_a_table_is_aligned_after_its_glyphs_are_spelled() -> None:
     program = "from displayed import shown; print(shown()['tutorial quote'])"
     lines = print_in("ascii", ["-W", "ignore", "-c", program]).stdout.decode().splitlines()
-    assert lines[-4:] == [
-        "X'X, diagonal            5                8.36",
-        "X'X, off-diagonal       10                5.91",
-        "X'y                      5                7.76",
-        "y'y                      1               14.49",
-    ]
+    assert [re.split("  +", line)[0] for line in lines[-4:]] == ["X'X, diagonal", "X'X, off-diagonal", "X'y", "y'y"]
+    assert len({len(line) for line in lines[-4:]}) == 1
     assert max(map(len, lines)) <= 80
 
 
