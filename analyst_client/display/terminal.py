@@ -22,7 +22,13 @@ MARKS = {"spent": "█", "held": "▒", "left": "░"}
 # What turns the direction of writing, or is seen by nobody.
 INTERVAL = re.compile(r"(\[[^\s\[\]]+) ([^\s\[\]]+\])")
 """Two numbers, between which no line is broken."""
+BETWEEN_WORDS = re.compile(r"([ \n]+|(?<=\w\()(?=\w))")
+"""Spaces, and where the argument of a function begins, as in a term of a formula."""
 DIRECTIONS = re.compile("[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+
+
+class _Wrapper(textwrap.TextWrapper):
+    wordsep_simple_re = BETWEEN_WORDS
 
 
 def as_text(view: View, width: int | None = None) -> str:
@@ -93,7 +99,8 @@ def write_table(block: Table, width: int) -> Iterator[str]:
 def split(cells: Sequence[Sequence[str]], width: int, numeric: frozenset[int]) -> list[list[int]]:
     """Return the columns of a table, in several parts where their words are too long to stand beside each other.
 
-    Each part begins with the columns of words on the left of numbers, or the first of these.
+    Each part begins with the columns of words on the left of numbers, or the first of these. Both ends of an interval
+    stay in one part.
 
     Examples
     --------
@@ -111,12 +118,18 @@ def split(cells: Sequence[Sequence[str]], width: int, numeric: frozenset[int]) -
         return [[*labels, *others]]
     while len(labels) > 1 and not all(fits([*labels, j]) for j in others):
         others.insert(0, labels.pop())
-    parts: list[list[int]] = []
+    together: list[list[int]] = []
     for j in others:
-        if parts and fits([*parts[-1], j]):
-            parts[-1].append(j)
+        if together and cells[0][j] == "to":
+            together[-1].append(j)
         else:
-            parts.append([*labels, j])
+            together.append([j])
+    parts: list[list[int]] = []
+    for some in together:
+        if parts and fits([*parts[-1], *some]):
+            parts[-1] += some
+        else:
+            parts.append([*labels, *some])
     return parts or [labels]
 
 
@@ -165,12 +178,9 @@ def wrap(value: str, width: int) -> list[str]:
     """Break text into lines of at most a width; its own lines stay apart."""
     if measure(value) > len(value):  # wide letters, which textwrap counts as one
         width = max(width // 2, 1)
-    lines = [part for line in glue(value).split("\n") for part in _wrap_line(line, max(width, 1))]
+    wrapper = _Wrapper(max(width, 1), break_on_hyphens=False)
+    lines = [part for line in glue(value).split("\n") for part in wrapper.wrap(line) or [""]]
     return [line.replace("\xa0", " ") for line in lines] if len(lines) > 1 else [value.rstrip()]
-
-
-def _wrap_line(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, width, break_on_hyphens=False) or [""]
 
 
 def glue(value: str) -> str:
@@ -199,7 +209,7 @@ def longest_line(value: str) -> int:
 
 def longest_word(value: str) -> int:
     """Return the width of the longest word of a text."""
-    return max(map(measure, glue(value).replace("\n", " ").split(" ")))
+    return max(measure(word) for word in BETWEEN_WORDS.split(glue(value)) if word is not None)
 
 
 def pad(value: str, width: int, *, right: bool) -> str:
