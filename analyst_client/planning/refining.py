@@ -117,6 +117,11 @@ class RefinementQuote(Displayable):
         ]
         if np.isinf(self.half_lengths).all():
             notes.append("At this price no interval is expected to have an end.")
+        if not self.affordable:
+            notes.append(
+                "Amounts that you hold count as spent here: a call that was interrupted goes on with its own "
+                "(client.reservations() lists them)."
+            )
         if self.steps[0].is_free:
             notes.append("The first step was bought before: where all steps were, the call costs nothing.")
         return tuple(notes)
