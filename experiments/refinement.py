@@ -49,7 +49,9 @@ def refined_error(server: Server, name: str, train: Floats, test: Floats, epsilo
     features = column_names(train.shape[1])[:-1]
     with CuratorClient(f"http://127.0.0.1:{server.port}", token, memory=None) as client:
         before = client.budget(name).posted.mu
-        found = client.refine(name, features, target="y", epsilon=epsilon, delta=DELTA, expected_rows=len(train))
+        found = client.refine(
+            name, features, target="y", epsilon=epsilon, delta=DELTA, expected_rows=len(train), rules=RULES
+        )
         spent = client.budget(name).posted.mu
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EstimationWarning)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from analyst_client.display.model import number
 from analyst_client.errors import EstimationError, EstimationWarning
 from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
@@ -15,11 +16,12 @@ from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
 from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
-from analyst_client.inference.summary import variance_warnings
+from analyst_client.inference.summary import Summary, variance_warnings
+from analyst_client.level import takes_level
 from analyst_client.refinement.inference import corrected_equations
 from analyst_client.refinement.plan import Refined
 from analyst_client.refinement.refinement import Refinement
-from analyst_client.schema.columns import Term
+from analyst_client.schema.columns import CONSTANT, Term
 
 FloatArray = NDArray[np.float64]
 
@@ -76,6 +78,34 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         equations = replace(corrected_equations(self.refined_), terms=self.terms_, target=self.targets_[0])
         inverse = np.asarray(np.linalg.inv(equations.xtx), dtype=np.float64)
         return (TargetResults(equations, Solution(inverse @ equations.xty, inverse)),)
+
+    @takes_level
+    def summary(self, level: float = 0.95, target: str | None = None, bound: Bound | None = None) -> Summary:
+        """Return a table of coefficients, what the fit is worth, and what to beware of; HTML in notebooks.
+
+        Parameters
+        ----------
+        level : float
+            Probability that an interval holds the truth, in [0.5, 1).
+        target : str, optional
+            The target.
+        bound : float or mapping of str to float, optional
+            As for `conf_int`.
+
+        Returns
+        -------
+        Summary
+            Of points alone where no interval can be told; a note says why.
+        """
+        try:
+            return super().summary(level, target, bound)
+        except EstimationError as error:
+            self._check_fitted()
+            facts = (("n", f"{self.refined_.rows:,.0f} rows, noisy"), ("privacy spent", self.spent_))
+            values = map(number, [self.intercept_, *np.ravel(self.coef_)])
+            rows = tuple(zip((CONSTANT, *self.term_names_), values, strict=True))
+            notes = (f"Warning: {error}.", *self._own_notes())
+            return Summary(f"{self.target_names_[0]} by {self!r}", facts, ("term", "coef"), rows, notes)
 
     def _spent(self) -> str | None:
         return self.spent_

@@ -55,10 +55,6 @@ _CUT = (
     "columns were cut to where they were found, so coefficients are not of the columns as they are declared; the "
     "default rules tell intervals"
 )
-_FEW = (
-    "the price was too low, or rows too few, for intervals with an end, so all of it was spent on predictions; coef_ "
-    "and predict are there"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +126,14 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         target = problem.target.uncut(target)
     frame, features, cut_target = yield from standard_frame(problem, places, target)
     untold = _CUT if rules.cut else ""
-    if rules.enough is not None and n * problem.mu < rules.enough * frame.size**1.5:
+    needed = (rules.enough or 0.0) * frame.size**1.5
+    if n * problem.mu < needed:
         rules = replace(rules.for_predictions(cut=rules.cut), looks=rules.looks)
-        untold = _FEW
+        short = needed / (n * problem.mu)
+        untold = (
+            "the price was too low, or rows too few, for intervals with an end, so all of it was spent on predictions: "
+            f"they need about {short:.2g} times the price in µ, or {short:.2g} times the rows"
+        )
     belief = _believe(frame, looked, rules)
     theta, square, gram = np.zeros(frame.size), (1.0, 0.0), None
     parts = {"xtx": rules.xtx, "xty": rules.xty, "yty": rules.yty}

@@ -301,7 +301,8 @@ class RefinementRules:
         """
         low_noise = 1.0 / (cost * n * self.bins**2)
         norms = min(max(low_noise, 0.01), self.bins_most) if low_noise < self.bins_dear else 0.0
-        outer = self.meat if last and _TYPICAL_NORM**2 * d / (math.sqrt(self.meat * cost) * n) < 1.0 else 0.0
+        told = last and _TYPICAL_NORM**2 * d < math.sqrt(self.meat * cost) * n
+        outer = self.meat if told else 0.0
         shares = {SCORE: 1.0 - norms - outer, NORMS: norms, MEAT: outer}
         return {name: share for name, share in shares.items() if share}
 
