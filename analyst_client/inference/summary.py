@@ -237,7 +237,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], level: float) -
     ]
     if len(results.names) > 1 + int(results.equations.has_constant):
         found.append(f"{HOLM_NOTE} {TOGETHER_NOTE}")
-    found += weight_notes(results) or [ESTIMAND_NOTE]
+    found += weight_notes(results) + ([ESTIMAND_NOTE] if results.equations.counts_alike else [])
     found += [f"Warning: {text}" for text in warnings_of(results, level)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
     if rays:
