@@ -307,9 +307,8 @@ def variance_warnings(results: TargetResults) -> list[str]:
     )
     if any(site.corrected is not None for site in sites):
         return [
-            f"{rest}, as this refinement was bought by rules for predictions from few rows, which also clip many "
-            "gradients: intervals may hold the truth less often than they say. For intervals, refine with "
-            "rules=RefinementRules.for_intervals()."
+            f"{rest}, as the price did not buy Σ g gᵀ from so few rows: where residuals are wider for some rows, "
+            "intervals may hold the truth less often than they say."
         ]
     return [
         f"{rest}, which a release cannot check: where residuals are wider for some rows they may be half of the truth."
