@@ -7,6 +7,8 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +22,7 @@ from analyst_client.errors import (
     ReservationEndedError,
     ServiceError,
     TokenExpiryWarning,
+    UselessRequestError,
 )
 from analyst_client.http.credentials import Credentials
 from analyst_client.http.purchasing import Purchasing
@@ -123,6 +126,7 @@ class CuratorClient:
         )
         self._session = Session(self._transport, Memory(memory, str(self._transport.url)), key)
         self._purchasing = Purchasing(self._session)
+        self._judges = True
 
     @classmethod
     def sign_in(
@@ -265,7 +269,7 @@ class CuratorClient:
         Returns
         -------
         Quote, CountsQuote, MarginalsQuote or that of another kind
-            Its columns, or tables, in the order that was asked.
+            Its columns, or tables, in the order that was asked. Its `useless` says why `release` would refuse it.
 
         Raises
         ------
@@ -276,7 +280,7 @@ class CuratorClient:
         """
         request, model = self._read(dataset, features, options)
         quoted: AnyQuote = self._ask_quote(dataset, request, model)
-        return quoted
+        return self._judged(dataset, request, quoted)
 
     def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
         with showing_places(model):
@@ -284,6 +288,33 @@ class CuratorClient:
                 "POST", dataset_path(dataset) + "/quotes", dataset=dataset, content=request.to_json()
             )
         return request.arrange_quote(read_quote(answered.body))
+
+    def _judged(self, dataset: str, request: Request[Any, Any], quote: AnyQuote, *, once: bool = True) -> AnyQuote:
+        """Return a quote with what is certain of its request, where something would be charged."""
+        stored = quote.stored_release is not None or quote.derivable_from is not None
+        if not self._judges or (stored and not request.members.get("fresh", False)):
+            return quote
+        from analyst_client.planning.useless import find_certain  # noqa: PLC0415 -- the import of the client stays quick
+
+        try:
+            declared = self.dataset(dataset)
+        except CuratorError:  # a quote is one without it
+            return quote
+        return replace(quote, **find_certain(request, quote, declared, once=once)._asdict())
+
+    def _refuse_useless(
+        self, dataset: str, request: Request[Any, Any], model: ReadModel | None, *, once: bool = True
+    ) -> None:
+        """Raise `UselessRequestError` where public numbers show that an answer would tell nothing."""
+        if not self._judges:
+            return
+        try:
+            quote = self._ask_quote(dataset, request, model)
+        except CuratorError:  # the request itself is refused in these words, or finds what was charged before
+            return
+        useless = self._judged(dataset, request, quote, once=once).useless
+        if useless:
+            raise UselessRequestError(useless)
 
     def _price(
         self,
@@ -335,6 +366,7 @@ class CuratorClient:
         half_width: Mapping[str, float] | None = None,
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Release: ...
 
@@ -348,6 +380,7 @@ class CuratorClient:
         idempotency_key: str | None = None,
         respond_async: bool = False,
         wait_s: float | None = None,
+        even_so: bool = False,
     ) -> Answered_co: ...
 
     @suggests_arguments
@@ -362,6 +395,7 @@ class CuratorClient:
         half_width: Mapping[str, float] | None = None,
         guess: Mapping[str, Any] | None = None,
         max_epsilon: float | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Answer:
         """Ask for noisy sufficient statistics, or a release of another kind; what was answered before costs nothing.
@@ -378,7 +412,7 @@ class CuratorClient:
             such as `CountsRequest`, `MarginalsRequest` or `ScoreRequest`, which has its options within: it answers with
             a release of that kind.
         target, targets : str, Expression or a sequence of these, optional
-            Columns to explain, one or several.
+            Columns to explain, one or several. A release for descriptions and correlations alone says ``target=None``.
         where : str or Expression, optional
             Condition on a row, such as ``"sex == 'F' and age >= 60"``; a row in which it is not true counts for
             nothing. Default all rows count.
@@ -426,6 +460,8 @@ class CuratorClient:
             Where nothing is said of the target's spread, the widest is assumed.
         max_epsilon : float, optional
             The largest price, stated as ε, that may be charged; a higher one is refused before anything is.
+        even_so : bool
+            Ask although public numbers show that the answer would tell nothing; see `UselessRequestError`.
 
         Returns
         -------
@@ -435,7 +471,9 @@ class CuratorClient:
         Raises
         ------
         ValueError
-            When the arguments contradict each other, or the price is above `max_epsilon`; nothing was sent.
+            When the arguments contradict each other, or the price is above `max_epsilon`; nothing was charged.
+        UselessRequestError
+            When public numbers show that the answer would tell nothing; nothing was charged.
         CuratorError
             See `analyst_client.errors`. Its `idempotency_key` is the key that was sent: the same call with it
             fetches an answer that was charged but lost. A `LedgerError` carries the release itself.
@@ -446,6 +484,8 @@ class CuratorClient:
         request, model = self._read(dataset, features, options)
         if max_epsilon is not None:
             check_price(self._ask_quote(dataset, request, model), max_epsilon)
+        if not even_so:
+            self._refuse_useless(dataset, request, model)
         with showing_places(model):
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
 
@@ -456,6 +496,7 @@ class CuratorClient:
         features: Asked | Request[Any, Any],
         *,
         idempotency_key: str | None = None,
+        even_so: bool = False,
         **options: Unpack[ReleaseOptions],
     ) -> Job:
         """Ask for a release without waiting for it.
@@ -467,6 +508,8 @@ class CuratorClient:
         features : sequence, str, Model or a request
             As for `release`.
         idempotency_key : str, optional
+            As for `release`.
+        even_so : bool
             As for `release`.
         **options
             As for `release`.
@@ -485,6 +528,8 @@ class CuratorClient:
         """
         key = choose_key(idempotency_key)
         request, model = self._read(dataset, features, options)
+        if not even_so:
+            self._refuse_useless(dataset, request, model)
         with showing_places(model):
             return self._purchasing.submit(dataset, request, key)
 
@@ -694,6 +739,7 @@ class CuratorClient:
         project: str | None = None,
         reservation: str | None = None,
         rules: "RefinementRules | None" = None,
+        even_so: bool = False,
     ) -> "Refinement":
         """Spend a price on one model, in releases that follow from each other: looks, XᵀX, and scores.
 
@@ -727,6 +773,8 @@ class CuratorClient:
             Shares of the price, and ranges to which columns are cut. Default for predictions;
             `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
             gaussian.
+        even_so : bool
+            As for `release`.
 
         Returns
         -------
@@ -737,6 +785,8 @@ class CuratorClient:
         ------
         ValueError
             When the arguments contradict each other, or the target is none of the family; nothing was charged.
+        UselessRequestError
+            When public numbers show that no slope would be told; nothing was charged.
         CuratorError
             See `analyst_client.errors`. A note says by which reservation to go on.
         """
@@ -745,9 +795,13 @@ class CuratorClient:
         given = {"target": target, "where": where, "weight": weight}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "rows": "box"}
-        request, _ = self._read(dataset, features, options)
+        request, model = self._read(dataset, features, options)
+        buyer = copy(self)  # what a plan asks by itself is not judged again
+        buyer._judges = False
+        if not even_so:
+            self._refuse_useless(dataset, request, model, once=False)
         return refine_at(
-            cast("Any", self),
+            cast("Any", buyer),
             self.dataset(dataset),
             cast("ReleaseRequest", request),
             expected_rows=expected_rows,
@@ -755,6 +809,7 @@ class CuratorClient:
             reservation=reservation,
             rules=rules,
             family=family,
+            even_so=even_so,
         )
 
     def reservation(self, reservation_id: str) -> Reservation:

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from analyst_client.errors import CuratorError
+from analyst_client.errors import CuratorError, UselessRequestError
 from analyst_client.kinds.gram.arguments import as_features
 from analyst_client.kinds.gram.request import ReleaseRequest
 from analyst_client.planning.prices import gdp_delta, number_of, zcdp_delta
+from analyst_client.refinement.plan import least_rows
 from analyst_client.refinement.problem import Problem
 from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
@@ -47,6 +48,7 @@ def refine_at(
     reservation: str | None,
     rules: RefinementRules | None,
     family: str = "gaussian",
+    even_so: bool = False,
 ) -> Refinement:
     """Hold the price, follow the plan, and give back what is left; see `CuratorClient.refine`.
 
@@ -62,6 +64,8 @@ def refine_at(
         `GeneralizedRules` of a family that is not gaussian.
     family : str
         Of the target.
+    even_so : bool
+        Whether to go on where the price tells the mean alone.
 
     Raises
     ------
@@ -71,8 +75,7 @@ def refine_at(
         With a note that says which reservation holds what is left.
     """
     stated = price(request.epsilon, request.delta, request.mu, request.rho)
-    named = request.targets if request.target is None else [request.target]
-    targets = as_features(named, "target") if named else []
+    targets = request.named_targets or []
     if len(targets) != 1:
         raise ValueError("a refinement is of one target: name it")
     selecting = {name: value for name in ("where", "weight") if (value := getattr(request, name)) is not None}
@@ -89,6 +92,8 @@ def refine_at(
     kind = rules_of(family)
     if rules is not None and not isinstance(rules, kind):
         raise ValueError(f"rules of a {family} refinement are {kind.__name__}")
+    if not even_so:
+        _check_told(problem, rules or kind())
     held = reservation or str(seller.reserve(declared.name, expires_in_s=HELD_S, project=project, **stated).id)
     problem = replace(problem, options=(*problem.options, ("reservation", held)))
     try:
@@ -104,6 +109,18 @@ def refine_at(
     if reservation is None:
         seller.close_reservation(held)
     return found
+
+
+def _check_told(problem: Problem, rules: Any) -> None:
+    """Raise `UselessRequestError` where the rules spend the whole price on the mean of the target."""
+    least = least_rows(problem, rules)
+    if problem.rows < least:
+        times = least / problem.rows
+        reason = (
+            f"at µ = {problem.mu:.3g} and {problem.rows:,.0f} rows a refinement tells the mean of the target alone: "
+            f"slopes need {times:.1f} times the µ, or {math.ceil(least):,} rows; state expected_rows= where there are"
+        )
+        raise UselessRequestError((reason,))
 
 
 def _mu_of(stated: Mapping[str, float], dataset: Dataset) -> float:

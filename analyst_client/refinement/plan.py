@@ -91,7 +91,7 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
     """
     fields, budget = (*problem.numbers, problem.target), problem.mu**2
     before = Looked.before(fields, problem.rows, rules)
-    if problem.rows * problem.mu < rules.needed * len(fields):
+    if problem.rows < least_rows(problem, rules):
         return (yield from _tell_mean(problem, before, budget, rules, first=True))
     looked = yield from look(problem, fields, before, [share * budget for share in rules.looks], rules, first=True)
     left = (1.0 - sum(rules.looks)) * budget
@@ -138,6 +138,11 @@ def refine(problem: Problem, rules: RefinementRules) -> Generator[Question, Any,
         allowed = rules.beyond * math.sqrt(frame.size / costs[min(k + 1, len(costs) - 1)])
         norm = next_norm(score, norm, first * math.sqrt(residual * frame.size), allowed, rules)
     return Refined(frame, theta + frame.origin, target, n, gram, tuple(measurements))
+
+
+def least_rows(problem: Problem, rules: RefinementRules) -> float:
+    """Return the rows that slopes need at this price: with fewer the mean of the target is all that is told."""
+    return rules.needed * (len(problem.numbers) + 1) / problem.mu
 
 
 def _is_told(belief: Belief) -> bool:

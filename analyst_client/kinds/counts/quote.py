@@ -41,6 +41,11 @@ class CountsQuote(AnyQuote):
         """Parts of ε of each table."""
         return parts_of_shares(self.request, len(self.tables))
 
+    @property
+    def sums(self) -> dict[str, float]:
+        """Standard deviation of a cell of each table."""
+        return {shape.title: self.noise.sd[shape.name] for shape in self.tables}
+
     def largest_error(self, beta: float = 0.05, *, simple: bool = False) -> float:
         r"""Return α such that with probability 1 − β every cell of every table is within α of its exact count.
 
