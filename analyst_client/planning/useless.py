@@ -19,15 +19,15 @@ from analyst_client.planning.relations import expression_of, find_relations
 from analyst_client.schema.columns import DerivedColumn, stored_columns
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.quotes import AnyQuote
-from analyst_client.terms.certain import Facts, decisive
+from analyst_client.terms.certain import Facts, decisive, is_decided_by_one
 from analyst_client.terms.expression import Expression, read_expression
 
 FloatArray = NDArray[np.float64]
 NORMAL = 1.96
 """Deviations of the noise that a 95 % interval reaches."""
-RARE = 0.1
+RARE = 0.2
 """Share of releases with a bounded interval below which a price buys none."""
-IDEAL_ROWS = 512
+IDEAL_ROWS, STRONGEST = 512, 12
 
 
 class Certain(NamedTuple):
@@ -74,7 +74,7 @@ def find_certain(request: Any, quote: AnyQuote, dataset: Dataset, *, once: bool 
         weight = facts.read(of).high
         if weight <= 0.0:
             return Certain((f"weight, {of!r}, is 0 in every row that counts",))
-        facts.present |= set(decisive(of))
+        facts.present |= set() if is_decided_by_one(of) else set(decisive(of))
     rows = float(request.members.get("expected_rows") or rows_at_most(dataset)) * weight
     if isinstance(quote, Quote):
         found = _of_gram(request, quote, facts, rows if once else math.inf)
@@ -155,38 +155,44 @@ def _price_from(quote: AnyQuote, strength: float) -> str:
 
 
 def _judge_intervals(quote: Quote, rows: float) -> Certain:
-    r"""Judge the price by whether any coefficient could have an interval with an end.
+    """Judge the price by whether any coefficient could have an interval with an end.
 
-    Notes
-    -----
-    A coefficient with :math:`u = A^{-1}c` and :math:`\delta = A^{-1}Wu` has a bounded interval where
-    :math:`(u^\top Wu)^2/\mathrm{Var}(u^\top E\delta)` is above the critical value at least: it bounds the strength of
-    `ScoreRegion` from above. A is that of rows at the ends of all bounds, levels alike and columns independent; W is
-    either of the two that it lies between, all sampling and all noise. A release of such rows then has a bounded
-    interval with the probability that a normal number of that mean is beyond the critical value.
+    A release has one at most as often as its noise makes up for what is lacking to the critical value, a normal number
+    of mean `_strongest`; and for sure from 2√D beyond that value on (`TargetResults.identification`).
     """
     ideal = _ideal_moments(quote)
     if ideal is None or quote.noise.xtx_diagonal is None or quote.noise.xtx_offdiagonal is None:
         return Certain()
-    A, v = rows * ideal, NoiseLaw.of(quote.noise, len(ideal)).xtx
-    within, beside = v[0, 0], v[0, -1]
-    inverse = np.linalg.pinv(A)
-    strongest = 0.0
-    for W in (A, np.eye(len(A))):
-        delta = inverse @ W @ inverse
-        size = np.sum(inverse * (W @ inverse), axis=0)
-        squares, lengths = np.sum(inverse**2, axis=0), np.sum(delta**2, axis=0)
-        both, each = np.sum(inverse * delta, axis=0), np.sum((inverse * delta) ** 2, axis=0)
-        variance = beside * (squares * lengths + both**2 - 2.0 * each) + within * each
-        strongest = max(strongest, float(np.sqrt(np.max(size**2 / variance))))
-    share = 0.5 * (math.erfc((NORMAL - strongest) / math.sqrt(2.0)) + math.erfc((NORMAL + strongest) / math.sqrt(2.0)))
-    if share >= 0.5:
+    found, sure = _strongest(rows * ideal, NoiseLaw.of(quote.noise, len(ideal))), NORMAL + 2.0 * math.sqrt(len(ideal))
+    if found >= sure:
         return Certain()
+    share = math.erfc((NORMAL - found) / math.sqrt(2.0)) / 2.0
     said = (
-        f"of {rows:,.0f} rows spread to the ends of all bounds, {share:.0%} of releases at this price would give a "
-        f"coefficient an interval with an end: {_price_from(quote, NORMAL / strongest)}"
+        f"even of {rows:,.0f} rows spread to the ends of all bounds at most {share:.0%} of releases at this price give "
+        f"a coefficient an interval with an end: {_price_from(quote, sure / found)}"
     )
     return Certain((said,)) if share < RARE else Certain((), (said,))
+
+
+def _strongest(A: FloatArray, law: NoiseLaw) -> float:
+    """Return the root of the largest strength that an interval has at these XᵀX, as `ScoreRegion` defines it.
+
+    The covariance of scores lies between two: sampling error alone, and the noise of Xᵀy alone.
+    """
+    inverse, found = np.linalg.pinv(A), 0.0
+    for W in (A, np.eye(len(A))):
+        size = np.sum(inverse * (W @ inverse), axis=0)
+        # Var(uᵀEδ) at δ = A⁻¹Wu bounds the strength from above: the coefficients of the largest bounds are enough.
+        delta = inverse @ W @ inverse
+        bound = size**2 / np.sum(inverse**2, axis=0) / np.sum(delta**2, axis=0)
+        u = inverse[:, np.argsort(bound)[-STRONGEST:]].T
+        basis = inverse @ np.linalg.cholesky(W + 1e-12 * np.trace(W) * np.eye(len(A)))
+        Z = u[:, :, np.newaxis] * u[:, np.newaxis] / np.einsum("ni,ij,nj->n", u, W, u)[:, np.newaxis, np.newaxis]
+        N = Z * law.xtx
+        N[:, np.arange(len(A)), np.arange(len(A))] = np.einsum("nii->ni", Z) @ law.xtx
+        largest = np.linalg.eigvalsh(basis.T @ N @ basis)[:, -1]
+        found = max(found, 1.0 / math.sqrt(float(np.min(largest))))
+    return found
 
 
 def _ideal_moments(quote: Quote) -> FloatArray | None:

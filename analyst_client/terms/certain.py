@@ -273,7 +273,7 @@ class Facts:
 
     def _power(self, base: Form, exponent: int) -> Form:
         form = reduce(self._times, [base] * exponent)
-        low, high = sorted((base.low**exponent, base.high**exponent))
+        low, high = sorted(math.prod([end] * exponent) for end in base[1:])  # infinite where ** would raise an error
         if exponent % 2 == 0 and base.low <= 0.0 <= base.high:
             low = 0.0
         return form._replace(low=max(form.low, low), high=min(form.high, high))
@@ -358,7 +358,7 @@ class Facts:
                 if len(truth.polynomial) == 1 and next(iter(truth.polynomial.values())) == 1:
                     monomial = next(iter(truth.polynomial))
                     self.ranges |= {atom: (value, value) for atom, _ in monomial} if len(monomial) == 1 else {}
-        self.present |= set(decisive(condition))
+        self.present |= set() if is_decided_by_one(condition) else set(decisive(condition))
         return holds and self._narrow(condition)
 
     def _take_hull(self, branches: Sequence["Facts"]) -> None:
@@ -415,7 +415,7 @@ class Facts:
             bound = -(whole + rest[atom]) / float(coefficient)
             if not math.isfinite(bound):
                 continue
-            slack = 0.0 if exact else SLACK * max(abs(bound), *(abs(end) for end in (low, high) if math.isfinite(end)))
+            slack = 0.0 if exact else SLACK * max(abs(end) for end in (bound, low, high) if math.isfinite(end))
             low, high = (max(low, bound - slack), high) if coefficient > 0 else (low, min(high, bound + slack))
             if low > high:
                 return False
