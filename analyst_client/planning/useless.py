@@ -106,7 +106,7 @@ def _bounds(expression: Expression, facts: Facts) -> str:
 def _of_gram(request: Any, quote: Quote, facts: Facts, rows: float) -> Certain:
     """Judge sufficient statistics: their target, relations of their terms, and the noise."""
     asks_target = quote.noise.xty is not None and bool(quote.targets)
-    if getattr(request, "lacks_target", False):
+    if getattr(request, "lacks_target", False) and math.isfinite(rows):
         reason = "no target is named, so no regression can be fitted: name it, or say target=None for the moments alone"
         return Certain((reason,))
     related, of_targets = find_relations(quote, facts)
@@ -158,20 +158,38 @@ def _judge_intervals(quote: Quote, rows: float) -> Certain:
     """Judge the price by whether any coefficient could have an interval with an end.
 
     A release has one at most as often as its noise makes up for what is lacking to the critical value, a normal number
-    of mean `_strongest`; and for sure from 2√D beyond that value on (`TargetResults.identification`).
+    of mean `_strongest`; and for sure from 2√D beyond that value on (`TargetResults.identification`). One release holds
+    many models, so it is judged by the better of all terms together and each alone beside the constant.
     """
     ideal = _ideal_moments(quote)
     if ideal is None or quote.noise.xtx_diagonal is None or quote.noise.xtx_offdiagonal is None:
         return Certain()
-    found, sure = _strongest(rows * ideal, NoiseLaw.of(quote.noise, len(ideal))), NORMAL + 2.0 * math.sqrt(len(ideal))
-    if found >= sure:
+    together = _strongest(rows * ideal, NoiseLaw.of(quote.noise, len(ideal)))
+    lacking = (NORMAL + 2.0 * math.sqrt(len(ideal))) / together
+    if lacking <= 1.0:
         return Certain()
-    share = math.erfc((NORMAL - found) / math.sqrt(2.0)) / 2.0
+    alone = rows * _least_beside_first(ideal) / quote.noise.xtx_diagonal
+    share = math.erfc((NORMAL - max(together, alone)) / math.sqrt(2.0)) / 2.0
+    if share < RARE:
+        said = (
+            f"even of {rows:,.0f} rows spread to the ends of all bounds at most {share:.0%} of releases at this price "
+            f"give a coefficient an interval with an end: "
+        )
+        return Certain((said + _price_from(quote, min(lacking, (NORMAL + 2.0 * math.sqrt(2.0)) / alone)),))
     said = (
-        f"even of {rows:,.0f} rows spread to the ends of all bounds at most {share:.0%} of releases at this price give "
-        f"a coefficient an interval with an end: {_price_from(quote, sure / found)}"
+        f"even of {rows:,.0f} rows spread to the ends of all bounds few releases at this price give all terms together "
+        f"intervals with ends; fewer terms, or poly(…) in place of powers, need less: {_price_from(quote, lacking)}"
     )
-    return Certain((said,)) if share < RARE else Certain((), (said,))
+    return Certain((), (said,))
+
+
+def _least_beside_first(ideal: FloatArray) -> float:
+    """Return the largest of the least eigenvalues that a term has beside the first one, which is the constant's."""
+    if len(ideal) == 1:
+        return float(ideal[0, 0])
+    first, own, both = ideal[0, 0], np.diag(ideal)[1:], ideal[0, 1:]
+    least = (first + own) / 2.0 - np.hypot((first - own) / 2.0, both)
+    return float(np.max(least))
 
 
 def _strongest(A: FloatArray, law: NoiseLaw) -> float:
