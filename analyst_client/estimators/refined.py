@@ -1,5 +1,6 @@
 """Linear regression of a refinement: coefficients of all that was bought, intervals of what its last scores told."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
@@ -11,6 +12,7 @@ from analyst_client.estimators.base import LinearFit
 from analyst_client.estimators.refinement_fit import RefinementFit, count_rows
 from analyst_client.estimators.warn import warn_caller
 from analyst_client.inference.equations import Equations
+from analyst_client.inference.multiplicity import Family
 from analyst_client.inference.results import Bound, IntervalMethod, Solution, TargetResults
 from analyst_client.inference.summary import variance_warnings
 from analyst_client.refinement.inference import corrected_equations
@@ -59,7 +61,7 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
         self.targets_ = (Term(name, "numeric", name, place.middle, place.half_width),)
         self.scaled_coef_ = np.array([(place.center - place.middle) / place.half_width])
         if found.frame is not None and theta is not None:
-            self.targets_, self.scaled_coef_ = (found.frame.target,), theta
+            self.targets_, self.scaled_coef_ = (replace(found.frame.target, name=name),), theta
         self._set_coefficients(self.scaled_coef_, self.targets_[0])
         self.__dict__.pop("results_", None)
 
@@ -67,14 +69,22 @@ class RefinedRegression(RefinementFit, LinearFit):  # type: ignore[misc]  # `fit
     def results_(self) -> tuple[TargetResults, ...]:  # type: ignore[override]  # made when inference asks for it
         """Inference. Raise `EstimationError` where the price did not buy XᵀX."""
         self._check_fitted()
-        equations = corrected_equations(self.refined_)
+        equations = replace(corrected_equations(self.refined_), terms=self.terms_, target=self.targets_[0])
         inverse = np.asarray(np.linalg.inv(equations.xtx), dtype=np.float64)
         return (TargetResults(equations, Solution(self.scaled_coef_, inverse)),)
 
-    def _intervals(self, alpha: float, method: IntervalMethod, bound: Bound | None) -> FloatArray:
+    def _spent(self) -> str | None:
+        return self.spent_
+
+    def _own_notes(self) -> tuple[str, ...]:
+        return self._cut_notes()
+
+    def _intervals(
+        self, level: float, method: IntervalMethod, bound: Bound | None, simultaneous: bool | Family
+    ) -> FloatArray:
         for text in variance_warnings(self.results_[0]):  # a summary says so by itself
             warn_caller(text, EstimationWarning)
-        return super()._intervals(alpha, method, bound)
+        return super()._intervals(level, method, bound, simultaneous)
 
     def _solve(self, equations: Equations) -> NoReturn:
         raise EstimationError("a refined regression is solved with its refinement, and no part of it")

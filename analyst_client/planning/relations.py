@@ -1,8 +1,8 @@
 """Exact linear relations of the terms of a request, by what is declared alone."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, reduce
 from itertools import pairwise, product
 from typing import Any
 
@@ -115,6 +115,7 @@ class Terms:
 
     def __init__(self, columns: Mapping[str, Column], facts: Facts) -> None:
         self._columns, self._facts = columns, facts
+        self._pieces: dict[Basis, tuple[list[Row], list[Row]]] = {}
 
     def row(self, term: Term) -> Row:
         """Return the scaled values of a term: 0 where a value is missing, but for its flag."""
@@ -138,12 +139,30 @@ class Terms:
             return _modulo(opposite(here) if known is None else multiply(known, here))
         value = facts.read(expression_of(column))
         if term.basis is not None:
-            return _multiply(_basis_row(term.basis, value, facts), _modulo(here))
+            return _multiply(self._basis_row(term.basis, value), _modulo(here))
         row = _modulo(value)
         if term.kind == "numeric":
-            _subtract(row, {ONE: 1}, _residue(term.center))
-            row = {m: c * pow(_residue(term.scale), -1, PRIME) % PRIME for m, c in row.items()}
+            row = _scaled(row, term.center, term.scale)
         return _multiply(row, _modulo(here))
+
+    def _basis_row(self, basis: Basis, value: Form) -> Row:
+        """Return a function of a basis; of a number that is no column nor a function of one it is an atom."""
+        if not _is_plain(value):
+            return _atom(("made", basis.word, basis.column, repr(basis.parameters), str(basis.place)))
+        if basis.word == "polynomial":
+            return _legendre(_scaled(_modulo(value), basis.center, basis.scale), basis.place + 1)
+        whole = basis._replace(place=0)
+        knots, degree = (*basis.parameters, 3)[:2]
+        if whole not in self._pieces:
+            self._pieces[whole] = _spans_and_powers(value, knots, degree, self._facts)
+        spans, powers = self._pieces[whole]
+        found: Row = {}
+        for span, coefficients in _functions(whole, tuple(knots), degree)[basis.place].items():
+            piece: Row = {}
+            for power, coefficient in zip(powers, coefficients, strict=True):
+                _subtract(piece, power, -coefficient)
+            _subtract(found, _multiply(spans[span], piece), -1)
+        return found
 
 
 def _reads(column: Column) -> tuple[str, ...]:
@@ -178,29 +197,24 @@ def _multiply(one: Row, other: Row) -> Row:
     return found
 
 
-def _basis_row(basis: Basis, value: Form, facts: Facts) -> Row:
-    """Return a function of a basis; of a number that is no column nor a function of one it is an atom."""
-    plain = value.constant is not None or list(value.polynomial.values()) == [1]
-    if not plain:
-        return _atom(("made", basis.word, basis.column, repr(basis.parameters), str(basis.place)))
-    x = _modulo(value)
-    if basis.word == "polynomial":
-        _subtract(x, {ONE: 1}, _residue(basis.center))
-        x = {m: c * pow(_residue(basis.scale), -1, PRIME) % PRIME for m, c in x.items()}
-        return _legendre(x, basis.place + 1)
-    knots, degree = (*basis.parameters, 3)[:2]
+def _is_plain(value: Form) -> bool:
+    """Tell whether a basis is of a column or of one function of columns, which powers and thresholds are told of."""
+    return value.constant is not None or list(value.polynomial.values()) == [1]
+
+
+def _scaled(row: Row, center: float, scale: float) -> Row:
+    inverse = pow(_residue(scale), -1, PRIME)
+    _subtract(row, {ONE: 1}, _residue(center))
+    return {monomial: c * inverse % PRIME for monomial, c in row.items()}
+
+
+def _spans_and_powers(value: Form, knots: Sequence[float], degree: int, facts: Facts) -> tuple[list[Row], list[Row]]:
+    """Return whether a number is between two knots, for each pair of neighbours, and its powers."""
     reached = [constant(1), *(facts.compare(constant(knot), value) for knot in knots), constant(0)]
-    spans = [_modulo(subtract(one, other)) for one, other in pairwise(reached)]
-    powers = [{ONE: 1}]
+    x, powers = _modulo(value), [{ONE: 1}]
     for _ in range(degree):
         powers.append(_multiply(powers[-1], x))
-    found: Row = {}
-    for span, coefficients in _pieces(basis, tuple(knots), degree):
-        piece: Row = {}
-        for power, coefficient in zip(powers, coefficients, strict=True):
-            _subtract(piece, power, -coefficient)
-        _subtract(found, _multiply(spans[span], piece), -1)
-    return found
+    return [_modulo(subtract(one, other)) for one, other in pairwise(reached)], powers
 
 
 def _legendre(x: Row, degree: int) -> Row:
@@ -213,8 +227,9 @@ def _legendre(x: Row, degree: int) -> Row:
     return now
 
 
-def _pieces(basis: Basis, knots: tuple[float, ...], degree: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield the spans on which a function of a spline is not 0, with its coefficients there, by powers of the number.
+@lru_cache(maxsize=32)
+def _functions(basis: Basis, knots: tuple[float, ...], degree: int) -> list[dict[int, list[int]]]:
+    """Return the functions of a spline: by span, their coefficients there, by powers of the number.
 
     By the recurrence of Cox and de Boor, in raw units; a natural spline shares functions as `basis_values` does.
     """
@@ -244,7 +259,7 @@ def _pieces(basis: Basis, knots: tuple[float, ...], degree: int) -> Iterator[tup
             first, second = _mix(functions[0], functions[1], share), _mix(functions[2], functions[1], 1 - share)
             functions = [first, second, *functions[3:]][::-1]
             raw = [-knot for knot in raw[::-1]]
-    yield from functions[basis.place].items()
+    return functions
 
 
 def _mix(one: Mapping[int, list[int]], other: Mapping[int, list[int]], share: int) -> dict[int, list[int]]:

@@ -173,9 +173,9 @@ def _judge_intervals(quote: Quote, rows: float) -> Certain:
     if share < RARE:
         said = (
             f"even of {rows:,.0f} rows spread to the ends of all bounds at most {share:.0%} of releases at this price "
-            f"give a coefficient an interval with an end: "
+            f"give a coefficient an interval with an end: {_price_from(quote, lacking)}"
         )
-        return Certain((said + _price_from(quote, min(lacking, (NORMAL + 2.0 * math.sqrt(2.0)) / alone)),))
+        return Certain((said,))
     said = (
         f"even of {rows:,.0f} rows spread to the ends of all bounds few releases at this price give all terms together "
         f"intervals with ends; fewer terms, or poly(…) in place of powers, need less: {_price_from(quote, lacking)}"
