@@ -804,7 +804,7 @@ class CuratorClient:
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         options |= {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho, "rows": "box"}
         request, model = self._read(dataset, features, options)
-        buyer = copy(self)  # what a plan asks by itself is not judged again
+        buyer = copy(self)  # the requests of a plan are not judged one by one
         buyer._judges = False
         if not even_so:
             self._refuse_useless(dataset, request, model, once=False)

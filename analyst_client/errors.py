@@ -302,7 +302,7 @@ class UselessRequestError(CuratorError, ValueError):
     Attributes
     ----------
     reasons : tuple of str
-        Each says what is certain, and what would work. ``even_so=True`` asks all the same.
+        Each names a rule and a way out. ``even_so=True`` asks all the same.
     """
 
     def __init__(self, reasons: tuple[str, ...] = (), **answer: Any) -> None:

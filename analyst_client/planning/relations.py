@@ -1,4 +1,4 @@
-"""Exact linear relations of the terms of a request, by what is declared alone."""
+"""Exact linear relations of the terms of a request, from declarations alone."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -198,7 +198,7 @@ def _multiply(one: Row, other: Row) -> Row:
 
 
 def _is_plain(value: Form) -> bool:
-    """Tell whether a basis is of a column or of one function of columns, which powers and thresholds are told of."""
+    """Return whether a number is one atom, so that its powers and thresholds are atoms' too."""
     return value.constant is not None or list(value.polynomial.values()) == [1]
 
 
@@ -209,7 +209,7 @@ def _scaled(row: Row, center: float, scale: float) -> Row:
 
 
 def _spans_and_powers(value: Form, knots: Sequence[float], degree: int, facts: Facts) -> tuple[list[Row], list[Row]]:
-    """Return whether a number is between two knots, for each pair of neighbours, and its powers."""
+    """Return a condition for each pair of neighbouring knots, true between them, and powers of the number."""
     reached = [constant(1), *(facts.compare(constant(knot), value) for knot in knots), constant(0)]
     x, powers = _modulo(value), [{ONE: 1}]
     for _ in range(degree):

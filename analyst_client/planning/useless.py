@@ -1,6 +1,6 @@
-"""What public numbers make certain of a request before it is charged: what it would tell nothing of.
+"""Facts that are certain of a request before it is charged: an answer that would tell nothing is one of them.
 
-Everything follows from the declared columns, the capacity, the request and its quote; nothing of it depends on rows.
+They follow from the declared columns, the row capacity, the request and its quote. None depends on rows.
 """
 
 import math
@@ -31,14 +31,14 @@ IDEAL_ROWS, STRONGEST = 512, 12
 
 
 class Certain(NamedTuple):
-    """What is known of a request before it is charged.
+    """Facts about a request before it is charged.
 
     Attributes
     ----------
     useless : tuple of str
-        Why an answer would tell nothing; none where it may tell something.
+        Reasons for which an answer would tell nothing; none where it may tell something.
     notes : tuple of str
-        What else is certain.
+        Other facts.
     """
 
     useless: tuple[str, ...] = ()
@@ -46,12 +46,12 @@ class Certain(NamedTuple):
 
 
 def find_certain(request: Any, quote: AnyQuote, dataset: Dataset, *, once: bool = True) -> Certain:
-    """Return what is certain of a request by its quote and by what is declared.
+    """Return the facts that are certain of a request, by its quote and the declared columns.
 
     Parameters
     ----------
     request : Request
-        As it was made; `quote` has what the curator made of it.
+        As it was made; `quote` has its canonical form.
     quote : AnyQuote
     dataset : Dataset
     once : bool
@@ -90,7 +90,7 @@ def rows_at_most(dataset: Dataset) -> int:
 
 
 def _bounds(expression: Expression, facts: Facts) -> str:
-    """Say what is declared of the columns of an expression."""
+    """Write the bounds of the columns of an expression."""
     said = []
     for name in expression.columns:
         column = facts.columns[name]
@@ -121,7 +121,7 @@ def _of_gram(request: Any, quote: Quote, facts: Facts, rows: float) -> Certain:
 
 
 def _of_sums(quote: AnyQuote, facts: Facts, rows: float) -> Certain:
-    """Judge what is no regression: its noise, and columns that `where` leaves one value."""
+    """Judge counts, marginals and scores by their noise, and by columns that have one value under `where`."""
     found = _judge_sums(quote, rows)
     fixed = [c.name for c in quote.told_alone if facts.read(expression_of(c)).constant is not None]
     said = tuple(f"{name} is the same in every row that counts" for name in fixed)
@@ -130,7 +130,7 @@ def _of_sums(quote: AnyQuote, facts: Facts, rows: float) -> Certain:
 
 
 def _judge_sums(quote: AnyQuote, rows: float) -> Certain:
-    """Judge sums by whether all rows together exceed the noise of one."""
+    """Judge sums: noise that is larger than all rows together hides them."""
     stated = quote.sums
     hidden = [name for name, sd in stated.items() if NORMAL * sd >= rows]
     said = tuple(
@@ -155,7 +155,7 @@ def _price_from(quote: AnyQuote, strength: float) -> str:
 
 
 def _judge_intervals(quote: Quote, rows: float) -> Certain:
-    """Judge the price by whether any coefficient could have an interval with an end.
+    """Judge the price of intervals: the best rows show if any coefficient can have an interval with an end.
 
     A release has one at most as often as its noise makes up for what is lacking to the critical value, a normal number
     of mean `_strongest`; and for sure from 2√D beyond that value on (`TargetResults.identification`). One release holds

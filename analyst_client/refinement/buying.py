@@ -108,8 +108,8 @@ def _check_told(problem: Problem, rules: RefinementRules) -> None:
     least = rules.rows_for_slopes(problem.mu, columns)
     reason = (
         f"at µ = {problem.mu:.3g} and {problem.rows:,.0f} rows a refinement tells no slope, but the mean of the target "
-        f"at most: slopes need {least / problem.rows:.1f} times the µ, or {math.ceil(least):,} rows: state expected_rows= "
-        "if there are so many"
+        f"at most: slopes need {least / problem.rows:.1f} times the µ, or {math.ceil(least):,} rows. State "
+        "expected_rows= if there are so many"
     )
     raise UselessRequestError((reason,))
 

@@ -206,7 +206,20 @@ class RefinementRules:
         return "mean" if rows < self.rows_for_slopes(mu, columns) else "slopes"
 
     def rows_for_slopes(self, mu: float, columns: int) -> float:
-        """Return the rows that slopes need at a price, see `expected_to_tell`."""
+        """Return the rows that slopes need at a price, see `expected_to_tell`.
+
+        Parameters
+        ----------
+        mu : float
+            The whole price.
+        columns : int
+            Features that are numbers, and the target.
+
+        Returns
+        -------
+        float
+            At fewer rows the mean of the target is all that is bought.
+        """
         return self.needed * columns / mu
 
     def gram_cost(self, d: int, n: float, budget: float) -> float:
@@ -393,7 +406,20 @@ class GeneralizedRules(RefinementRules):
     means: tuple[float, ...] = (0.3, 0.3, 0.4)
 
     def rows_for_slopes(self, mu: float, columns: int) -> float:
-        """Return the rows that slopes need at a price, however many columns there are."""
+        """Return the rows that slopes need at a price, however many columns there are.
+
+        Parameters
+        ----------
+        mu : float
+            The whole price.
+        columns : int
+            Not used.
+
+        Returns
+        -------
+        float
+            At fewer rows the base rate is all that is bought.
+        """
         del columns
         return self.least_rows / mu
 

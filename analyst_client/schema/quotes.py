@@ -113,9 +113,10 @@ class AnyQuote(Displayable):
     offers : tuple of Offer
         Stored releases that hold something near the request. The request itself is not answered from them.
     useless : tuple of str
-        Why an answer would tell nothing, by public numbers: `CuratorClient.release` refuses it unless ``even_so=True``.
+        Reasons for which an answer would tell nothing, by public numbers. `CuratorClient.release` refuses the request then,
+        unless ``even_so=True``.
     notes : tuple of str
-        What else public numbers make certain of the request.
+        Other facts that public numbers make certain of the request.
     """
 
     dataset: str

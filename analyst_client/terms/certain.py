@@ -1,8 +1,8 @@
-"""What declarations alone make certain: expressions that are the same in every row, conditions that never hold.
+"""Expressions that are equal in every row, and conditions that hold in none, from declarations alone.
 
 An expression becomes a polynomial with exact coefficients, over atoms: values of columns, their levels, comparisons,
 and functions of polynomials. Rules that hold in every row bring it into one form, so equal polynomials are equal in
-every row. The converse does not hold: what is not recognised is taken as free, and nothing is claimed of it.
+every row. The converse does not hold: a function that no rule knows is an atom of its own, of which nothing is claimed.
 """
 
 import math
@@ -126,7 +126,7 @@ def _text(polynomial: Polynomial) -> str:
 
 @dataclass
 class Facts:
-    """What is known of every row that counts.
+    """Facts that hold in every row that counts.
 
     Attributes
     ----------
