@@ -113,7 +113,7 @@ class AnyQuote(Displayable):
     offers : tuple of Offer
         Stored releases that hold something near the request. The request itself is not answered from them.
     useless : tuple of str
-        Reasons for which an answer would tell nothing, by public numbers. `CuratorClient.release` refuses the request then,
+        Reasons for which an answer would tell nothing, by public numbers. `CuratorClient.release` refuses the request,
         unless ``even_so=True``.
     notes : tuple of str
         Other facts that public numbers make certain of the request.
