@@ -274,10 +274,15 @@ class Equations:
         return float(sum(max(site.rows or 0.0, 0.0) / site.overlap for site in self.sites))
 
     @property
+    def counts_alike(self) -> bool:
+        """Whether every row counts for 1. Scores of a refined fit are of all rows alike."""
+        return all(site.release.weighting is None or site.corrected is not None for site in self.sites)
+
+    @property
     def people(self) -> float | None:
-        """How many rows there are, as far as the noise tells; None where some site's do not count for 1 each."""
-        weighted = any(site.release.weighting is not None for site in self.sites)
-        return None if weighted else self.rows
+        """How many rows there are, as far as the noise tells; None where they are weighted, or nothing counts them."""
+        counted = self.counts_alike and all(site.rows is not None for site in self.sites)
+        return self.rows if counted else None
 
     @cached_property
     def solution(self) -> FloatArray:
