@@ -40,7 +40,7 @@ from analyst_client.refinement import holding
 from curator_service.privacy.accountant import Price
 
 PRICE = 4.0
-RULES = RefinementRules(looks=(0.05, 0.1), steps=4)
+RULES = RefinementRules(looks=(0.05, 0.1), enough=None, grams=1, steps=4)
 CALL: dict[str, Any] = {"target": "kappa", "mu": PRICE, "expected_rows": 80, "rules": RULES}
 WHOLE = PRICE**2
 
