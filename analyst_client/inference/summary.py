@@ -142,8 +142,8 @@ def summarise(
 
 def residual_text(results: TargetResults) -> str:
     """Return the residual deviation as text; a dash where the noise hides it."""
-    residuals = results.equations.residuals
-    hidden = residuals.unbiased[results.main_site] <= 0.0 < residuals.noise_sd.max()
+    variance, noise_sd = results.equations.residual_variance
+    hidden = variance <= 0.0 < noise_sd
     return "–" if hidden else number(math.sqrt(results.scale))
 
 
@@ -237,7 +237,7 @@ def notes(results: TargetResults, sets: Sequence[ConfidenceSet], level: float) -
     ]
     if len(results.names) > 1 + int(results.equations.has_constant):
         found.append(f"{HOLM_NOTE} {TOGETHER_NOTE}")
-    found += weight_notes(results) or [ESTIMAND_NOTE]
+    found += weight_notes(results) + ([ESTIMAND_NOTE] if results.equations.counts_alike else [])
     found += [f"Warning: {text}" for text in warnings_of(results, level)]
     rays = [name for name, one in zip(results.names, sets, strict=True) if one.kind == "rays"]
     if rays:
@@ -250,7 +250,7 @@ def warnings_of(results: TargetResults, level: float = 0.95) -> list[str]:
     if results.equations.is_biased:
         return selection_warnings(results)
     found = identification_warnings(results, level)
-    if results.equations.residuals.unbiased[results.main_site] <= 0.0:
+    if results.equations.residual_variance[0] <= 0.0:
         found.append(
             "the noise hides the residual variance: its estimate was below 0 and was set to 0, so R² and the residual "
             "sd say nothing. Prediction intervals allow for it."
