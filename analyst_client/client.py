@@ -735,9 +735,8 @@ class CuratorClient:
             Id of a reservation of yours to draw on, which stays open. Default one of this call: the same call after an
             interruption finds it again, and goes on where that ended.
         rules : RefinementRules, optional
-            Shares of the price, and ranges to which columns are cut. Default for predictions;
-            `RefinementRules.for_intervals` is for intervals and tests. `GeneralizedRules` where the family is not
-            gaussian.
+            Shares of the price. Default for intervals and predictions; `RefinementRules.for_predictions` is for
+            predictions alone. `GeneralizedRules` where the family is not gaussian.
 
         progress : bool
             Show the step, what was spent and the time that is left, on standard error where that is a terminal, or

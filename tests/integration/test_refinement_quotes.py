@@ -17,7 +17,9 @@ from analyst_client.refinement.progress import Progress
 from analyst_client.terms import col, log, poly
 from curator_service.privacy.accountant import Price
 
-CALL: dict[str, Any] = {"target": "kappa", "mu": 0.5, "expected_rows": 5000, "rules": RefinementRules(steps=4)}
+FIXED = RefinementRules(enough=None, grams=1, steps=4)
+"""The number of their steps does not follow from what is told."""
+CALL: dict[str, Any] = {"target": "kappa", "mu": 0.5, "expected_rows": 5000, "rules": FIXED}
 NUMBERS = 70
 WIDE: list[tuple[str, str, str, tuple[Any, ...], str | None]] = [
     ("site", "categorical", "complete", tuple(f"s{i}" for i in range(70)), None),
@@ -114,7 +116,7 @@ class TestQuote:
         assert "5,000 made-up rows" in text
 
     def test_what_is_expected_is_about_what_other_rows_are_told(self, client: CuratorClient) -> None:
-        options = CALL | {"mu": 1.0, "rules": RefinementRules.for_intervals()}
+        options = CALL | {"mu": 1.0, "rules": RefinementRules()}
         half = [client.quote_refinement("cohort", ["age", "sex"], **options | {"expected_rows": n}) for n in (2e3, 8e3)]
         lengths = half[0].half_lengths / half[1].half_lengths
         assert np.all((lengths > 1.8) & (lengths < 3.0))  # √4, and more where noise counts
