@@ -11,6 +11,7 @@ from curator_service.privacy.design import Column, ColumnType, Term, TermKind
 from curator_service.privacy.expressions import DerivedColumn
 from curator_service.privacy.expressions.evaluate import bounds_of
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal, Type
+from curator_service.privacy.lattice import decimals_of
 
 Q, UPPER, MISSING = 2**17 - 1, 2**30, -(2**31)
 Row = Mapping[str, int]
@@ -126,6 +127,10 @@ def _read(column: Column, stored: int) -> float | None:
         return None
     center, scale = column.lower / 2 + column.upper / 2, column.upper / 2 - column.lower / 2
     value = center + scale * (min(max(stored, -UPPER), UPPER) / UPPER)
+    decimals = decimals_of(column.lower, column.upper)
+    if decimals is not None:
+        power = float(f"1e{abs(decimals)}")
+        value = round(value * power) / power if decimals >= 0 else round(value / power) * power
     return flush(min(max(value, column.lower), column.upper))
 
 

@@ -8,6 +8,7 @@ every row. The converse does not hold: a function that no rule knows is an atom 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise, product
@@ -237,10 +238,14 @@ class Facts:
         if column.lower is None or column.upper is None:
             return True
         lower, upper = column.lower, column.upper
-        center, scale = lower / 2.0 + upper / 2.0, upper / 2.0 - lower / 2.0
-        step = round((value - center) / scale * STEPS)
-        kept = (min(max(k / STEPS * scale + center, lower), upper) for k in (step - 1, step, step + 1))
-        return any(value == one for one in kept)
+        # The curator reads a number at so many decimals that its lattice tells them apart.
+        step = (upper / 2.0 - lower / 2.0) / STEPS
+        if max(abs(lower), abs(upper)) * 2.0**-45 > step:
+            return True
+        decimals = -(Decimal(1.1 * step).adjusted() + 1)
+        power = float(f"1e{abs(decimals)}")
+        kept = round(value * power) / power if decimals >= 0 else round(value / power) * power
+        return value in (kept, lower, upper)
 
     def _column(self, name: str) -> Form:
         column = self.columns[name]

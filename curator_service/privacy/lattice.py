@@ -5,6 +5,8 @@ value becomes depends on that value and public numbers only; every operation is 
 """
 
 import math
+from decimal import Decimal
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,9 @@ UNIT = 2**17 - 1
 
 MISSING = -(2**31)
 """The stored integer of a missing value; outside the lattice."""
+
+_DECIMALS_MOST = 150
+"""Powers of ten by which products of numbers of up to 1e100 stay finite."""
 
 _LOWEST, _HIGHEST = np.int32(-STORED_UNIT), np.int32(STORED_UNIT)
 IntArray = npt.NDArray[np.int64]
@@ -58,6 +63,37 @@ def center_and_scale(lower: float, upper: float) -> tuple[float, float]:
     if scale < 1e-300:
         raise ValueError("the bounds are too close to each other for a float")
     return center, scale
+
+
+@lru_cache(maxsize=4096)
+def decimals_of(lower: float, upper: float) -> int | None:
+    """Return to how many decimals the stored lattice tells numbers within bounds apart; negative for tens and more.
+
+    None where floats of the size of the bounds are no finer than the lattice.
+
+    Examples
+    --------
+    >>> decimals_of(50.0, 100.0), decimals_of(0.0, 1e12), decimals_of(1e16, 1e16 + 4.0)
+    (7, -3, None)
+    """
+    step = center_and_scale(lower, upper)[1] / STORED_UNIT
+    if max(abs(lower), abs(upper)) * 2.0**-45 > step:
+        return None
+    # A stored number is off by half a step, and by some roundings of floats.
+    decimals = -(Decimal(1.1 * step).adjusted() + 1)
+    return decimals if abs(decimals) <= _DECIMALS_MOST else None
+
+
+def to_decimals(numbers: RowArray, decimals: int | None) -> RowArray:
+    """Return the nearest numbers of so many decimals: what a file said, where it said no more of them.
+
+    A pure function of each number: a product, a nearest integer and a quotient, each rounded once.
+    """
+    if decimals is None:
+        return numbers
+    power = float(f"1e{abs(decimals)}")
+    nearest: RowArray = np.rint(numbers * power) / power if decimals >= 0 else np.rint(numbers / power) * power
+    return nearest
 
 
 def to_stored(values: npt.NDArray[np.float64], lower: float, upper: float) -> StoredArray:

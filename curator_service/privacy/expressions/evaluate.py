@@ -13,7 +13,15 @@ from curator_service.privacy.expressions.errors import ExpressionError
 from curator_service.privacy.expressions.operators import LARGEST, OPERATORS, TRUTH_BOUNDS, Interval
 from curator_service.privacy.expressions.text import write_number
 from curator_service.privacy.expressions.tree import Call, Expression, Leaf, Literal
-from curator_service.privacy.lattice import MISSING, STORED_UNIT, FlagArray, StoredArray, center_and_scale
+from curator_service.privacy.lattice import (
+    MISSING,
+    STORED_UNIT,
+    FlagArray,
+    StoredArray,
+    center_and_scale,
+    decimals_of,
+    to_decimals,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +145,6 @@ def _read(column: Column, stored: StoredArray) -> Values:
     numbers = np.clip(stored, -STORED_UNIT, STORED_UNIT) / STORED_UNIT
     numbers *= scale
     numbers += center
+    # The lattice holds 63.0 as 62.99999998, and `age >= 63` would leave it out.
+    numbers = to_decimals(numbers, decimals_of(column.lower, column.upper))
     return Values(flush(np.clip(numbers, column.lower, column.upper, out=numbers)), stored != MISSING)

@@ -105,7 +105,8 @@ def rows_where(condition: Expression) -> np.ndarray[Any, np.dtype[np.bool_]]:
     "text",
     [
         "x > 3", "x < -2", "x > 200", "y + x > 7.1", "x * y > 12.5", "x**2 < -1", "abs(x) > 3.1", "log(y) > 2",
-        "x > 2 and x < 1", "x >= 1 and not x >= 1", "c == 'k' and c == 'l'", "c == 'k' and c in ['l', 'm']", "x == 0.7",
+        "x > 2 and x < 1", "x >= 1 and not x >= 1", "c == 'k' and c == 'l'", "c == 'k' and c in ['l', 'm']",
+        "x == 0.70000000001",
         "b and not b", "x > 2.5 and x + y < 3.4", "min(x, y) > 3.5", "max(x, y) < 1 - 0.1", "x > 9 or x < -9",
         "(c == 'k' or c == 'l') and c == 'm'", "between(x, 4, 5)", "b == 'yes' and b == 'no'", "x == 1 and x == 2",
         "log(y) > 1 and log(y) < 0.9", "sqrt(y) > 2.1", "exp(x) < 0.1", "1 / y > 1.2", "y + 1 < y",

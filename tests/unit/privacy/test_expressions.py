@@ -28,7 +28,7 @@ from curator_service.privacy.design import (
 from curator_service.privacy.expressions import DerivedColumn, ExpressionError, derive_column, elementary, parse
 from curator_service.privacy.expressions.evaluate import bounds_of, evaluate
 from curator_service.privacy.expressions.tree import to_json
-from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, StoredArray
+from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, StoredArray, to_stored
 
 DECLARED: Mapping[str, Column] = {
     column.name: column
@@ -357,6 +357,22 @@ def test_sums_and_powers_are_within_their_bounds_to_the_last_bit() -> None:
         tree = parse(value, declared)
         numbers = evaluate(tree, stored, len(corners)).numbers
         assert (numbers.min(), numbers.max()) == bounds_of(tree)
+
+
+def test_conditions_and_cut_points_decide_by_whole_ages() -> None:
+    declared = {"age": Column("age", ColumnType.NUMERIC, MissingRule.COMPLETE, 50.0, 100.0)}
+    ages = np.arange(50.0, 101.0)
+    stored = {"age": to_stored(ages, 50.0, 100.0)}
+
+    def told(value: object) -> list[float]:
+        return evaluate(parse(value, declared), stored, len(ages)).numbers.tolist()
+
+    for point in (61, 63, 70, 99):
+        assert told({"less_equal": [point, "age"]}) == (ages >= point).tolist()
+        assert told({"less": [point, "age"]}) == (ages > point).tolist()
+        assert told({"equal": ["age", point]}) == (ages == point).tolist()
+        assert told({"less_equal": [point - 10, {"add": ["age", -10]}]}) == (ages >= point).tolist()
+        assert told({"cut": ["age", [50, point, 100]]}) == (ages >= point).tolist()
 
 
 def test_a_computed_value_beyond_its_bounds_becomes_the_bound() -> None:

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from curator_service.privacy.lattice import MISSING, STORED_UNIT, UNIT, center_and_scale, to_request_lattice, to_stored
+from curator_service.privacy.lattice import (
+    MISSING,
+    STORED_UNIT,
+    UNIT,
+    center_and_scale,
+    decimals_of,
+    to_decimals,
+    to_request_lattice,
+    to_stored,
+)
 
 FLOAT_MAX = np.finfo(np.float64).max
 SUBNORMAL = 5e-324
@@ -139,3 +148,24 @@ def test_centre_and_scale_are_finite_and_positive(limits: tuple[float, float]) -
     center, scale = center_and_scale(*limits)
     assert math.isfinite(center)
     assert 0 < scale < math.inf
+
+
+@given(st.integers(-200, 200), st.integers(1, 400), st.integers(-4, 6), st.data())
+def test_numbers_of_few_decimals_are_read_as_the_file_said_them(
+    low: int, width: int, exponent: int, data: st.DataObject
+) -> None:
+    """A condition such as `age >= 63` decides by them: 63 must not come back as 62.99999998."""
+    unit = float(f"1e{exponent}")
+    lower, upper = low * unit, (low + width) * unit
+    said = np.array([float(f"{data.draw(st.integers(low * 1000, (low + width) * 1000))}e{exponent - 3}")])
+    center, scale = center_and_scale(lower, upper)
+    read = center + scale * (to_stored(said, lower, upper) / STORED_UNIT)
+    assert to_decimals(read, decimals_of(lower, upper)).tolist() == said.tolist()
+
+
+@pytest.mark.parametrize(("lower", "upper"), AWKWARD_BOUNDS)
+def test_numbers_move_by_a_few_steps_at_most(lower: float, upper: float) -> None:
+    center, scale = center_and_scale(lower, upper)
+    read = np.clip(center + scale * np.linspace(-0.999, 0.999, 101), lower, upper)
+    moved = np.abs(to_decimals(read, decimals_of(lower, upper)) - read)
+    assert np.all(moved <= 6.0 * scale / STORED_UNIT)
