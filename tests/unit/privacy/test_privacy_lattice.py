@@ -168,4 +168,4 @@ def test_numbers_move_by_a_few_steps_at_most(lower: float, upper: float) -> None
     center, scale = center_and_scale(lower, upper)
     read = np.clip(center + scale * np.linspace(-0.999, 0.999, 101), lower, upper)
     moved = np.abs(to_decimals(read, decimals_of(lower, upper)) - read)
-    assert np.all(moved <= 6.0 * scale / STORED_UNIT)
+    assert np.all(moved / scale <= 6.0 / STORED_UNIT)
