@@ -78,9 +78,9 @@ class GeneralizedFit(RefinementFit):
     def _index(self, X: Any, clip: bool | None) -> FloatArray:
         """Return the linear predictor of rows, of shape (n,)."""
         found = self.refined_
-        if found.frame is None or found.theta is None:
+        if found.frame is None or found.calibrated is None:
             return np.full(count_rows(X), self.intercept_)
-        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.theta)
+        index: FloatArray = coded_rows(X, self.columns_, self.terms_, clip) @ found.frame.to_terms(found.calibrated)
         return index
 
     def _check_refined(self) -> None:

@@ -19,7 +19,8 @@ from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
-from analyst_client.refinement.family import LOSSES, Family, index_direction, normal_information
+from analyst_client.inference.normal_index import offset_of
+from analyst_client.refinement.family import LOSSES, SPREAD_MOST, Family, index_direction, normal_information
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, look
 from analyst_client.refinement.places import Place
@@ -30,6 +31,7 @@ from analyst_client.refinement.requests import (
     coordinates,
     gram_request,
     inverse_root,
+    kept_weight,
     measured,
     next_norm,
     score_request,
@@ -41,21 +43,26 @@ from analyst_client.schema.columns import CONSTANT
 from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
-_FLOOR = 0.1
-"""Least eigenvalue, in rows, that gradients are whitened by."""
+BoolArray = npt.NDArray[np.bool_]
+_FLOOR = 1e-3
+"""Least eigenvalue of E[v vᵀ], and of the information over the mean of m′."""
+_SURE = 2.0
+"""Deviations above 0 from which on an eigenvalue is one to whiten by."""
+_TOLD = 6.0
+"""Deviations from which on every eigenvalue is told well enough for the last XᵀX."""
+_BOOLEAN_LEAST = 0.1
+"""Least variance of a boolean that is whitened by, over that of a standard score."""
+_LEAST = 1e-4
+"""Least eigenvalue, in rows, that is whitened by."""
 _SPREADS = 8.0
 """Counts are cut so many deviations above their mean: bounds that are wider would cost precision of residuals."""
-_WEIGHT_LEAST = 1.0 / 3.0
-"""Least mean weight of a row of XᵀX that is made up for; below it noise is what was seen."""
-_WEIGHT_MISFIT = 0.15
-"""How far the mean weight of rows is from that of the squares of one column, relative."""
 _COEFFICIENT = 3.0
 """Deviation of a standard coefficient before anything is measured; wide, as shrinking comes later."""
-_BEND = 0.25
+BEND = 0.25
 """Of a score's error by curvature, over the mean square of the step: half of |m″| ≤ m′, half of which is averaged."""
 _MEAT_MISFIT = 0.05
 """How far Σ g gᵀ may be from the information, relative: where the model is a bit wrong, and gradients are clipped."""
-_EXCESS, _CLEAR = 0.4, 1.0
+_EXCESS, _CLEAR = 0.4, 2.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
@@ -97,14 +104,14 @@ class Moments:
     def second(self) -> FloatArray:
         """E[v vᵀ], definite, of shape (d, d)."""
         eigenvalues, Q = np.linalg.eigh(self.belief.xtx / self.rows)
-        second: FloatArray = (Q * np.maximum(eigenvalues, _FLOOR / 10.0)) @ Q.T
+        second: FloatArray = (Q * np.maximum(eigenvalues, _FLOOR)) @ Q.T
         return second
 
     def information(self, theta: FloatArray) -> tuple[FloatArray, float]:
         """Return Σ m′ v vᵀ at coefficients as it is for normal terms, definite, and the mean of m′."""
         found, mean = normal_information(self.family, self.second, theta, self.rate_at(theta))
         eigenvalues, Q = np.linalg.eigh(found)
-        return self.rows * (Q * np.maximum(eigenvalues, _FLOOR / 10.0 * mean)) @ Q.T, mean
+        return self.rows * (Q * np.maximum(eigenvalues, _FLOOR * mean)) @ Q.T, mean
 
     def rate_at(self, theta: FloatArray) -> float:
         """Return the mean of the target: as it was told, and as coefficients have it of normal terms, by the noise."""
@@ -139,7 +146,7 @@ class Moments:
         i, j = np.triu_indices(d)
         entries = len(i)
         unsure = self.rate_noise * _RATE_MISFIT / math.hypot(self.rate_noise, _RATE_MISFIT)
-        misfit = self.misfit * min(self.spread(theta), 2.0) + 0.01 + unsure
+        misfit = self.misfit * min(self.spread(theta), 2.0) + 0.03 + unsure
         # Errors of H are alike in every direction of standard variance: those of R E Rᵀ, with E[v vᵀ] = R Rᵀ.
         S = self.second
         covariance = np.zeros((entries + d, entries + d))
@@ -147,12 +154,13 @@ class Moments:
         covariance[:entries, :entries] = (misfit * scale) ** 2 / 2.0 * pairs
         covariance[entries:, entries:] = (_COEFFICIENT * scale) ** 2 * S
         covariance[:entries, :entries] += slope**2 * self.belief.covariance[:entries, :entries]
+        covariance[:entries, :entries] += np.diag((_FLOOR * scale) ** 2 * np.where(i == j, 1.0, 0.5))
         belief = Belief(np.concatenate([H[i, j], np.zeros(d)]), covariance, d)
         for one in measurements:
             step = one.theta - theta
             between = (H + self.information(one.theta)[0]) / 2.0
             far = float(step @ self.second @ step)
-            sd = math.hypot(one.sd, _BEND * scale * far)
+            sd = np.hypot(one.sd, BEND * scale * far * np.sqrt(np.einsum("ik,ij,jk->k", one.P, S, one.P)))
             at = theta + np.linalg.solve(H, between @ step)
             belief.see_score(one.P, at - self.origin, one.score, sd)
             if one.meat is not None:
@@ -222,6 +230,18 @@ class RefinedGeneralized:
     measurements: tuple[Measurement, ...] = ()
     clipped: float = 0.0
 
+    @property
+    def calibrated(self) -> FloatArray | None:
+        """Coefficients for predictions: with the constant at which a normal index has the base rate as its mean.
+
+        Clipped gradients lose more of the rarer class, which moves the constant most, and the rate was told without.
+        """
+        if self.theta is None or self.moments is None:
+            return self.theta
+        mean, _, spread = index_direction(self.moments.second, self.theta)
+        wanted = offset_of(self.family.mean, self.family.link, self.rate, min(spread, SPREAD_MOST))
+        return self.theta + (wanted - float(mean @ self.theta)) * np.eye(len(self.theta))[0]
+
 
 def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Question, Any, RefinedGeneralized]:
     """Follow the plan of a refinement of a logistic or Poisson regression; see `analyst_client.refinement.plan.refine`.
@@ -259,13 +279,21 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     origin = family.link(told.rate) * np.eye(frame.size)[0]
     belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
     first: list[Measurement] = []
-    radius = rules.radius_squared(frame.size, n, rules.gram * left)
-    if radius is not None:
-        shares, whitening = {"xtx": rules.xtx, "xty": rules.xty}, np.eye(frame.size)
-        request = gram_request(problem, frame, features, cut_target, whitening, radius, shares, rules.gram * left)
-        gram = yield Question(request)
-        left -= rules.gram * left
-        first.append(see_gram(belief, frame, gram, n, family, origin, trust_in_places(looked)))
+    whole = rules.gram_cost(frame.size, n, left)
+    if rules.radius_squared(frame.size, n, whole) is not None:
+        left -= whole
+        shares = {"xtx": rules.xtx, "xty": rules.xty}
+        for k in range(rules.grams):
+            last = k == rules.grams - 1 or (k > 0 and is_told(belief))
+            cost = (1.0 - k * rules.explored) * whole if last else rules.explored * whole
+            radius = rules.radius_squared(frame.size, n, cost) or rules.radius * frame.size
+            whitening = whitened(belief, n, frame.known) if k else np.eye(frame.size)
+            gram = yield Question(
+                gram_request(problem, frame, features, cut_target, whitening, radius, shares, cost)
+            )
+            first.append(see_gram(belief, frame, gram, n, family, origin))
+            if last:
+                break
     moments = Moments(family, told.rate, rate_noise(told.rate, n, told.cost), n, belief, rules.misfit, origin)
     # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
     theta = moments.solved(origin, first, rules.step_most)
@@ -273,11 +301,10 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     clipped, norm = 0.0, 0.0
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
-        information, slope = moments.information(theta)
-        H = moments.linearised(theta, scores).xtx if scores else information
-        eigenvalues, Q = np.linalg.eigh(H / (n * slope))
-        P = inverse_root(np.maximum(eigenvalues, _FLOOR), Q)
-        ratio = rules.first_norm(noisy_directions(eigenvalues), n, costs)
+        _, slope = moments.information(theta)
+        known = moments.linearised(theta, scores)
+        P = whitened(known, n * slope, frame.known)
+        ratio = rules.first_norm(frame.size, n, costs, rarity(family, told.rate))
         usual = ratio * math.sqrt(family.dispersion * slope * frame.size)
         norm = norm or usual
         parts = step_shares(rules, k, frame.size, n, cost)
@@ -291,18 +318,27 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     return RefinedGeneralized(family, told.rate, n, frame, theta, gram, moments, tuple(scores), clipped)
 
 
-def noisy_directions(eigenvalues: FloatArray) -> float:
-    """Return how many directions noise counts as where the least told one decides how much there is beside sampling.
+def rarity(family: Family, rate: float) -> float:
+    """Return the root mean square of a gradient of the rarer class, over that of all rows; 1 of counts."""
+    rarer = min(rate, 1.0 - rate)
+    return math.sqrt((1.0 - rarer) / rarer) if family.name == "binomial" else 1.0
 
-    Gradients are whitened by no less than `_FLOOR`. Along information below it noise is what it is elsewhere, and what
-    rows have of sampling is less, by their ratio; below a tenth of the floor nobody knows by how much.
 
-    Parameters
-    ----------
-    eigenvalues : ndarray of shape (d,)
-        Of the information over the mean of m′ and the rows.
+def is_told(belief: Belief) -> bool:
+    """Tell whether all of XᵀX is known well enough for the last release of it."""
+    eigenvalues, _, sds = belief.eigen()
+    return bool(np.all(eigenvalues > _TOLD * sds))
+
+
+def whitened(belief: Belief, n: float, known: BoolArray) -> FloatArray:
+    """Return the symmetric P with PᵀAP near n in the directions of which enough is known.
+
+    A boolean that is rarely true, which is no standard score, is taken to vary no less than `_BOOLEAN_LEAST`: its rows
+    would be longer than all others, and be clipped.
     """
-    return len(eigenvalues) / min(max(float(eigenvalues.min()) / _FLOOR, 0.1), 1.0)
+    rarely = np.maximum(_BOOLEAN_LEAST - np.diag(belief.xtx) / n, 0.0) * ~known
+    eigenvalues, Q, sds = belief.eigen(n * np.diag(rarely))
+    return inverse_root(np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST), Q)
 
 
 def step_shares(rules: GeneralizedRules, k: int, d: int, n: float, cost: float) -> dict[str, float]:
@@ -393,40 +429,27 @@ def rate_noise(rate: float, rows: float, cost: float) -> float:
     return min(1.0 / (math.sqrt(cost) * rows * min(rate, 1.0 - rate)), 1.0)
 
 
-def trust_in_places(looked: Looked) -> float:
-    """Return how far standard scores have a mean square of 1, from 0 to 1: their scales were told with noise.
-
-    The other way, rows' mean weight, is off by about `_WEIGHT_MISFIT`.
-    """
-    noise = float(np.mean(looked.square_sd**2)) if len(looked.square_sd) else 0.0
-    return _WEIGHT_MISFIT**2 / (_WEIGHT_MISFIT**2 + noise)
-
-
 def see_gram(
-    belief: Belief, frame: Frame, gram: Release, n: float, family: Family, origin: FloatArray, trust: float
+    belief: Belief, frame: Frame, gram: Release, n: float, family: Family, origin: FloatArray
 ) -> Measurement:
-    """Take in XᵀX, and return Xᵀy as a score at the base rate.
+    """Take in XᵀX of combinations Tᵀv, and return Xᵀy as a score at the base rate.
 
-    Long rows were weighted down, and those of scores are not. The count tells by how much in the mean, and standard
-    scores, whose squares add up to it, coordinate by coordinate, as far as they can be trusted.
+    Long rows were weighted down, and those of scores are not. The count tells by how much in the mean.
     """
     assert gram.xtx is not None
     assert gram.xty is not None
-    assert gram.noise.xtx_diagonal is not None
-    assert gram.noise.xtx_offdiagonal is not None
-    assert gram.noise.xty is not None
-    back = np.linalg.inv(coordinates(frame, gram))  # 1/C of the identity, but for the rounding of what was posted
-    A, b, C = back.T @ gram.xtx @ back, back.T @ gram.xty[:, 0], float(back[0, 0])
+    noise, T = gram.noise, coordinates(frame, gram)
+    assert noise.xtx_diagonal is not None
+    assert noise.xtx_offdiagonal is not None
+    assert noise.xty is not None
+    kept = kept_weight(T, gram.xtx, n)
+    belief.see_combined(math.sqrt(kept) * T, gram.xtx, noise.xtx_diagonal, noise.xtx_offdiagonal)
     unit = gram.targets[0].scale / family.unit
     start = gram.targets[0].center / family.unit - float(family.mean(origin[:1])[0])
-    weights = np.where(frame.known, trust * np.diag(A) + (1.0 - trust) * A[0, 0], A[0, 0]) / n
-    root = np.sqrt(1.0 / np.clip(weights, _WEIGHT_LEAST, 1.0))
-    longest, unsure = C**2 * float(root @ root) / len(root), _WEIGHT_MISFIT * (1.0 - trust) * n
-    sds = [math.hypot(longest * sd, unsure) for sd in (gram.noise.xtx_diagonal, gram.noise.xtx_offdiagonal)]
-    belief.see_xtx(root[:, None] * A * root, *sds)
-    score = (unit * b + start * A[0]) * root * root[0]
-    sd = math.hypot(C * unit * gram.noise.xty, start * C**2 * gram.noise.xtx_diagonal)
-    return Measurement(np.eye(frame.size), origin, score, sd * float(root.max() * root[0]))
+    constant = np.linalg.solve(T, np.eye(frame.size)[0])  # weights that add up to the constant
+    score = (unit * gram.xty[:, 0] + start * gram.xtx @ constant) / kept
+    sd = math.hypot(unit * noise.xty, start * noise.xtx_diagonal * float(np.linalg.norm(constant))) / kept
+    return Measurement(T, origin, score, sd)
 
 
 def _clipping(release: ScoreRelease) -> float:
@@ -435,7 +458,7 @@ def _clipping(release: ScoreRelease) -> float:
     assert release.noise.norms is not None
     longer = release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :]
     seen = float(longer.sum()) - _CLEAR * release.noise.norms * math.sqrt(len(longer))
-    return _EXCESS * max(seen, 0.0)
+    return _EXCESS * max(seen, 0.0) / math.sqrt(release.directions.shape[1])
 
 
 def _share_clipped(release: ScoreRelease) -> float:

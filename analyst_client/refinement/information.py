@@ -8,17 +8,17 @@ import numpy.typing as npt
 
 from analyst_client.errors import EstimationError
 from analyst_client.refinement.belief import Belief
-from analyst_client.refinement.generalized import Moments, RefinedGeneralized, bounded
+from analyst_client.refinement.generalized import BEND, Moments, RefinedGeneralized
 from analyst_client.refinement.requests import Measurement
 
 FloatArray = npt.NDArray[np.float64]
-STRENGTH_LEAST = 4.0
-"""Of the information over what is unsure of it, in its worst direction: below, normal intervals would be too short."""
+UNSURE_MOST = 0.5
+"""Of the information along a coefficient, relative: above it an interval has no end."""
 _VARIANCE_MISFIT = 0.25
 """How far Σ g gᵀ of a model that is a little wrong is expected to be from that of the family, relative."""
 _LEAST_SHARE = 0.25
 """Least variance of scores over that of the family, in any direction: below it noise is what was seen."""
-_ROUNDS, _STEP_MOST, _SETTLED = 12, 2.0, 0.01
+_ROUNDS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +83,9 @@ class Likelihood:
         for k, u in enumerate(U.T):
             form = float(u @ self.information @ u)
             ratio = self.unsure.information_deviation(u) / form
+            if ratio > UNSURE_MOST:
+                longer[k] = math.inf
+                continue
             variance = (1.0 + 3.0 * ratio**2) * float(found[k, k])
             if robust:
                 variance += self.unsure.robust_deviation(u)
@@ -129,46 +132,39 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
             "price, or with more rows, a refinement buys it"
         )
     theta, scores = found.theta, found.measurements[len(found.measurements) // 2 :]
-    moved = math.inf
-    for k in range(_ROUNDS):
-        belief = moments.linearised(theta, scores)
-        _check_strength(moments, belief.xtx, belief)
-        step = moments.origin + np.linalg.solve(belief.xtx, belief.xty) - theta
-        moved = math.sqrt(float(step @ moments.second @ step))
-        if moved < _SETTLED:
-            break
-        theta = theta + bounded(moments.second, step if k < _ROUNDS // 2 else step / 2.0, _STEP_MOST)
-    if moved > 10.0 * _SETTLED:
-        raise EstimationError(
-            "the last scores are too far from where their sum is 0 for intervals: at a higher price, or with more "
-            "rows, a refinement comes nearer"
-        )
-    H = belief.xtx
+    belief = moments.linearised(theta, scores)
+    H = definite(belief, moments.rows * moments.information(theta)[1])
     sampling = moments.family.dispersion * H
     meats = _weighed(moments, H, scores)
-    return Likelihood(
-        theta,
-        H,
-        sampling,
-        _robust(sampling, moments, H, meats) if meats else None,
-        belief.score_covariance(theta - moments.origin),
-        Uncertainty(belief, meats),
-    )
+    robust = _robust(sampling, moments, H, meats) if meats else None
+    privacy = belief.score_covariance(theta - moments.origin)
+    far = _distance(moments, H, (sampling if robust is None else robust) + privacy, theta)
+    bend = (BEND * far * moments.rows * moments.information(theta)[1]) ** 2 * moments.second
+    step = np.linalg.solve(H, belief.xty - H @ (theta - moments.origin))
+    return Likelihood(theta + step, H, sampling, robust, privacy + bend, Uncertainty(belief, meats))
 
 
-def _check_strength(moments: Moments, H: FloatArray, belief: Belief) -> None:
-    """Raise `EstimationError` where H could be next to nothing in some direction of standard terms."""
+def definite(belief: Belief, scale: float) -> FloatArray:
+    """Return H as it is expected, with no eigenvalue below half of how unsure it is."""
+    eigenvalues, Q, sds = belief.eigen()
+    H: FloatArray = (Q * np.maximum(eigenvalues, np.maximum(0.5 * sds, 1e-6 * scale))) @ Q.T
+    return H
+
+
+def _distance(moments: Moments, H: FloatArray, noise: FloatArray, theta: FloatArray) -> float:
+    """Return the mean square by which the index of the true coefficients is expected to differ from that of these.
+
+    Under a normal prior by which each direction adds as much to the variance of the index: its size is the variance
+    that is found, and what is unsure of it.
+    """
     root = np.linalg.cholesky(moments.second)
-    inverse = np.linalg.inv(root)
-    eigenvalues, V = np.linalg.eigh(inverse @ H @ inverse.T)
-    for value, u in zip(eigenvalues, (inverse.T @ V).T, strict=True):
-        deviation = belief.xtx_deviation(u)
-        if value < STRENGTH_LEAST * deviation:
-            need = STRENGTH_LEAST * deviation / max(float(value), deviation / STRENGTH_LEAST)
-            raise EstimationError(
-                "noise could hide the information of some combination of the terms, so intervals have no end; coef_ "
-                f"and predictions are there. About {math.ceil(need)} times µ or the rows would do, or fewer terms"
-            )
+    inner = np.linalg.solve(root, np.linalg.solve(root, H).T)
+    told = inner @ np.linalg.solve(np.linalg.solve(root, np.linalg.solve(root, noise).T), inner)
+    precisions = np.maximum(np.linalg.eigvalsh(told), 0.0)
+    found, far = moments.spread(theta) ** 2, 1.0
+    for _ in range(_ROUNDS):
+        far = float(np.sum(1.0 / (precisions + (len(H) - 1) / max(found + far, 1e-12))))
+    return far
 
 
 def _weighed(moments: Moments, H: FloatArray, scores: tuple[Measurement, ...]) -> tuple[tuple[float, Measurement], ...]:

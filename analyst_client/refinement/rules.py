@@ -319,14 +319,19 @@ class GeneralizedRules(RefinementRules):
         Deviation of the information from that of normal terms, relative, for an index of deviation 1.
     """
 
+    looks: tuple[float, ...] = (0.02, 0.02, 0.03, 0.03, 0.05)
+    cut: bool = False
+    grams: int = 5
+    gram_least: float = 0.2
+    widenings: int = 2
     target: float = 10.0
     target_least: float = 0.05
     target_most: float = 0.25
     least_rows: float = 30.0
-    gram: float = 0.3
+    gram: float = 0.4
     xtx: float = 0.85
     xty: float = 0.15
-    affordable: float = 0.15
+    affordable: float = 0.3
     radius: float = 0.7
     correlation: float = 0.25
     norm: float = 1.3
@@ -340,7 +345,7 @@ class GeneralizedRules(RefinementRules):
     meat_steps: int = 2
     meat_affordable: float = 0.5
     step_most: float = 2.0
-    misfit: float = 0.05
+    misfit: float = 0.1
 
     @classmethod
     def for_intervals(cls, *, cut: bool = True, **rules: Any) -> "GeneralizedRules":
@@ -354,6 +359,10 @@ class GeneralizedRules(RefinementRules):
             Others that differ.
         """
         return cls(cut=cut, **rules)
+
+    def first_norm(self, d: float, n: float, costs: Sequence[float], rarity: float = 1.0) -> float:
+        """Return where the norm of a gradient begins; see `RefinementRules.first_norm`."""
+        return max(super().first_norm(d, n, costs), self.norm * rarity)
 
     def target_share(self, n_mu: float) -> float:
         """Return the share for the base rate, or for where counts are, of a price µ and n rows."""
