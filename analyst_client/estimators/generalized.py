@@ -113,7 +113,7 @@ class GeneralizedFit(RefinementFit):
         self._check_refined()
         return np.array([self.intercept_, *self.coef_])
 
-    def cov_params(self, *, robust: bool = False) -> FloatArray:
+    def cov_params(self, *, robust: bool | None = None) -> FloatArray:
         """Return the covariance of the parameters, sampling and privacy noise, of shape (1 + D', 1 + D').
 
         Parameters
@@ -149,7 +149,7 @@ class GeneralizedFit(RefinementFit):
         errors: FloatArray = np.sqrt(np.diag(self.cov_params(robust=True)))
         return errors
 
-    def conf_int(self, alpha: float = 0.05, *, robust: bool = False) -> FloatArray:
+    def conf_int(self, alpha: float = 0.05, *, robust: bool | None = None) -> FloatArray:
         """Return confidence intervals of the parameters, on the scale of the link, privacy noise included.
 
         Parameters
@@ -173,7 +173,7 @@ class GeneralizedFit(RefinementFit):
         center = self._forms @ self._likelihood.theta
         return np.column_stack([center - half, center + half])
 
-    def pvalues(self, *, robust: bool = False) -> FloatArray:
+    def pvalues(self, *, robust: bool | None = None) -> FloatArray:
         """Return p-values of each parameter being 0, of shape (1 + D',): Wald's test, with normal quantiles."""
         errors = np.sqrt(np.diag(self.cov_params(robust=robust)))
         ratios = np.abs(self._forms @ self._likelihood.theta) / errors
@@ -197,7 +197,7 @@ class GeneralizedFit(RefinementFit):
             )
         return tuple(said)
 
-    def summary(self, alpha: float = 0.05, *, robust: bool = False) -> Summary:
+    def summary(self, alpha: float = 0.05, *, robust: bool | None = None) -> Summary:
         """Return a table of coefficients, their exponentials and intervals, and what to beware of.
 
         Parameters

@@ -60,6 +60,11 @@ class Family:
         """Return the expected mean of a normal index."""
         return float(NODE_WEIGHTS @ self.mean(center + min(spread, SPREAD_MOST) * NODES))
 
+    def normal_variance(self, center: float, spread: float) -> float:
+        """Return the variance of the mean of a normal index."""
+        means = self.mean(center + min(spread, SPREAD_MOST) * NODES)
+        return float(NODE_WEIGHTS @ means**2 - (NODE_WEIGHTS @ means) ** 2)
+
     def slopes(self, rate: float, spread: float) -> tuple[float, float, float]:
         """Return the expected slope, and its first and second derivatives, of a normal index with a mean rate.
 

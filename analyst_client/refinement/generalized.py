@@ -64,6 +64,8 @@ _MEAT_MISFIT = 0.05
 """How far Σ g gᵀ may be from the information, relative: where the model is a bit wrong, and gradients are clipped."""
 _EXCESS, _CLEAR = 0.4, 2.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
+_EXCESS_MOST = 30.0
+"""Largest dispersion of counts that the norm of gradients is set by."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
 _COUNTED = {SCORE: 0.8, NORMS: 0.2}
@@ -99,6 +101,7 @@ class Moments:
     belief: Belief
     misfit: float
     origin: FloatArray
+    target_sd: float = 0.0
 
     @cached_property
     def second(self) -> FloatArray:
@@ -125,6 +128,15 @@ class Moments:
     def spread(self, theta: FloatArray) -> float:
         """Return the standard deviation of the index."""
         return index_direction(self.second, theta)[2]
+
+    def excess(self, theta: FloatArray) -> float:
+        """Return the variance of residuals over that of the family, by the target's and that of the index; of counts."""
+        if self.family.name == "binomial":
+            return 1.0
+        mean, _, spread = index_direction(self.second, theta)
+        explained = self.family.normal_variance(float(mean @ theta), spread)
+        left = (self.target_sd**2 - explained) / (self.rate * self.family.dispersion)
+        return min(max(left, 1.0), _EXCESS_MOST)
 
     def linearised(self, theta: FloatArray, measurements: Sequence[Measurement]) -> Belief:
         r"""Return what measurements tell of the information H at θ, and of b = H(θ* − origin).
@@ -294,7 +306,7 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
             first.append(see_gram(belief, frame, gram, n, family, origin))
             if last:
                 break
-    moments = Moments(family, told.rate, rate_noise(told.rate, n, told.cost), n, belief, rules.misfit, origin)
+    moments = Moments(family, told.rate, rate_noise(told.rate, n, told.cost), n, belief, rules.misfit, origin, told.target.scale / family.unit)
     # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
     theta = moments.solved(origin, first, rules.step_most)
     scores: list[Measurement] = []
@@ -302,11 +314,12 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
         _, slope = moments.information(theta)
-        known = moments.linearised(theta, scores)
-        P = whitened(known, n * slope, frame.known)
-        ratio = rules.first_norm(frame.size, n, costs, rarity(family, told.rate))
-        usual = ratio * math.sqrt(family.dispersion * slope * frame.size)
-        norm = norm or usual
+        P = whitened(moments.linearised(theta, scores), n * slope, frame.known)
+        variance = family.dispersion * slope * moments.excess(theta)
+        late = k >= len(costs) // 2
+        usual = rules.gradient_norm(frame.size, n, costs, rarity(family, told.rate), late=late)
+        usual *= math.sqrt(variance * frame.size)
+        norm = usual if k in (0, len(costs) // 2) else norm
         parts = step_shares(rules, k, frame.size, n, cost)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
         seen = measured(frame, score)

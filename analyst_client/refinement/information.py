@@ -44,8 +44,9 @@ class Likelihood:
     robust: FloatArray | None
     privacy: FloatArray
     unsure: "Uncertainty"
+    counts: bool
 
-    def covariance(self, forms: FloatArray, *, robust: bool = False) -> FloatArray:
+    def covariance(self, forms: FloatArray, *, robust: bool | None = None) -> FloatArray:
         r"""Return the covariance of linear forms of the coefficients.
 
         Parameters
@@ -70,6 +71,8 @@ class Likelihood:
         :math:`u^\top Hu` over itself at :math:`u = H^{-1}c`. With Σ g gᵀ, one deviation of its noise is added.
         """
         J = self.sampling
+        if robust is None:
+            robust = self.robust is not None or self.counts
         if robust:
             if self.robust is None:
                 raise EstimationError(
@@ -141,7 +144,7 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
     far = _distance(moments, H, (sampling if robust is None else robust) + privacy, theta)
     bend = (BEND * far * moments.rows * moments.information(theta)[1]) ** 2 * moments.second
     step = np.linalg.solve(H, belief.xty - H @ (theta - moments.origin))
-    return Likelihood(theta + step, H, sampling, robust, privacy + bend, Uncertainty(belief, meats))
+    return Likelihood(theta + step, H, sampling, robust, privacy + bend, Uncertainty(belief, meats), moments.family.name == "poisson")
 
 
 def definite(belief: Belief, scale: float) -> FloatArray:

@@ -335,7 +335,8 @@ class GeneralizedRules(RefinementRules):
     radius: float = 0.7
     correlation: float = 0.25
     norm: float = 1.3
-    norm_noise: float = 0.5
+    norm_noise: float = 1.0
+    norm_late: float = 1.3
     norms: float = 0.06
     norm_most: float = 30.0
     steps: int = 7
@@ -360,9 +361,15 @@ class GeneralizedRules(RefinementRules):
         """
         return cls(cut=cut, **rules)
 
-    def first_norm(self, d: float, n: float, costs: Sequence[float], rarity: float = 1.0) -> float:
-        """Return where the norm of a gradient begins; see `RefinementRules.first_norm`."""
-        return max(super().first_norm(d, n, costs), self.norm * rarity)
+    def gradient_norm(self, d: float, n: float, costs: Sequence[float], rarity: float, *, late: bool) -> float:
+        """Return the norm of a gradient, over the root of its mean square.
+        """
+        later = sum(costs[len(costs) // 2 :])
+        far = math.sqrt(1.0 + self.clip**2 / d)
+        most = self.norm_tail * far * n**0.25
+        if late:
+            return max(self.norm_late * rarity, min(math.sqrt(self.norm_noise * later * n / d), most * rarity))
+        return max(self.norm * rarity, min(math.sqrt(0.5 * later * n / d), most))
 
     def target_share(self, n_mu: float) -> float:
         """Return the share for the base rate, or for where counts are, of a price µ and n rows."""
