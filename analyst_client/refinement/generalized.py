@@ -68,6 +68,8 @@ _EXCESS_MOST = 30.0
 """Largest dispersion of counts that the norm of gradients is set by."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
+_CLIPPED_RATE = 0.15
+"""How far clipped gradients are expected to move the mean of predictions, relative."""
 _COUNTED = {SCORE: 0.8, NORMS: 0.2}
 """Shares of the first score of a boolean: the base rate, and how many rows there are."""
 _PLACED = 0.5
@@ -124,6 +126,16 @@ class Moments:
         moved = min(max(math.log(max(expected, 1e-300) / self.rate), -reach), reach)
         weight = self.rate_noise**2 / (self.rate_noise**2 + _RATE_MISFIT**2)
         return min(self.rate * math.exp(weight * moved), (1.0 + self.rate) / 2.0)
+
+    def rate_for_predictions(self, theta: FloatArray, measurements: Sequence[Measurement]) -> float:
+        """Return the mean of the target: as it was told, and as scores have it, each by its noise."""
+        mean, _, spread = index_direction(self.second, theta)
+        found = self.family.normal_mean(float(mean @ theta), spread)
+        rarer = min(self.rate, 1.0 - self.rate) * self.rows
+        scored = float(self.linearised(theta, measurements).score_covariance(theta - self.origin)[0, 0])
+        own = (scored / rarer**2) + _CLIPPED_RATE**2
+        weight = own / (own + self.rate_noise**2)
+        return min(max(found + weight * (self.rate - found), 1e-6), 1.0 - 1e-6)
 
     def spread(self, theta: FloatArray) -> float:
         """Return the standard deviation of the index."""
@@ -242,7 +254,7 @@ class RefinedGeneralized:
     measurements: tuple[Measurement, ...] = ()
     clipped: float = 0.0
 
-    @property
+    @cached_property
     def calibrated(self) -> FloatArray | None:
         """Coefficients for predictions: with the constant at which a normal index has the base rate as its mean.
 
@@ -251,8 +263,10 @@ class RefinedGeneralized:
         if self.theta is None or self.moments is None:
             return self.theta
         mean, _, spread = index_direction(self.moments.second, self.theta)
-        wanted = offset_of(self.family.mean, self.family.link, self.rate, min(spread, SPREAD_MOST))
+        rate = self.moments.rate_for_predictions(self.theta, self.measurements)
+        wanted = offset_of(self.family.mean, self.family.link, rate, min(spread, SPREAD_MOST))
         return self.theta + (wanted - float(mean @ self.theta)) * np.eye(len(self.theta))[0]
+
 
 
 def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Question, Any, RefinedGeneralized]:
@@ -273,18 +287,17 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     RefinedGeneralized
     """
     budget, numbers = problem.mu**2, problem.numbers
-    n_mu = problem.rows * problem.mu
+    n_mu, looked = problem.rows * problem.mu, Looked.before(numbers, problem.rows, rules)
     if n_mu < rules.least_rows:
-        told = yield from _tell_rate(problem, problem.rows, budget, rules)
+        told = yield from _tell_rate(problem, looked, budget, rules)
         return RefinedGeneralized(told.family, told.rate, told.rows)
-    looked = Looked.before(numbers, problem.rows, rules)
     costs = [share * budget for share in rules.looks] if numbers else []
     if numbers:
         looked = yield from look(problem, numbers, looked, costs, rules, first=True, has_target=False)
     target_cost = rules.target_share(n_mu) * budget
     left = budget - sum(costs) - target_cost
-    told = yield from _tell_rate(problem, looked.rows, target_cost, rules)
-    n, family = looked.rows if numbers else told.rows, told.family
+    told = yield from _tell_rate(problem, looked, target_cost, rules)
+    n, family = told.rows, told.family
     places = _places(numbers, looked, rules)
     framed, features, cut_target = yield from standard_frame(problem, places, told.target)
     frame = replace(framed, target_scale=1.0, target_center=0.0)  # coefficients are of η, not of the target
@@ -306,7 +319,7 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
             first.append(see_gram(belief, frame, gram, n, family, origin))
             if last:
                 break
-    moments = Moments(family, told.rate, rate_noise(told.rate, n, told.cost), n, belief, rules.misfit, origin, told.target.scale / family.unit)
+    moments = Moments(family, told.rate, told.noise, n, belief, rules.misfit, origin, told.target.scale / family.unit)
     # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
     theta = moments.solved(origin, first, rules.step_most)
     scores: list[Measurement] = []
@@ -377,37 +390,57 @@ class _Told(NamedTuple):
     """Noisy count."""
     target: Place
     """Range to which a number is cut."""
-    cost: float
-    """Spent on the rate, in µ²."""
+    noise: float
+    """Deviation of what is known of the rate, relative to it or to what is beside it; at most 1."""
+
+    @classmethod
+    def of(
+        cls, release: ScoreRelease, family: Family, rows: float, rows_sd: float, target: Place, cost: float
+    ) -> "_Told":
+        """Read the mean of the target off a score of the constant alone."""
+        assert release.score is not None
+        assert release.noise.score is not None
+        constant = list(release.term_names).index(CONSTANT)
+        at = float(family.mean(release.coefficients[[constant]])[0])
+        unit = float(release.directions[constant, 0])
+        rate = _inside(at + float(release.score[0]) / unit / rows, rows, cost)
+        sd = math.hypot(release.noise.score / unit, (rate - at) * rows_sd)
+        return cls(family, rate, rows, target, min(sd / (rows * min(rate, 1.0 - rate)), 1.0))
 
 
-def _tell_rate(problem: Problem, n: float, cost: float, rules: GeneralizedRules) -> Generator[Question, Any, _Told]:
+def _tell_rate(
+    problem: Problem, looked: Looked, cost: float, rules: GeneralizedRules
+) -> Generator[Question, Any, _Told]:
     """Tell the mean of the target: of a boolean by one score, of counts by looks and then one score."""
     if problem.family == "binomial":
-        release = yield from _first_score(problem, problem.target.expression, 0.0, 0.5, _COUNTED, cost)
-        assert release.norms is not None
-        counted = max(float(release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1]), 10.0)
-        rows, family = n if problem.numbers else counted, Family("binomial")
-        rate = _inside(_rate_of(release, family, rows), rows, cost)
-        return _Told(family, rate, counted, Place(0.0, 1.0, 0.0, 1.0), cost)
-    before, asked = Looked.before((problem.target,), n, rules), (1.0 - _PLACED) * cost
+        family, at = Family("binomial"), 0.5
+        release = yield from _first_score(problem, problem.target.expression, 0.0, at, _COUNTED, cost)
+        rows, rows_sd = _count(release, looked if problem.numbers else None)
+        return _Told.of(release, family, rows, rows_sd, Place(0.0, 1.0, 0.0, 1.0), cost)
+    before, asked = Looked.before((problem.target,), looked.rows, rules), (1.0 - _PLACED) * cost
     looks = [share * _PLACED * cost for share in rules.means]
     looked = yield from look(problem, (problem.target,), before, looks, rules, first=True)
     (place,) = looked.places((problem.target,), [_SPREADS])
     cut = replace(place, low=problem.target.low or 0.0)
-    rows, family = looked.rows, Family("poisson", cut.high)
-    rate = _inside(cut.center / family.unit, rows, asked)
-    norm = max(rate, 1.0 - rate)
+    far = place.high
+    if not rules.cut:
+        cut = problem.target.uncut(cut)
+    family = Family("poisson", cut.high)
+    rate = _inside(cut.center / family.unit, looked.rows, asked)
+    norm = min(max(rate, 1.0 - rate), far / family.unit)
     release = yield from _first_score(problem, problem.target.cut(cut), family.link(rate), norm, {SCORE: 1.0}, asked)
-    return _Told(family, _inside(_rate_of(release, family, rows), rows, asked), rows, cut, asked)
+    return _Told.of(release, family, looked.rows, looked.rows_sd, cut, asked)
 
 
-def _rate_of(release: ScoreRelease, family: Family, rows: float) -> float:
-    """Return the mean of the target over its largest that a first score tells."""
-    assert release.score is not None
-    constant = list(release.term_names).index(CONSTANT)
-    at = float(family.mean(release.coefficients[[constant]])[0])
-    return at + float(release.score[0]) / float(release.directions[constant, 0]) / rows
+def _count(release: ScoreRelease, looked: Looked | None) -> tuple[float, float]:
+    """Return the rows that a first score counted, with what looks told of them, and the deviation of that."""
+    assert release.norms is not None
+    assert release.noise.norms is not None
+    counted = max(float(release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1]), 10.0)
+    if looked is None:
+        return counted, release.noise.norms
+    own = looked.rows_sd**2 / (looked.rows_sd**2 + release.noise.norms**2)
+    return looked.rows + own * (counted - looked.rows), math.sqrt(own) * release.noise.norms
 
 
 def _first_score(
@@ -435,11 +468,6 @@ def _inside(rate: float, rows: float, cost: float) -> float:
     """Keep a rate off 0 and 1 by a row, and by about a deviation of the noise that a cost µ² has for it."""
     least = min((1.0 + 1.0 / math.sqrt(cost)) / (rows + 2.0), 0.25)
     return min(max(rate, least), 1.0 - least)
-
-
-def rate_noise(rate: float, rows: float, cost: float) -> float:
-    """Return the deviation of the noise that a cost µ² has for a rate within 0 and 1, over the rate; at most 1."""
-    return min(1.0 / (math.sqrt(cost) * rows * min(rate, 1.0 - rate)), 1.0)
 
 
 def see_gram(
