@@ -103,19 +103,17 @@ def read(name: str, folder: Path) -> Population:
     data = data[:, np.ptp(data, axis=0) > 0.0]
     x, response = data[:, :10] if data.shape[1] > 11 else data[:, :-1], data[:, -1]
     columns = {f"x{k + 1}": column for k, column in enumerate(x.T)}
-    return Population(
-        "binomial",
-        _floats(weakened(columns) | {"y": response > np.quantile(response, 0.5 if rate == "half" else 0.9)}),
-        loose(weakened(columns)),
-    )
+    target = response > np.quantile(response, 0.5 if rate == "half" else 0.9)
+    columns = weakened(columns, target)
+    return Population("binomial", _floats(columns | {"y": target}), loose(columns))
 
 
-def weakened(columns: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Add a column that nearly follows from the first, and a boolean that is rarely true."""
+def weakened(columns: Mapping[str, Floats], target: npt.NDArray[np.bool_]) -> dict[str, Floats]:
+    """Add a column that nearly follows from the first, and a boolean that is rarely true, more so with the target."""
     generator = np.random.default_rng(3)
     first = next(iter(columns.values()))
     near = first + 0.15 * first.std() * generator.standard_normal(len(first))
-    return {**columns, "near": near, "few": generator.uniform(size=len(first)) < 0.02}
+    return {**columns, "near": near, "few": generator.uniform(size=len(first)) < 0.02 + 0.02 * target}
 
 
 def loose(columns: Mapping[str, Floats]) -> dict[str, tuple[float, float]]:

@@ -19,6 +19,7 @@ from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
+from analyst_client.refinement.clipping import clipped_law
 from analyst_client.inference.normal_index import offset_of
 from analyst_client.refinement.family import LOSSES, SPREAD_MOST, Family, index_direction, normal_information
 from analyst_client.refinement.frame import Frame
@@ -66,9 +67,13 @@ _EXCESS, _CLEAR = 0.4, 2.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _EXCESS_MOST = 30.0
 """Largest dispersion of counts that the norm of gradients is set by."""
+_CLIP_MISFIT = 0.3
+"""How far what clipping moves is expected to be from that of normal terms, relative."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
-_CLIPPED_RATE = 0.15
+_INDEX_MISFIT = 0.06
+"""How far the mean of predictions is from that of a normal index, relative, for an index of deviation 1."""
+_CLIPPED_RATE = 0.1
 """How far clipped gradients are expected to move the mean of predictions, relative."""
 _COUNTED = {SCORE: 0.8, NORMS: 0.2}
 """Shares of the first score of a boolean: the base rate, and how many rows there are."""
@@ -134,7 +139,7 @@ class Moments:
         rarer = min(self.rate, 1.0 - self.rate) * self.rows
         scored = float(self.linearised(theta, measurements).score_covariance(theta - self.origin)[0, 0])
         own = (scored / rarer**2) + _CLIPPED_RATE**2
-        weight = own / (own + self.rate_noise**2)
+        weight = own / (own + self.rate_noise**2 + (_INDEX_MISFIT * spread) ** 2)
         return min(max(found + weight * (self.rate - found), 1e-6), 1.0 - 1e-6)
 
     def spread(self, theta: FloatArray) -> float:
@@ -201,6 +206,24 @@ class Moments:
         expected = float(np.trace(one.P.T @ H @ one.P)) * self.family.dispersion
         noise = one.meat_sd * math.sqrt(len(H))
         return max(float(np.trace(one.meat)), noise) / max(expected, 1e-300)
+
+    def unclipped(self, seen: Measurement, release: ScoreRelease) -> Measurement:
+        """Return a score made up for what clipping took, as far as normal terms tell, and less sure by the rest."""
+        assert release.norms is not None
+        assert release.noise.norms is not None
+        law = clipped_law(self.family, self.second, seen.theta, seen.P, self.excess(seen.theta))
+        longer = release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :]
+        more = float(longer.sum()) - self.rows * law.share - _CLEAR * release.noise.norms * math.sqrt(len(longer))
+        moved = self.rows * law.moved
+        unsure = math.hypot(_CLIP_MISFIT * float(np.linalg.norm(moved)), _EXCESS * max(more, 0.0))
+        return replace(
+            seen,
+            score=(seen.score - moved) / law.kept,
+            sd=math.hypot(seen.sd, unsure / math.sqrt(len(moved))) / law.kept,
+            meat=None if seen.meat is None else seen.meat / law.kept**2,
+            meat_sd=seen.meat_sd / law.kept**2,
+            meat_sd_beside=seen.meat_sd_beside / law.kept**2,
+        )
 
     def solved(self, theta: FloatArray, measurements: Sequence[Measurement], most: float) -> FloatArray:
         """Return the coefficients that are expected under a normal prior, no farther than `most` from where they were.
@@ -335,8 +358,7 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         norm = usual if k in (0, len(costs) // 2) else norm
         parts = step_shares(rules, k, frame.size, n, cost)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
-        seen = measured(frame, score)
-        scores.append(replace(seen, sd=math.hypot(seen.sd, _clipping(score))))
+        scores.append(moments.unclipped(measured(frame, score), score))
         theta = moments.solved(theta, scores, rules.step_most)
         following = costs[min(k + 1, len(costs) - 1)]
         norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / following), rules)
@@ -491,15 +513,6 @@ def see_gram(
     score = (unit * gram.xty[:, 0] + start * gram.xtx @ constant) / kept
     sd = math.hypot(unit * noise.xty, start * noise.xtx_diagonal * float(np.linalg.norm(constant))) / kept
     return Measurement(T, origin, score, sd)
-
-
-def _clipping(release: ScoreRelease) -> float:
-    """Return how far clipping may have moved a score, as far as rows that were clipped stand out of the noise."""
-    assert release.norms is not None
-    assert release.noise.norms is not None
-    longer = release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :]
-    seen = float(longer.sum()) - _CLEAR * release.noise.norms * math.sqrt(len(longer))
-    return _EXCESS * max(seen, 0.0) / math.sqrt(release.directions.shape[1])
 
 
 def _share_clipped(release: ScoreRelease) -> float:

@@ -12,7 +12,7 @@ from analyst_client.refinement.generalized import BEND, Moments, RefinedGenerali
 from analyst_client.refinement.requests import Measurement
 
 FloatArray = npt.NDArray[np.float64]
-UNSURE_MOST = 0.5
+UNSURE_MOST = 0.45
 """Of the information along a coefficient, relative: above it an interval has no end."""
 _VARIANCE_MISFIT = 0.25
 """How far Σ g gᵀ of a model that is a little wrong is expected to be from that of the family, relative."""
@@ -45,6 +45,7 @@ class Likelihood:
     privacy: FloatArray
     unsure: "Uncertainty"
     counts: bool
+    bend: float
 
     def covariance(self, forms: FloatArray, *, robust: bool | None = None) -> FloatArray:
         r"""Return the covariance of linear forms of the coefficients.
@@ -85,7 +86,7 @@ class Likelihood:
         longer = np.empty(len(forms))
         for k, u in enumerate(U.T):
             form = float(u @ self.information @ u)
-            ratio = self.unsure.information_deviation(u) / form
+            ratio = math.hypot(self.unsure.information_deviation(u) / form, self.bend)
             if ratio > UNSURE_MOST:
                 longer[k] = math.inf
                 continue
@@ -144,7 +145,7 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
     far = _distance(moments, H, (sampling if robust is None else robust) + privacy, theta)
     bend = (BEND * far * moments.rows * moments.information(theta)[1]) ** 2 * moments.second
     step = np.linalg.solve(H, belief.xty - H @ (theta - moments.origin))
-    return Likelihood(theta + step, H, sampling, robust, privacy + bend, Uncertainty(belief, meats), moments.family.name == "poisson")
+    return Likelihood(theta + step, H, sampling, robust, privacy + bend, Uncertainty(belief, meats), moments.family.name == "poisson", BEND * math.sqrt(far))
 
 
 def definite(belief: Belief, scale: float) -> FloatArray:

@@ -368,7 +368,7 @@ class GeneralizedRules(RefinementRules):
         far = math.sqrt(1.0 + self.clip**2 / d)
         most = self.norm_tail * far * n**0.25
         if late:
-            return max(self.norm_late * rarity, min(math.sqrt(self.norm_noise * later * n / d), most * rarity))
+            return max(self.norm_late, self.norm * rarity, min(math.sqrt(self.norm_noise * later * n / d), most * rarity))
         return max(self.norm * rarity, min(math.sqrt(0.5 * later * n / d), most))
 
     def target_share(self, n_mu: float) -> float:
