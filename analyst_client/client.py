@@ -690,6 +690,7 @@ class CuratorClient:
         *,
         target: str | Expression | None = None,
         family: str = "gaussian",
+        offset: str | Expression | None = None,
         where: str | Expression | None = None,
         weight: str | Expression | None = None,
         epsilon: float | None = None,
@@ -717,7 +718,11 @@ class CuratorClient:
             A number; a formula names it itself.
         family : str
             Of the target, as statsmodels names it: ``"gaussian"``, a number by its mean; ``"binomial"``, a boolean by
-            its log odds; ``"poisson"``, a number with bounds that is not negative, by the logarithm of its mean.
+            its log odds; ``"poisson"``, a count, by the logarithm of its mean: a number that the manifest declares
+            `whole`, with bounds that are not negative.
+        offset : str or Expression, optional
+            Of counts: a number that is added to the logarithm of the mean, with the coefficient 1. For rates it is the
+            logarithm of the exposure: ``"log(years)"``.
         where, weight : str or Expression, optional
             As of `release`.
         epsilon, delta, mu, rho : float, optional
@@ -758,6 +763,7 @@ class CuratorClient:
             cast("Any", self),
             self.dataset(dataset),
             cast("ReleaseRequest", request),
+            offset=offset,
             expected_rows=expected_rows,
             project=project,
             reservation=reservation,

@@ -15,7 +15,9 @@ from analyst_client.refinement.refinement import Refinement, buy, rules_of
 from analyst_client.refinement.rules import RefinementRules
 from analyst_client.schema.datasets import Dataset
 from analyst_client.schema.requests import price
+from analyst_client.terms.expression import COLUMN, NUMBER, Expression
 
+_STAYS_WHOLE = {"add", "subtract", "multiply", "minimum", "maximum"}
 _SPENT = 1.0 - 1e-9
 """Part of a price that is spent: costs are rounded up, one by one, in units of 10⁻¹²."""
 
@@ -25,6 +27,7 @@ def refine_at(
     declared: Dataset,
     request: ReleaseRequest,
     *,
+    offset: str | Expression | None = None,
     expected_rows: float | None,
     project: str | None,
     reservation: str | None,
@@ -39,6 +42,8 @@ def refine_at(
     declared : Dataset
     request : ReleaseRequest
         One release of the model, at the whole price.
+    offset : str, Expression or None
+        Of counts.
     expected_rows : float or None
     project, reservation : str or None
     rules : RefinementRules or None
@@ -58,23 +63,32 @@ def refine_at(
     targets = as_features(named, "target") if named else []
     if len(targets) != 1:
         raise ValueError("a refinement is of one target: name it")
-    request = replace(request, project=project)
+    features = as_features(request.features, "features")
+    if offset is not None:
+        features = [*features, *as_features([offset], "offset")]
+    request = replace(request, features=features, project=project)
     said = {name: value for name in ("where", "weight", "project") if (value := getattr(request, name)) is not None}
     problem = Problem.of(
         seller.quote(declared.name, request),
-        as_features(request.features, "features"),
+        features,
         targets[0],
+        offset=offset is not None,
         rows=float(expected_rows or declared.rows or declared.row_capacity / 4.0),
         mu=_mu_of(stated, declared) * math.sqrt(_SPENT),
         accountant=declared.accountant,
         options=tuple(said.items()),
         family=family,
     )
+    if family == "poisson" and not is_whole(targets[0], declared):
+        raise ValueError(
+            f"a poisson refinement is of counts, and {problem.target.name!r} is not declared as whole numbers: a column "
+            "is where the curator's manifest says whole = true"
+        )
     kind = rules_of(family)
     if rules is not None and not isinstance(rules, kind):
         raise ValueError(f"rules of a {family} refinement are {kind.__name__}")
     rules = rules or kind()
-    key = key_of(declared, request, family=family, rows=problem.rows, rules=[kind.__name__, asdict(rules)])
+    key = key_of(declared, request, family=family, offset=offset is not None, rows=problem.rows, rules=[kind.__name__, asdict(rules)])
     holding = Holding(seller, declared, key, stated, project=project, given=reservation)
     try:
         found = buy(problem, rules, lambda asked: seller.quote(declared.name, asked), holding.release)
@@ -86,6 +100,15 @@ def refine_at(
     except CuratorError as error:  # what was bought is here
         warn_caller(f"the reservation {holding.id} could not be closed: {error}", UserWarning)
     return found
+
+
+def is_whole(expression: Expression, declared: Dataset) -> bool:
+    """Tell whether an expression is a whole number in every row, by what the columns are declared to be."""
+    if expression.operator == COLUMN:
+        return any(column.whole for column in declared.columns if column.name == expression.parameters[0])
+    if expression.operator == NUMBER:
+        return bool(expression.parameters[0] % 1.0 == 0.0)
+    return expression.operator in _STAYS_WHOLE and all(is_whole(one, declared) for one in expression.arguments)
 
 
 def _mu_of(stated: Mapping[str, float], dataset: Dataset) -> float:

@@ -99,6 +99,10 @@ class Moments:
         See `GeneralizedRules`.
     origin : ndarray of shape (d,)
         Coefficients that predict the rate, and nothing of features.
+    target_sd : float
+        Deviation of counts, over their largest.
+    free : int
+        Coefficients that are estimated: the first ones. Behind them is an offset's, which is known.
     """
 
     family: Family
@@ -108,7 +112,8 @@ class Moments:
     belief: Belief
     misfit: float
     origin: FloatArray
-    target_sd: float = 0.0
+    target_sd: float
+    free: int
 
     @cached_property
     def second(self) -> FloatArray:
@@ -137,7 +142,7 @@ class Moments:
         mean, _, spread = index_direction(self.second, theta)
         found = self.family.normal_mean(float(mean @ theta), spread)
         rarer = min(self.rate, 1.0 - self.rate) * self.rows
-        scored = float(self.linearised(theta, measurements).score_covariance(theta - self.origin)[0, 0])
+        scored = float(self.linearised(theta, measurements).score_covariance(self.beside(theta))[0, 0])
         own = (scored / rarer**2) + _CLIPPED_RATE**2
         weight = own / (own + self.rate_noise**2 + (_INDEX_MISFIT * spread) ** 2)
         return min(max(found + weight * (self.rate - found), 1e-6), 1.0 - 1e-6)
@@ -170,40 +175,49 @@ class Moments:
         :math:`\theta + H^{-1}\bar H_k(\theta_k - \theta)`. What is left is of the third order, and below a quarter of
         :math:`n\,E\,m'\,E(\eta_k-\eta)^2` in a direction of variance 1, as |m″| ≤ m′ for both families.
         """
-        H, slope = self.information(theta)
-        d, scale = len(theta), self.rows * slope
+        whole, slope = self.information(theta)
+        d, scale = self.free, self.rows * slope
+        H = whole[:d, :d]
         i, j = np.triu_indices(d)
         entries = len(i)
         unsure = self.rate_noise * _RATE_MISFIT / math.hypot(self.rate_noise, _RATE_MISFIT)
         misfit = self.misfit * min(self.spread(theta), 2.0) + 0.03 + unsure
         # Errors of H are alike in every direction of standard variance: those of R E Rᵀ, with E[v vᵀ] = R Rᵀ.
-        S = self.second
+        S = self.second[:d, :d]
+        kept = [k for k, pair in enumerate(zip(*np.triu_indices(len(theta)), strict=True)) if max(pair) < d]
         covariance = np.zeros((entries + d, entries + d))
         pairs = S[np.ix_(i, i)] * S[np.ix_(j, j)] + S[np.ix_(i, j)] * S[np.ix_(j, i)]
         covariance[:entries, :entries] = (misfit * scale) ** 2 / 2.0 * pairs
         covariance[entries:, entries:] = (_COEFFICIENT * scale) ** 2 * S
-        covariance[:entries, :entries] += slope**2 * self.belief.covariance[:entries, :entries]
+        covariance[:entries, :entries] += slope**2 * self.belief.covariance[np.ix_(kept, kept)]
         covariance[:entries, :entries] += np.diag((_FLOOR * scale) ** 2 * np.where(i == j, 1.0, 0.5))
         belief = Belief(np.concatenate([H[i, j], np.zeros(d)]), covariance, d)
         for one in measurements:
-            step = one.theta - theta
-            between = (H + self.information(one.theta)[0]) / 2.0
-            far = float(step @ self.second @ step)
-            sd = np.hypot(one.sd, BEND * scale * far * np.sqrt(np.einsum("ik,ij,jk->k", one.P, S, one.P)))
-            at = theta + np.linalg.solve(H, between @ step)
-            belief.see_score(one.P, at - self.origin, one.score, sd)
+            step, P = (one.theta - theta)[:d], one.P[:d]
+            between = (H + self.information(one.theta)[0][:d, :d]) / 2.0
+            far = float(step @ S @ step)
+            sd = np.hypot(one.sd, BEND * scale * far * np.sqrt(np.einsum("ik,ij,jk->k", P, S, P)))
+            belief.see_score(P, self.beside(theta) + np.linalg.solve(H, between @ step), one.score, sd)
             if one.meat is not None:
                 scales = self.dispersion(one, H) * self.family.dispersion
                 loose, beside = (_MEAT_MISFIT + far) * scale, (one.meat_sd, one.meat_sd_beside)
                 sds = [math.hypot(noise / scales, part * loose) for noise, part in zip(beside, (1, 0.7), strict=True)]
-                belief.see_products(one.P, one.meat / scales, *sds)
+                belief.see_products(P, one.meat / scales, *sds)
         return belief
+
+    def beside(self, theta: FloatArray) -> FloatArray:
+        """Return the coefficients that are estimated, less those of the origin."""
+        return (theta - self.origin)[: self.free]
+
+    def moved(self, theta: FloatArray, step: FloatArray) -> FloatArray:
+        """Return coefficients of which those that are estimated have moved by a step."""
+        return theta + np.append(step, np.zeros(len(theta) - self.free))
 
     def dispersion(self, one: Measurement, H: FloatArray) -> float:
         """Return the variance of residuals over that of the family, by Σ g gᵀ; 1 for a boolean, which has no other."""
         if self.family.name == "binomial" or one.meat is None:
             return 1.0
-        expected = float(np.trace(one.P.T @ H @ one.P)) * self.family.dispersion
+        expected = float(np.trace(one.P[: self.free].T @ H @ one.P[: self.free])) * self.family.dispersion
         noise = one.meat_sd * math.sqrt(len(H))
         return max(float(np.trace(one.meat)), noise) / max(expected, 1e-300)
 
@@ -233,8 +247,9 @@ class Moments:
         """
         _, slope = self.information(theta)
         belief = self.linearised(theta, measurements)
-        wanted = self.origin + shrunk_coefficients(belief, self.rows * slope, theta - self.origin)
-        return theta + bounded(self.second, wanted - theta, most)
+        wanted = shrunk_coefficients(belief, self.rows * slope, self.beside(theta))
+        step = bounded(self.second[: self.free, : self.free], wanted - self.beside(theta), most)
+        return self.moved(theta, step)
 
 
 def bounded(second: FloatArray, step: FloatArray, most: float) -> FloatArray:
@@ -322,9 +337,13 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     told = yield from _tell_rate(problem, looked, target_cost, rules)
     n, family = told.rows, told.family
     places = _places(numbers, looked, rules)
+    offset = None if problem.offset is None else places[problem.offset.name]
     framed, features, cut_target = yield from standard_frame(problem, places, told.target)
     frame = replace(framed, target_scale=1.0, target_center=0.0)  # coefficients are of η, not of the target
-    origin = family.link(told.rate) * np.eye(frame.size)[0]
+    free, origin = frame.size, family.link(told.rate) * np.eye(frame.size)[0]
+    if offset is not None:
+        free -= 1
+        origin[0], origin[-1] = offset_of(family.mean, family.link, told.rate, offset.scale), offset.scale
     belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
     first: list[Measurement] = []
     whole = rules.gram_cost(frame.size, n, left)
@@ -342,26 +361,27 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
             first.append(see_gram(belief, frame, gram, n, family, origin))
             if last:
                 break
-    moments = Moments(family, told.rate, told.noise, n, belief, rules.misfit, origin, told.target.scale / family.unit)
+    target_sd = told.target.scale / family.unit
+    moments = Moments(family, told.rate, told.noise, n, belief, rules.misfit, origin, target_sd, free)
     # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
-    theta = moments.solved(origin, first, rules.step_most)
+    theta = moments.solved(origin, first if offset is None else (), rules.step_most)
     scores: list[Measurement] = []
     clipped, norm = 0.0, 0.0
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
         _, slope = moments.information(theta)
-        P = whitened(moments.linearised(theta, scores), n * slope, frame.known)
+        P = np.eye(frame.size, free) @ whitened(moments.linearised(theta, scores), n * slope, frame.known[:free])
         variance = family.dispersion * slope * moments.excess(theta)
         late = k >= len(costs) // 2
-        usual = rules.gradient_norm(frame.size, n, costs, rarity(family, told.rate), late=late)
-        usual *= math.sqrt(variance * frame.size)
+        ratio = rules.gradient_norm(free, n, costs, rarity(family, told.rate), late=late)
+        usual = ratio * math.sqrt(variance * free)
         norm = usual if k in (0, len(costs) // 2) else norm
-        parts = step_shares(rules, k, frame.size, n, cost)
+        parts = step_shares(rules, k, free, n, cost, ratio, family)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
         scores.append(moments.unclipped(measured(frame, score), score))
         theta = moments.solved(theta, scores, rules.step_most)
         following = costs[min(k + 1, len(costs) - 1)]
-        norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(frame.size / following), rules)
+        norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(free / following), rules)
         clipped = _share_clipped(score)
     return RefinedGeneralized(family, told.rate, n, frame, theta, gram, moments, tuple(scores), clipped)
 
@@ -389,9 +409,11 @@ def whitened(belief: Belief, n: float, known: BoolArray) -> FloatArray:
     return inverse_root(np.maximum(np.maximum(eigenvalues, _SURE * sds) / n, _LEAST), Q)
 
 
-def step_shares(rules: GeneralizedRules, k: int, d: int, n: float, cost: float) -> dict[str, float]:
+def step_shares(
+    rules: GeneralizedRules, k: int, d: int, n: float, cost: float, ratio: float, family: Family
+) -> dict[str, float]:
     """Return what a step is divided into: the last ones buy Σ g gᵀ where it tells something."""
-    meat = rules.meat if rules.buys_meat(k, d, n, cost) else 0.0
+    meat = rules.meat if rules.buys_meat(k, d, n, cost, ratio, counts=family.name == "poisson") else 0.0
     parts = {SCORE: 1.0 - rules.norms - meat, NORMS: rules.norms}
     return parts | {MEAT: meat} if meat else parts
 
@@ -417,13 +439,12 @@ class _Told(NamedTuple):
 
     @classmethod
     def of(
-        cls, release: ScoreRelease, family: Family, rows: float, rows_sd: float, target: Place, cost: float
+        cls, release: ScoreRelease, family: Family, rows: float, rows_sd: float, target: Place, cost: float, at: float
     ) -> "_Told":
         """Read the mean of the target off a score of the constant alone."""
         assert release.score is not None
         assert release.noise.score is not None
         constant = list(release.term_names).index(CONSTANT)
-        at = float(family.mean(release.coefficients[[constant]])[0])
         unit = float(release.directions[constant, 0])
         rate = _inside(at + float(release.score[0]) / unit / rows, rows, cost)
         sd = math.hypot(release.noise.score / unit, (rate - at) * rows_sd)
@@ -438,7 +459,9 @@ def _tell_rate(
         family, at = Family("binomial"), 0.5
         release = yield from _first_score(problem, problem.target.expression, 0.0, at, _COUNTED, cost)
         rows, rows_sd = _count(release, looked if problem.numbers else None)
-        return _Told.of(release, family, rows, rows_sd, Place(0.0, 1.0, 0.0, 1.0), cost)
+        return _Told.of(release, family, rows, rows_sd, Place(0.0, 1.0, 0.0, 1.0), cost, at)
+    offset = problem.numbers[-1:] if problem.offset else ()
+    (where,) = looked.of(slice(-1, None)).places(offset, [rules.clip]) if offset else (None,)
     before, asked = Looked.before((problem.target,), looked.rows, rules), (1.0 - _PLACED) * cost
     looks = [share * _PLACED * cost for share in rules.means]
     looked = yield from look(problem, (problem.target,), before, looks, rules, first=True)
@@ -450,8 +473,9 @@ def _tell_rate(
     family = Family("poisson", cut.high)
     rate = _inside(cut.center / family.unit, looked.rows, asked)
     norm = min(max(rate, 1.0 - rate), far / family.unit)
-    release = yield from _first_score(problem, problem.target.cut(cut), family.link(rate), norm, {SCORE: 1.0}, asked)
-    return _Told.of(release, family, looked.rows, looked.rows_sd, cut, asked)
+    at = offset_of(family.mean, family.link, rate, 0.0 if where is None else where.scale)
+    release = yield from _first_score(problem, problem.target.cut(cut), at, norm, {SCORE: 1.0}, asked, where)
+    return _Told.of(release, family, looked.rows, looked.rows_sd, cut, asked, rate)
 
 
 def _count(release: ScoreRelease, looked: Looked | None) -> tuple[float, float]:
@@ -466,15 +490,25 @@ def _count(release: ScoreRelease, looked: Looked | None) -> tuple[float, float]:
 
 
 def _first_score(
-    problem: Problem, target: Expression, at: float, norm: float, shares: dict[str, float], cost: float
+    problem: Problem,
+    target: Expression,
+    at: float,
+    norm: float,
+    shares: dict[str, float],
+    cost: float,
+    offset: Place | None = None,
 ) -> Generator[Question, Any, ScoreRelease]:
-    """Ask for the sum of residuals of the constant alone. No row exceeds the norm."""
+    """Ask for the sum of residuals of the constant alone, and of an offset. No row exceeds the norm."""
+    coefficients = {CONSTANT: at}
+    if problem.offset is not None and offset is not None:
+        low, high = problem.offset.low or 0.0, problem.offset.high or 0.0
+        coefficients = {CONSTANT: at + (low + high) / 2.0 - offset.center, problem.offset.name: (high - low) / 2.0}
     release: ScoreRelease = yield Question(
         ScoreRequest(
-            [field.expression for field in problem.features],
+            [field.expression for field in problem.regressors],
             target,
             loss=LOSSES[problem.family],
-            coefficients={CONSTANT: at},
+            coefficients=coefficients,
             directions={CONSTANT: [1.0]},
             norm=norm,
             bits=BITS,
@@ -516,6 +550,8 @@ def see_gram(
 
 
 def _share_clipped(release: ScoreRelease) -> float:
+    """Return the share of the rows whose gradient was longer than the norm, as far as it stands out of the noise."""
     assert release.norms is not None
-    longer = float(release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :].sum())
-    return min(max(longer / max(float(release.norms.sum()), 1.0), 0.0), 1.0)
+    longer = release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :]
+    seen = float(longer.sum()) - _CLEAR * (release.noise.norms or 0.0) * math.sqrt(len(longer))
+    return min(max(seen / max(float(release.norms.sum()), 1.0), 0.0), 1.0)

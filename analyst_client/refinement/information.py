@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from analyst_client.errors import EstimationError
 from analyst_client.refinement.belief import Belief
+from analyst_client.refinement.family import index_direction
 from analyst_client.refinement.generalized import BEND, Moments, RefinedGeneralized
 from analyst_client.refinement.requests import Measurement
 
@@ -36,6 +37,12 @@ class Likelihood:
     privacy : ndarray of shape (d, d)
         Covariance of what noise, curvature and what is unsure of H add to the score at θ.
     unsure : Uncertainty
+    counts : bool
+        Whether the variance of the family may be too small.
+    bend : float
+        How far H may change from here to the true coefficients, relative.
+    dispersion : float or None
+        Variance of residuals over that of the family, by Σ g gᵀ.
     """
 
     theta: FloatArray
@@ -46,6 +53,24 @@ class Likelihood:
     unsure: "Uncertainty"
     counts: bool
     bend: float
+    dispersion: float | None
+
+    def is_robust(self, robust: bool | None = None) -> bool:
+        """Return whether covariances rest on Σ g gᵀ: by default wherever it was bought, and always of counts.
+
+        Raises
+        ------
+        EstimationError
+            Where they would, and Σ g gᵀ is none.
+        """
+        wanted = (self.counts or self.robust is not None) if robust is None else robust
+        if wanted and self.robust is None:
+            raise EstimationError(
+                "the price was not enough for Σ g gᵀ, so there are no robust standard errors"
+                + (", and counts may vary by more than their mean: intervals have no end" if self.counts else "")
+                + ". At a higher price, or with more rows, a refinement buys it"
+            )
+        return wanted
 
     def covariance(self, forms: FloatArray, *, robust: bool | None = None) -> FloatArray:
         r"""Return the covariance of linear forms of the coefficients.
@@ -53,48 +78,40 @@ class Likelihood:
         Parameters
         ----------
         forms : ndarray of shape (p, d)
-        robust : bool
-            By Σ g gᵀ in place of the family's variance.
+        robust : bool, optional
+            By Σ g gᵀ, or by the family's variance; see `is_robust`.
 
         Returns
         -------
         ndarray of shape (p, p)
+            With ∞ on its diagonal, and 0 beside it, of a form whose information noise could hide.
 
         Raises
         ------
         EstimationError
-            Where Σ g gᵀ was asked for and is none.
+            As `is_robust`.
 
         Notes
         -----
         It is :math:`C = H^{-1}(J + S)H^{-1}` with J the covariance of the score by sampling and S that of noise. What
         is unsure of H makes expected squares longer: variances grow by the factor 1 + 3r², with r the deviation of
-        :math:`u^\top Hu` over itself at :math:`u = H^{-1}c`. With Σ g gᵀ, one deviation of its noise is added.
+        :math:`u^\top Hu` over itself at :math:`u = H^{-1}c`, and how far H may change up to the true coefficients.
+        A form of which r is above `UNSURE_MOST` has no bound. With Σ g gᵀ, one deviation of its noise is added.
         """
-        J = self.sampling
-        if robust is None:
-            robust = self.robust is not None or self.counts
-        if robust:
-            if self.robust is None:
-                raise EstimationError(
-                    "the price was not enough for Σ g gᵀ, so there are no robust standard errors: std_errors_ rest on "
-                    "the variance of the family. At a higher price, or with more rows, a refinement buys it"
-                )
-            J = self.robust
-        U = np.linalg.solve(self.information, forms.T)
+        is_robust = self.is_robust(robust)
+        J = self.robust if is_robust and self.robust is not None else self.sampling
+        U = np.linalg.solve(self.information, forms[:, : len(self.information)].T)
         found = U.T @ (J + self.privacy) @ U
-        longer = np.empty(len(forms))
+        longer = np.zeros(len(forms))
         for k, u in enumerate(U.T):
             form = float(u @ self.information @ u)
             ratio = math.hypot(self.unsure.information_deviation(u) / form, self.bend)
-            if ratio > UNSURE_MOST:
-                longer[k] = math.inf
-                continue
-            variance = (1.0 + 3.0 * ratio**2) * float(found[k, k])
-            if robust:
-                variance += self.unsure.robust_deviation(u)
-            longer[k] = math.sqrt(variance / float(found[k, k]))
+            if ratio < UNSURE_MOST:
+                variance = (1.0 + 3.0 * ratio**2) * float(found[k, k])
+                variance += self.unsure.robust_deviation(u) if is_robust else 0.0
+                longer[k] = math.sqrt(variance / float(found[k, k]))
         covariance: FloatArray = longer[:, None] * found * longer
+        covariance[np.diag_indices(len(forms))] += np.where(longer > 0.0, 0.0, np.inf)
         return covariance
 
 
@@ -141,11 +158,21 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
     sampling = moments.family.dispersion * H
     meats = _weighed(moments, H, scores)
     robust = _robust(sampling, moments, H, meats) if meats else None
-    privacy = belief.score_covariance(theta - moments.origin)
+    privacy, beside = belief.score_covariance(moments.beside(theta)), moments.beside(theta)
     far = _distance(moments, H, (sampling if robust is None else robust) + privacy, theta)
-    bend = (BEND * far * moments.rows * moments.information(theta)[1]) ** 2 * moments.second
-    step = np.linalg.solve(H, belief.xty - H @ (theta - moments.origin))
-    return Likelihood(theta + step, H, sampling, robust, privacy + bend, Uncertainty(belief, meats), moments.family.name == "poisson", BEND * math.sqrt(far))
+    bend = (BEND * far * moments.rows * moments.information(theta)[1]) ** 2 * moments.second[: len(H), : len(H)]
+    step = np.linalg.solve(H, belief.xty - H @ beside)
+    return Likelihood(
+        moments.moved(theta, step),
+        H,
+        sampling,
+        robust,
+        privacy + bend,
+        Uncertainty(belief, meats),
+        moments.family.name == "poisson",
+        BEND * math.sqrt(far),
+        float(np.average([moments.dispersion(one, H) for _, one in meats], weights=[w for w, _ in meats])) if meats else None,
+    )
 
 
 def definite(belief: Belief, scale: float) -> FloatArray:
@@ -161,11 +188,12 @@ def _distance(moments: Moments, H: FloatArray, noise: FloatArray, theta: FloatAr
     Under a normal prior by which each direction adds as much to the variance of the index: its size is the variance
     that is found, and what is unsure of it.
     """
-    root = np.linalg.cholesky(moments.second)
+    second = moments.second[: len(H), : len(H)]
+    root = np.linalg.cholesky(second)
     inner = np.linalg.solve(root, np.linalg.solve(root, H).T)
     told = inner @ np.linalg.solve(np.linalg.solve(root, np.linalg.solve(root, noise).T), inner)
     precisions = np.maximum(np.linalg.eigvalsh(told), 0.0)
-    found, far = moments.spread(theta) ** 2, 1.0
+    found, far = index_direction(second, theta[: len(H)])[2] ** 2, 1.0
     for _ in range(_ROUNDS):
         far = float(np.sum(1.0 / (precisions + (len(H) - 1) / max(found + far, 1e-12))))
     return far
@@ -190,7 +218,7 @@ def _robust(
     left, J = 1.0, np.zeros_like(sampling)
     for weight, one in meats:
         assert one.meat is not None
-        inverse = np.linalg.inv(one.P)
+        inverse = np.linalg.inv(one.P[: len(H)])
         J += weight * inverse.T @ one.meat @ inverse
         left -= weight
     psi = np.mean([moments.dispersion(one, H) for _, one in meats])
@@ -204,7 +232,7 @@ def _robust(
 
 def _noise_of_form(one: Measurement, u: FloatArray) -> float:
     """Return the deviation of the noise of uᵀJu, J of Σ g gᵀ through directions P."""
-    squares = np.linalg.solve(one.P, u) ** 2
+    squares = np.linalg.solve(one.P[: len(u)], u) ** 2
     diagonal, beside = one.meat_sd, one.meat_sd_beside
     pairs = (float(squares.sum()) ** 2 - float(squares @ squares)) / 2.0
     return math.sqrt(float(squares @ squares) * diagonal**2 + 4.0 * pairs * beside**2)

@@ -353,7 +353,8 @@ class GeneralizedRules(RefinementRules):
     meat_steps : int
         Number of these steps.
     meat_affordable : float
-        It is bought where its noise, √(2d) d/(µ n) relative to the information, is below this.
+        It is bought where the noise of its trace, √d/(µ n) times the squared norm, is below this; of a boolean, whose
+        variance the family tells, where that of each of its d directions is.
     step_most : float
         Longest move of the index η in a step, in standard deviations: noise goes no further.
     misfit : float
@@ -385,7 +386,7 @@ class GeneralizedRules(RefinementRules):
     beyond: float = 2.0
     meat: float = 0.25
     meat_steps: int = 2
-    meat_affordable: float = 0.5
+    meat_affordable: float = 1.0
     step_most: float = 2.0
     misfit: float = 0.1
     means: tuple[float, ...] = (0.3, 0.3, 0.4)
@@ -417,7 +418,7 @@ class GeneralizedRules(RefinementRules):
         """Return the share for the base rate, or for where counts are, of a price µ and n rows."""
         return min(max(self.target / n_mu, self.target_least), self.target_most)
 
-    def buys_meat(self, k: int, d: int, n: float, cost: float) -> bool:
+    def buys_meat(self, k: int, d: int, n: float, cost: float, ratio: float, *, counts: bool) -> bool:
         """Tell whether a step buys Σ g gᵀ.
 
         Parameters
@@ -430,11 +431,15 @@ class GeneralizedRules(RefinementRules):
             Rows.
         cost : float
             Of the step, in µ².
+        ratio : float
+            Norm of a gradient over the root of its mean square.
+        counts : bool
+            Whether there is no interval without it, so that its trace is enough.
 
         Returns
         -------
         bool
-            False where its noise would hide the information.
+            False where its noise would hide it.
         """
-        noise = math.sqrt(2.0 * d) * d / (math.sqrt(self.meat * cost) * n)
-        return k >= self.steps - self.meat_steps and noise < self.meat_affordable
+        noise = ratio**2 * math.sqrt(d) / (math.sqrt(self.meat * cost) * n)
+        return k >= self.steps - self.meat_steps and noise < self.meat_affordable / (1.0 if counts else d)
