@@ -9,7 +9,7 @@ import numpy.typing as npt
 from analyst_client.refinement.family import Family
 
 FloatArray = npt.NDArray[np.float64]
-_LOG_DRAWS = 13
+_LOG_DRAWS = 12
 _KEPT_LEAST = 0.2
 """Least part of a score that clipping is taken to leave: below it the model is not to be trusted."""
 
@@ -25,11 +25,14 @@ class Clipped(NamedTuple):
         How much a clipped score moves with the true coefficients, over one that is not clipped.
     share : float
         Rows whose gradient is longer than 1.
+    square : float
+        Mean square of the norm of a clipped gradient.
     """
 
     moved: FloatArray
     kept: float
     share: float
+    square: float
 
 
 def clipped_law(
@@ -67,7 +70,7 @@ def clipped_law(
         weights = 1.0 / (1.0 + uneven * means / family.dispersion)
     directed = v @ P
     long = np.sqrt(np.sum(directed**2, axis=1))
-    moved, whole, kept, share = np.zeros(P.shape[1]), 0.0, 0.0, 0.0
+    moved, whole, kept, share, square = np.zeros(P.shape[1]), 0.0, 0.0, 0.0, 0.0
     for residual, chance in outcomes:
         length = long * np.abs(residual)
         factor = chance / np.maximum(length, 1.0)
@@ -75,8 +78,9 @@ def clipped_law(
         kept += float((factor * weights) @ length**2)
         whole += float((chance * weights) @ length**2)
         share += float(chance @ (length > 1.0))
+        square += float(chance @ np.minimum(length, 1.0) ** 2)
     n = len(v)
-    return Clipped(moved / n, max(kept / max(whole, 1e-300), _KEPT_LEAST), share / n)
+    return Clipped(moved / n, max(kept / max(whole, 1e-300), _KEPT_LEAST), share / n, square / n)
 
 
 def _counts(means: FloatArray, u: FloatArray, dispersion: float, uneven: float) -> FloatArray:

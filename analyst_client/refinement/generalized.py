@@ -65,9 +65,11 @@ _MEAT_MISFIT = 0.05
 """How far Σ g gᵀ may be from the information, relative: where the model is a bit wrong, and gradients are clipped."""
 _EXCESS, _CLEAR = 0.4, 2.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
-_EXCESS_MOST = 30.0
-"""Largest dispersion of counts that the norm of gradients is set by."""
-_CLIP_MISFIT = 0.3
+_EXCESSES = np.geomspace(1.0, 24.0, 11)
+"""Dispersions of counts that are told apart."""
+_LOOK_MISFIT = 0.7
+"""How far looks, which cut counts, are from their dispersion: in its logarithm."""
+_CLIP_MISFIT = 0.4
 """How far what clipping moves is expected to be from that of normal terms, relative."""
 _RATE_MISFIT = 0.05
 """How far the mean of the target may be from that of normal terms, relative."""
@@ -79,6 +81,18 @@ _COUNTED = {SCORE: 0.8, NORMS: 0.2}
 """Shares of the first score of a boolean: the base rate, and how many rows there are."""
 _PLACED = 0.5
 """Share of the cost of where counts are for looks; the rest is for the first score, which tells their mean."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient(Measurement):
+    """A score, with what is unsure of each of its numbers beside noise: what clipping took.
+
+    Attributes
+    ----------
+    unsure : ndarray of shape (k,) or float
+    """
+
+    unsure: FloatArray | float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +117,8 @@ class Moments:
         Deviation of counts, over their largest.
     free : int
         Coefficients that are estimated: the first ones. Behind them is an offset's, which is known.
+    told_excess : float or None
+        Variance of counts over that of the family, as Σ g gᵀ told it.
     """
 
     family: Family
@@ -114,6 +130,7 @@ class Moments:
     origin: FloatArray
     target_sd: float
     free: int
+    told_excess: float | None = None
 
     @cached_property
     def second(self) -> FloatArray:
@@ -137,7 +154,7 @@ class Moments:
         weight = self.rate_noise**2 / (self.rate_noise**2 + _RATE_MISFIT**2)
         return min(self.rate * math.exp(weight * moved), (1.0 + self.rate) / 2.0)
 
-    def rate_for_predictions(self, theta: FloatArray, measurements: Sequence[Measurement]) -> float:
+    def rate_for_predictions(self, theta: FloatArray, measurements: Sequence[Gradient]) -> float:
         """Return the mean of the target: as it was told, and as scores have it, each by its noise."""
         mean, _, spread = index_direction(self.second, theta)
         found = self.family.normal_mean(float(mean @ theta), spread)
@@ -155,18 +172,20 @@ class Moments:
         """Return the variance of residuals over that of the family, by the target's and that of the index; of counts."""
         if self.family.name == "binomial":
             return 1.0
+        if self.told_excess is not None:
+            return self.told_excess
         mean, _, spread = index_direction(self.second, theta)
         explained = self.family.normal_variance(float(mean @ theta), spread)
         left = (self.target_sd**2 - explained) / (self.rate * self.family.dispersion)
-        return min(max(left, 1.0), _EXCESS_MOST)
+        return float(min(max(left, 1.0), _EXCESSES[-1]))
 
-    def linearised(self, theta: FloatArray, measurements: Sequence[Measurement]) -> Belief:
+    def linearised(self, theta: FloatArray, measurements: Sequence[Gradient]) -> Belief:
         r"""Return what measurements tell of the information H at θ, and of b = H(θ* − origin).
 
         Parameters
         ----------
         theta : ndarray of shape (d,)
-        measurements : sequence of Measurement
+        measurements : sequence of Gradient
 
         Notes
         -----
@@ -196,7 +215,7 @@ class Moments:
             step, P = (one.theta - theta)[:d], one.P[:d]
             between = (H + self.information(one.theta)[0][:d, :d]) / 2.0
             far = float(step @ S @ step)
-            sd = np.hypot(one.sd, BEND * scale * far * np.sqrt(np.einsum("ik,ij,jk->k", P, S, P)))
+            sd = np.hypot(np.hypot(one.sd, one.unsure), BEND * scale * far * np.sqrt(np.einsum("ik,ij,jk->k", P, S, P)))
             belief.see_score(P, self.beside(theta) + np.linalg.solve(H, between @ step), one.score, sd)
             if one.meat is not None:
                 scales = self.dispersion(one, H) * self.family.dispersion
@@ -221,7 +240,19 @@ class Moments:
         noise = one.meat_sd * math.sqrt(len(H))
         return max(float(np.trace(one.meat)), noise) / max(expected, 1e-300)
 
-    def unclipped(self, seen: Measurement, release: ScoreRelease) -> Measurement:
+    def with_excess(self, seen: Measurement) -> "Moments":
+        """Return it with the spread of counts that Σ g gᵀ of clipped gradients tells, beside what was known of it."""
+        if self.family.name == "binomial" or seen.meat is None:
+            return self
+        square, found = float(np.trace(seen.meat)) / self.rows, self.excess(seen.theta)
+        laws = [clipped_law(self.family, self.second, seen.theta, seen.P, one).square for one in _EXCESSES]
+        noise = math.hypot(seen.meat_sd * math.sqrt(seen.P.shape[1]) / self.rows, _MEAT_MISFIT * square)
+        own = np.log(_EXCESSES / found) / _LOOK_MISFIT
+        logs = -0.5 * ((square - np.array(laws)) / noise) ** 2 - 0.5 * own**2
+        weights = np.exp(logs - logs.max())
+        return replace(self, told_excess=float(np.exp(weights @ np.log(_EXCESSES) / weights.sum())))
+
+    def unclipped(self, seen: Measurement, release: ScoreRelease) -> Gradient:
         """Return a score made up for what clipping took, as far as normal terms tell, and less sure by the rest."""
         assert release.norms is not None
         assert release.noise.norms is not None
@@ -229,17 +260,18 @@ class Moments:
         longer = release.norms[int(np.searchsorted(release.norm_edges, 0.99)) + 1 :]
         more = float(longer.sum()) - self.rows * law.share - _CLEAR * release.noise.norms * math.sqrt(len(longer))
         moved = self.rows * law.moved
-        unsure = math.hypot(_CLIP_MISFIT * float(np.linalg.norm(moved)), _EXCESS * max(more, 0.0))
-        return replace(
-            seen,
-            score=(seen.score - moved) / law.kept,
-            sd=math.hypot(seen.sd, unsure / math.sqrt(len(moved))) / law.kept,
-            meat=None if seen.meat is None else seen.meat / law.kept**2,
-            meat_sd=seen.meat_sd / law.kept**2,
-            meat_sd_beside=seen.meat_sd_beside / law.kept**2,
+        return Gradient(
+            seen.P,
+            seen.theta,
+            (seen.score - moved) / law.kept,
+            seen.sd / law.kept,
+            None if seen.meat is None else seen.meat / law.kept**2,
+            seen.meat_sd / law.kept**2,
+            seen.meat_sd_beside / law.kept**2,
+            np.hypot(_CLIP_MISFIT * moved, _EXCESS * max(more, 0.0) / math.sqrt(len(moved))) / law.kept,
         )
 
-    def solved(self, theta: FloatArray, measurements: Sequence[Measurement], most: float) -> FloatArray:
+    def solved(self, theta: FloatArray, measurements: Sequence[Gradient], most: float) -> FloatArray:
         """Return the coefficients that are expected under a normal prior, no farther than `most` from where they were.
 
         It is one step of Newton's method: where the last score was taken it is exact, and farther on it is less and
@@ -276,7 +308,7 @@ class RefinedGeneralized:
     gram : Release or None
         XᵀX of weighted rows; None where it was not affordable.
     moments : Moments or None
-    measurements : tuple of Measurement
+    measurements : tuple of Gradient
         Scores, one after another.
     clipped : float
         Share of the rows that the last score clipped.
@@ -289,7 +321,7 @@ class RefinedGeneralized:
     theta: FloatArray | None = None
     gram: Release | None = None
     moments: Moments | None = None
-    measurements: tuple[Measurement, ...] = ()
+    measurements: tuple[Gradient, ...] = ()
     clipped: float = 0.0
 
     @cached_property
@@ -345,7 +377,7 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         free -= 1
         origin[0], origin[-1] = offset_of(family.mean, family.link, told.rate, offset.scale), offset.scale
     belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
-    first: list[Measurement] = []
+    first: list[Gradient] = []
     whole = rules.gram_cost(frame.size, n, left)
     if rules.radius_squared(frame.size, n, whole) is not None:
         left -= whole
@@ -365,7 +397,8 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     moments = Moments(family, told.rate, told.noise, n, belief, rules.misfit, origin, target_sd, free)
     # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
     theta = moments.solved(origin, first if offset is None else (), rules.step_most)
-    scores: list[Measurement] = []
+    scores: list[Gradient] = []
+    bought: list[tuple[Measurement, ScoreRelease]] = []
     clipped, norm = 0.0, 0.0
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
@@ -378,7 +411,9 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         norm = usual if k in (0, len(costs) // 2) else norm
         parts = step_shares(rules, k, free, n, cost, ratio, family)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
-        scores.append(moments.unclipped(measured(frame, score), score))
+        bought.append((measured(frame, score), score))
+        moments = moments.with_excess(bought[-1][0])
+        scores = [moments.unclipped(*one) for one in bought]
         theta = moments.solved(theta, scores, rules.step_most)
         following = costs[min(k + 1, len(costs) - 1)]
         norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(free / following), rules)
@@ -528,7 +563,7 @@ def _inside(rate: float, rows: float, cost: float) -> float:
 
 def see_gram(
     belief: Belief, frame: Frame, gram: Release, n: float, family: Family, origin: FloatArray
-) -> Measurement:
+) -> Gradient:
     """Take in XᵀX of combinations Tᵀv, and return Xᵀy as a score at the base rate.
 
     Long rows were weighted down, and those of scores are not. The count tells by how much in the mean.
@@ -546,7 +581,7 @@ def see_gram(
     constant = np.linalg.solve(T, np.eye(frame.size)[0])  # weights that add up to the constant
     score = (unit * gram.xty[:, 0] + start * gram.xtx @ constant) / kept
     sd = math.hypot(unit * noise.xty, start * noise.xtx_diagonal * float(np.linalg.norm(constant))) / kept
-    return Measurement(T, origin, score, sd)
+    return Gradient(T, origin, score, sd)
 
 
 def _share_clipped(release: ScoreRelease) -> float:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from analyst_client.errors import EstimationError
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.family import index_direction
-from analyst_client.refinement.generalized import BEND, Moments, RefinedGeneralized
+from analyst_client.refinement.generalized import BEND, Gradient, Moments, RefinedGeneralized
 from analyst_client.refinement.requests import Measurement
 
 FloatArray = npt.NDArray[np.float64]
@@ -171,7 +171,7 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
         Uncertainty(belief, meats),
         moments.family.name == "poisson",
         BEND * math.sqrt(far),
-        float(np.average([moments.dispersion(one, H) for _, one in meats], weights=[w for w, _ in meats])) if meats else None,
+        moments.told_excess,
     )
 
 
@@ -199,7 +199,7 @@ def _distance(moments: Moments, H: FloatArray, noise: FloatArray, theta: FloatAr
     return far
 
 
-def _weighed(moments: Moments, H: FloatArray, scores: tuple[Measurement, ...]) -> tuple[tuple[float, Measurement], ...]:
+def _weighed(moments: Moments, H: FloatArray, scores: tuple[Gradient, ...]) -> tuple[tuple[float, Measurement], ...]:
     """Return measurements of Σ g gᵀ with their weights, which leave something to the family's variance."""
     bought = [one for one in scores if one.meat is not None]
     if not bought:

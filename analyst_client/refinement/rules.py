@@ -351,7 +351,7 @@ class GeneralizedRules(RefinementRules):
     meat : float
         Share of a score's cost for Σ g gᵀ, at the last steps: it is the information at the solution.
     meat_steps : int
-        Number of these steps.
+        Number of these steps; of counts, the later half has it, to tell how far they vary.
     meat_affordable : float
         It is bought where the noise of its trace, √d/(µ n) times the squared norm, is below this; of a boolean, whose
         variance the family tells, where that of each of its d directions is.
@@ -442,4 +442,5 @@ class GeneralizedRules(RefinementRules):
             False where its noise would hide it.
         """
         noise = ratio**2 * math.sqrt(d) / (math.sqrt(self.meat * cost) * n)
-        return k >= self.steps - self.meat_steps and noise < self.meat_affordable / (1.0 if counts else d)
+        first = self.steps // 2 if counts else self.steps - self.meat_steps
+        return k >= first and noise < self.meat_affordable / (1.0 if counts else d)
