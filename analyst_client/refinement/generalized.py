@@ -405,10 +405,9 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         _, slope = moments.information(theta)
         P = np.eye(frame.size, free) @ whitened(moments.linearised(theta, scores), n * slope, frame.known[:free])
         variance = family.dispersion * slope * moments.excess(theta)
-        late = k >= len(costs) // 2
-        ratio = rules.gradient_norm(free, n, costs, rarity(family, told.rate), late=late)
+        ratio = rules.gradient_norm(free, n, costs, rarity(family, told.rate))
         usual = ratio * math.sqrt(variance * free)
-        norm = usual if k in (0, len(costs) // 2) else norm
+        norm = norm or usual
         parts = step_shares(rules, k, free, n, cost, ratio, family)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
         bought.append((measured(frame, score), score))
