@@ -243,7 +243,7 @@ class GeneralizedFit(RefinementFit):
                     "price, more rows, or a model without terms that nearly follow from each other would give them one."
                 )
             if self._likelihood.dispersion is not None and self._family == "poisson":
-                stated.append(("dispersion", number(self._likelihood.dispersion)))
+                stated.append(("dispersion, about", number(self._likelihood.dispersion)))
         except EstimationError as error:
             said = f"Warning: {error}."
         names, values = self.param_names_.tolist(), self.params_.tolist()

@@ -45,8 +45,8 @@ from analyst_client.terms.expression import Expression
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
-_FLOOR = 1e-3
-"""Least eigenvalue of E[v vᵀ], and of the information over the mean of m′."""
+_FLOOR = 1e-5
+"""Least eigenvalue of E[v vᵀ], and of the information over the mean of m′; more where it is less sure."""
 _SURE = 2.0
 """Deviations above 0 from which on an eigenvalue is one to whiten by."""
 _TOLD = 6.0
@@ -67,8 +67,8 @@ _EXCESS, _CLEAR = 0.4, 2.0
 """How much longer than the norm a clipped gradient is in the mean, and from how many deviations of noise it is seen."""
 _EXCESSES = np.geomspace(1.0, 24.0, 11)
 """Dispersions of counts that are told apart."""
-_LOOK_MISFIT = 0.7
-"""How far looks, which cut counts, are from their dispersion: in its logarithm."""
+_EXCESS_MISFIT = 0.1
+"""How far one Σ g gᵀ may be from their dispersion beside its noise: in its logarithm."""
 _CLIP_MISFIT = 0.4
 """How far what clipping moves is expected to be from that of normal terms, relative."""
 _RATE_MISFIT = 0.05
@@ -119,6 +119,8 @@ class Moments:
         Coefficients that are estimated: the first ones. Behind them is an offset's, which is known.
     told_excess : float or None
         Variance of counts over that of the family, as Σ g gᵀ told it.
+    excess_sd : float
+        Deviation of what is known of its logarithm. Looks cut counts, so that at first it is far off.
     """
 
     family: Family
@@ -131,12 +133,14 @@ class Moments:
     target_sd: float
     free: int
     told_excess: float | None = None
+    excess_sd: float = 0.7
 
     @cached_property
     def second(self) -> FloatArray:
         """E[v vᵀ], definite, of shape (d, d)."""
-        eigenvalues, Q = np.linalg.eigh(self.belief.xtx / self.rows)
-        second: FloatArray = (Q * np.maximum(eigenvalues, _FLOOR)) @ Q.T
+        eigenvalues, Q, sds = self.belief.eigen()
+        least = np.clip(0.5 * sds / self.rows, _FLOOR, 100.0 * _FLOOR)
+        second: FloatArray = (Q * np.maximum(eigenvalues / self.rows, least)) @ Q.T
         return second
 
     def information(self, theta: FloatArray) -> tuple[FloatArray, float]:
@@ -209,7 +213,6 @@ class Moments:
         covariance[:entries, :entries] = (misfit * scale) ** 2 / 2.0 * pairs
         covariance[entries:, entries:] = (_COEFFICIENT * scale) ** 2 * S
         covariance[:entries, :entries] += slope**2 * self.belief.covariance[np.ix_(kept, kept)]
-        covariance[:entries, :entries] += np.diag((_FLOOR * scale) ** 2 * np.where(i == j, 1.0, 0.5))
         belief = Belief(np.concatenate([H[i, j], np.zeros(d)]), covariance, d)
         for one in measurements:
             step, P = (one.theta - theta)[:d], one.P[:d]
@@ -247,10 +250,12 @@ class Moments:
         square, found = float(np.trace(seen.meat)) / self.rows, self.excess(seen.theta)
         laws = [clipped_law(self.family, self.second, seen.theta, seen.P, one).square for one in _EXCESSES]
         noise = math.hypot(seen.meat_sd * math.sqrt(seen.P.shape[1]) / self.rows, _MEAT_MISFIT * square)
-        own = np.log(_EXCESSES / found) / _LOOK_MISFIT
+        own = np.log(_EXCESSES / found) / self.excess_sd
         logs = -0.5 * ((square - np.array(laws)) / noise) ** 2 - 0.5 * own**2
-        weights = np.exp(logs - logs.max())
-        return replace(self, told_excess=float(np.exp(weights @ np.log(_EXCESSES) / weights.sum())))
+        weights = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
+        mean = float(weights @ np.log(_EXCESSES))
+        sd = math.sqrt(float(weights @ np.log(_EXCESSES) ** 2) - mean**2)
+        return replace(self, told_excess=math.exp(mean), excess_sd=math.hypot(sd, _EXCESS_MISFIT))
 
     def unclipped(self, seen: Measurement, release: ScoreRelease) -> Gradient:
         """Return a score made up for what clipping took, as far as normal terms tell, and less sure by the rest."""

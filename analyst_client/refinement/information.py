@@ -13,7 +13,7 @@ from analyst_client.refinement.generalized import BEND, Gradient, Moments, Refin
 from analyst_client.refinement.requests import Measurement
 
 FloatArray = npt.NDArray[np.float64]
-UNSURE_MOST = 0.45
+UNSURE_MOST = 0.4
 """Of the information along a coefficient, relative: above it an interval has no end."""
 _VARIANCE_MISFIT = 0.25
 """How far Σ g gᵀ of a model that is a little wrong is expected to be from that of the family, relative."""
