@@ -160,7 +160,7 @@ class GeneralizedFit(RefinementFit):
         ----------
         level : float
             Probability that an interval holds the truth, in [0.5, 1).
-        robust : bool
+        robust : bool, optional
             As for `cov_params`.
 
         Returns
@@ -213,7 +213,7 @@ class GeneralizedFit(RefinementFit):
         ----------
         level : float
             Probability that an interval holds the truth, in [0.5, 1).
-        robust : bool
+        robust : bool, optional
             As for `cov_params`.
 
         Returns
