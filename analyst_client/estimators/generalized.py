@@ -255,8 +255,9 @@ class GeneralizedFit(RefinementFit):
             hidden = [name for name, error in zip(self.param_names_, errors, strict=True) if math.isinf(error)]
             if hidden:
                 said += (
-                    f" Noise could hide what rows tell of {', '.join(hidden)}, so these intervals have no end. A higher "
-                    "price, more rows, or a model without terms that nearly follow from each other would give them one."
+                    f" Noise could hide what rows tell of {', '.join(hidden)}, so these intervals have no end. A "
+                    "higher price, more rows, or a model without terms that nearly follow from each other would give "
+                    "them one."
                 )
             if self._likelihood.dispersion is not None and self._family == "poisson":
                 stated.append(("dispersion, about", number(self._likelihood.dispersion)))

@@ -159,7 +159,12 @@ class Refining:
         """
         problem, rules, request = self.problem, self.rules, self.request
         stated = price(request.epsilon, request.delta, request.mu, request.rho)
-        said = {"family": problem.family, "offset": problem.offset is not None, "rows": problem.rows, "rules": [type(rules).__name__, asdict(rules)]}
+        said = {
+            "family": problem.family,
+            "offset": problem.offset is not None,
+            "rows": problem.rows,
+            "rules": [type(rules).__name__, asdict(rules)],
+        }
 
         def before_paying() -> None:
             steps = self.practise().steps

@@ -35,9 +35,7 @@ class Clipped(NamedTuple):
     square: float
 
 
-def clipped_law(
-    family: Family, second: FloatArray, theta: FloatArray, P: FloatArray, excess: float
-) -> Clipped:
+def clipped_law(family: Family, second: FloatArray, theta: FloatArray, P: FloatArray, excess: float) -> Clipped:
     r"""Return what clipping does to gradients :math:`P^\top v(y - m(v^\top\theta))` at the true coefficients.
 
     Parameters
@@ -62,6 +60,7 @@ def clipped_law(
     eigenvalues, Q = np.linalg.eigh(second - np.outer(mean, mean))
     v = mean + (z * np.sqrt(np.maximum(eigenvalues, 0.0))) @ Q.T
     means, weights = family.mean(v @ theta), np.ones(len(v))
+    outcomes: tuple[tuple[FloatArray, FloatArray], ...]
     if family.name == "binomial":
         outcomes = ((1.0 - means, means), (-means, 1.0 - means))
     else:

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from analyst_client.inference.normal_index import offset_of
 from analyst_client.kinds.gram.release import Release
 from analyst_client.kinds.score import MEAT, NORMS, SCORE
 from analyst_client.kinds.score.release import ScoreRelease
 from analyst_client.kinds.score.request import ScoreRequest
 from analyst_client.refinement.belief import Belief
 from analyst_client.refinement.clipping import clipped_law
-from analyst_client.inference.normal_index import offset_of
 from analyst_client.refinement.family import LOSSES, SPREAD_MOST, Family, index_direction, normal_information
 from analyst_client.refinement.frame import Frame
 from analyst_client.refinement.looks import Looked, look
@@ -173,7 +173,7 @@ class Moments:
         return index_direction(self.second, theta)[2]
 
     def excess(self, theta: FloatArray) -> float:
-        """Return the variance of residuals over that of the family, by the target's and that of the index; of counts."""
+        """Return the variance of counts around their means, over that of the family, by the target's and the index's."""
         if self.family.name == "binomial":
             return 1.0
         if self.told_excess is not None:
@@ -273,7 +273,7 @@ class Moments:
             None if seen.meat is None else seen.meat / law.kept**2,
             seen.meat_sd / law.kept**2,
             seen.meat_sd_beside / law.kept**2,
-            np.hypot(_CLIP_MISFIT * moved, _EXCESS * max(more, 0.0) / math.sqrt(len(moved))) / law.kept,
+            unsure=np.hypot(_CLIP_MISFIT * moved, _EXCESS * max(more, 0.0) / math.sqrt(len(moved))) / law.kept,
         )
 
     def solved(self, theta: FloatArray, measurements: Sequence[Gradient], most: float) -> FloatArray:
@@ -340,8 +340,8 @@ class RefinedGeneralized:
         mean, _, spread = index_direction(self.moments.second, self.theta)
         rate = self.moments.rate_for_predictions(self.theta, self.measurements)
         wanted = offset_of(self.family.mean, self.family.link, rate, min(spread, SPREAD_MOST))
-        return self.theta + (wanted - float(mean @ self.theta)) * np.eye(len(self.theta))[0]
-
+        moved: FloatArray = self.theta + (wanted - float(mean @ self.theta)) * np.eye(len(self.theta))[0]
+        return moved
 
 
 def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Question, Any, RefinedGeneralized]:
@@ -381,29 +381,16 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
     if offset is not None:
         free -= 1
         origin[0], origin[-1] = offset_of(family.mean, family.link, told.rate, offset.scale), offset.scale
-    belief, gram = Belief.of_standard_terms(n, rules.correlation, frame.known), None
-    first: list[Gradient] = []
-    whole = rules.gram_cost(frame.size, n, left)
-    if rules.radius_squared(frame.size, n, whole) is not None:
-        left -= whole
-        shares = {"xtx": rules.xtx, "xty": rules.xty}
-        for k in range(rules.grams):
-            last = k == rules.grams - 1 or (k > 0 and is_told(belief))
-            cost = (1.0 - k * rules.explored) * whole if last else rules.explored * whole
-            radius = rules.radius_squared(frame.size, n, cost) or rules.radius * frame.size
-            whitening = whitened(belief, n, frame.known) if k else np.eye(frame.size)
-            gram = yield Question(
-                gram_request(problem, frame, features, cut_target, whitening, radius, shares, cost)
-            )
-            first.append(see_gram(belief, frame, gram, n, family, origin))
-            if last:
-                break
+    belief, asked = Belief.of_standard_terms(n, rules.correlation, frame.known), (problem, frame, features, cut_target)
+    bought, spent = yield from _buy_grams(asked, belief, n, rules, left)
+    left -= spent
+    first = [see_gram(frame, one, n, family, origin) for one in bought]
     target_sd = told.target.scale / family.unit
     moments = Moments(family, told.rate, told.noise, n, belief, rules.misfit, origin, target_sd, free)
     # Of rows that were weighted down where they are long: good for a start, and no score of all rows alike.
-    theta = moments.solved(origin, first if offset is None else (), rules.step_most)
+    theta = moments.solved(origin, first if offset is None else [], rules.step_most)
     scores: list[Gradient] = []
-    bought: list[tuple[Measurement, ScoreRelease]] = []
+    answers: list[tuple[Measurement, ScoreRelease]] = []
     clipped, norm = 0.0, 0.0
     costs = rules.step_costs(left)
     for k, cost in enumerate(costs):
@@ -415,14 +402,49 @@ def refine_generalized(problem: Problem, rules: GeneralizedRules) -> Generator[Q
         norm = norm or usual
         parts = step_shares(rules, k, free, n, cost, ratio, family)
         score = yield Question(score_request(problem, frame, features, cut_target, theta, P, norm, parts, cost))
-        bought.append((measured(frame, score), score))
-        moments = moments.with_excess(bought[-1][0])
-        scores = [moments.unclipped(*one) for one in bought]
+        answers.append((measured(frame, score), score))
+        moments = moments.with_excess(answers[-1][0])
+        scores = [moments.unclipped(*one) for one in answers]
         theta = moments.solved(theta, scores, rules.step_most)
         following = costs[min(k + 1, len(costs) - 1)]
         norm = next_norm(score, norm, usual, rules.beyond * math.sqrt(free / following), rules)
         clipped = _share_clipped(score)
-    return RefinedGeneralized(family, told.rate, n, frame, theta, gram, moments, tuple(scores), clipped)
+    return RefinedGeneralized(
+        family, told.rate, n, frame, theta, bought[-1] if bought else None, moments, tuple(scores), clipped
+    )
+
+
+def _buy_grams(
+    asked: tuple[Problem, Frame, list[Expression], Expression],
+    belief: Belief,
+    n: float,
+    rules: GeneralizedRules,
+    budget: float,
+) -> Generator[Question, Any, tuple[list[Release], float]]:
+    """Ask for XᵀX several times, each but the first of rows that are whitened by those before; return what they cost.
+
+    Long rows were weighted down, and those of scores are not. The count tells by how much in the mean.
+    """
+    bought: list[Release] = []
+    frame = asked[1]
+    whole = rules.gram_cost(frame.size, n, budget)
+    if rules.radius_squared(frame.size, n, whole) is None:
+        return bought, 0.0
+    for k in range(rules.grams):
+        last = k == rules.grams - 1 or (k > 0 and is_told(belief))
+        cost = (1.0 - k * rules.explored) * whole if last else rules.explored * whole
+        radius = rules.radius_squared(frame.size, n, cost) or rules.radius * frame.size
+        whitening = whitened(belief, n, frame.known) if k else np.eye(frame.size)
+        gram = yield Question(gram_request(*asked, whitening, radius, {"xtx": rules.xtx, "xty": rules.xty}, cost))
+        assert gram.noise.xtx_diagonal is not None
+        assert gram.noise.xtx_offdiagonal is not None
+        T = coordinates(frame, gram)
+        kept = kept_weight(T, gram.xtx, n)
+        belief.see_combined(math.sqrt(kept) * T, gram.xtx, gram.noise.xtx_diagonal, gram.noise.xtx_offdiagonal)
+        bought.append(gram)
+        if last:
+            break
+    return bought, whole
 
 
 def rarity(family: Family, rate: float) -> float:
@@ -565,21 +587,14 @@ def _inside(rate: float, rows: float, cost: float) -> float:
     return min(max(rate, least), 1.0 - least)
 
 
-def see_gram(
-    belief: Belief, frame: Frame, gram: Release, n: float, family: Family, origin: FloatArray
-) -> Gradient:
-    """Take in XᵀX of combinations Tᵀv, and return Xᵀy as a score at the base rate.
-
-    Long rows were weighted down, and those of scores are not. The count tells by how much in the mean.
-    """
+def see_gram(frame: Frame, gram: Release, n: float, family: Family, origin: FloatArray) -> Gradient:
+    """Return Xᵀy of combinations Tᵀv as a score at the base rate."""
     assert gram.xtx is not None
     assert gram.xty is not None
     noise, T = gram.noise, coordinates(frame, gram)
     assert noise.xtx_diagonal is not None
-    assert noise.xtx_offdiagonal is not None
     assert noise.xty is not None
     kept = kept_weight(T, gram.xtx, n)
-    belief.see_combined(math.sqrt(kept) * T, gram.xtx, noise.xtx_diagonal, noise.xtx_offdiagonal)
     unit = gram.targets[0].scale / family.unit
     start = gram.targets[0].center / family.unit - float(family.mean(origin[:1])[0])
     constant = np.linalg.solve(T, np.eye(frame.size)[0])  # weights that add up to the constant

@@ -161,7 +161,7 @@ def likelihood(found: RefinedGeneralized) -> Likelihood:
     privacy, beside = belief.score_covariance(moments.beside(theta)), moments.beside(theta)
     far = _distance(moments, H, (sampling if robust is None else robust) + privacy, theta)
     bend = (BEND * far * moments.rows * moments.information(theta)[1]) ** 2 * moments.second[: len(H), : len(H)]
-    step = np.linalg.solve(H, belief.xty - H @ beside)
+    step = np.asarray(np.linalg.solve(H, belief.xty - H @ beside), dtype=np.float64)
     return Likelihood(
         moments.moved(theta, step),
         H,

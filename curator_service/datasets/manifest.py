@@ -185,7 +185,8 @@ class ColumnDeclaration(BaseModel):
             raise ValueError(f"a {self.type} column has levels, not bounds")
         if self.lower is not None and self.upper is not None:
             center_and_scale(self.lower, self.upper)
-        if self.whole and (not numeric or self.format or any(b % 1.0 for b in (self.lower, self.upper) if b is not None)):
+        bounds = [bound for bound in (self.lower, self.upper) if bound is not None]
+        if self.whole and (not numeric or self.format or any(bound % 1.0 for bound in bounds)):
             raise ValueError("whole is of a numeric column that is no date, with bounds that are whole numbers")
         if self.type is ColumnType.CATEGORICAL and len(self.levels) < 2:
             raise ValueError("a categorical column needs at least two declared levels")
