@@ -173,7 +173,7 @@ class Moments:
         return index_direction(self.second, theta)[2]
 
     def excess(self, theta: FloatArray) -> float:
-        """Return the variance of counts around their means, over that of the family, by the target's and the index's."""
+        """Return the variance of counts over that of the family, by the target's and the index's."""
         if self.family.name == "binomial":
             return 1.0
         if self.told_excess is not None:
