@@ -463,7 +463,7 @@ class GeneralizedRules(RefinementRules):
     radius: float = 0.7
     correlation: float = 0.25
     norm: float = 1.3
-    norm_noise: float = 0.5
+    norm_noise: float = 1.0
     norms: float = 0.06
     norm_most: float = 30.0
     steps: int = 7
