@@ -520,6 +520,11 @@ class GeneralizedRules(RefinementRules):
             Of scores, in µ².
         rarity : float
             Root mean square of a gradient of the rarer class, over that of all rows.
+
+        Returns
+        -------
+        float
+            At least `norm` times `rarity`.
         """
         return max(self.norm * rarity, super().first_norm(d, n, costs))
 
