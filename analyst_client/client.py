@@ -6,7 +6,8 @@ import sys
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,7 @@ from analyst_client.kinds.gram.request import (
     read_model,
     suggests_arguments,
 )
+from analyst_client.kinds.gram.two_steps import buy_in_steps, leaves_row_map, quote_steps
 from analyst_client.kinds.registry import read_quote
 from analyst_client.ledger.files import replace_file
 from analyst_client.ledger.memory import Memory, MemoryPlace
@@ -56,6 +58,10 @@ from analyst_client.terms.formulas import Model, ReadModel, needs_bounds, place_
 if TYPE_CHECKING:
     from analyst_client.refinement.refinement import Refinement
     from analyst_client.refinement.rules import RefinementRules
+
+
+RESERVED_FOR_S = 3600
+"""How long a reservation holds the price of a release of several steps, where nothing gives it back before."""
 
 
 class CuratorClient:
@@ -275,8 +281,11 @@ class CuratorClient:
             See `analyst_client.errors`.
         """
         request, model = self._read(dataset, features, options)
-        quoted: AnyQuote = self._ask_quote(dataset, request, model)
-        return quoted
+        if isinstance(features, Request) or not leaves_row_map(request):
+            quoted: AnyQuote = self._ask_quote(dataset, request, model)
+            return quoted
+        one_step = self._ask_quote(dataset, request, model)
+        return replace(one_step, steps=quote_steps(partial(self._ask_quote, dataset, model=None), request, one_step))
 
     def _ask_quote(self, dataset: str, request: Request[Any, Quoted_co], model: ReadModel | None) -> Quoted_co:
         with showing_places(model):
@@ -390,12 +399,15 @@ class CuratorClient:
             Whether the terms hold a constant.
         rows : str, CombinedRows or mapping, optional
             Row map: ``"box"``, ``"ball"``, ``"unit"``, ``"unit_xy"``; combinations of terms; or a row map as on the
-            wire.
+            wire. Default the ball or the box that a published rule chooses in two charged steps of one reservation: 2 %
+            of the price buys noisy counts of rows by their length, the rest the release; `Release.steps` has the
+            counts. What does not fit two steps, and a call with an `idempotency_key`, is one request, and its row map
+            follows from public numbers.
         norm : float, optional
             Radius of the ball, in scaled units.
         expected_rows : int, optional
-            Your guess of how many rows there are, from which a curator chooses the row map where none is named: a small
-            ball where noise is the larger error, a wide one or the box where sampling is.
+            Your guess of how many rows there are, from which a curator chooses the row map in one step where none is
+            named: a small ball where noise is the larger error, a wide one or the box where sampling is.
         statistics : sequence of str, optional
             Of ``"xtx"``, ``"xty"``, ``"yty"``, ``"lambda_min"``.
         shares : mapping of str to float, optional
@@ -412,7 +424,8 @@ class CuratorClient:
         reservation : str, optional
             Id of the reservation that is charged.
         idempotency_key : str, optional
-            Key of an earlier attempt whose answer was lost. Default a new random key.
+            Key of an earlier attempt whose answer was lost. Default a new random key. Of several steps the same call
+            without it goes on where the last one ended.
         respond_async : bool
             Ask for a job wherever a pass over the rows is needed; it is waited for either way.
         wait_s : float, optional
@@ -444,9 +457,13 @@ class CuratorClient:
         if half_width is not None:
             options = self._price(dataset, features, half_width, guess or {}, options)
         request, model = self._read(dataset, features, options)
+        whole = idempotency_key is not None or isinstance(features, Request)
         if max_epsilon is not None:
             check_price(self._ask_quote(dataset, request, model), max_epsilon)
         with showing_places(model):
+            if not whole and leaves_row_map(request):
+                waiting = {"respond_async": respond_async, "wait_s": wait_s}
+                return buy_in_steps(_Seller(self, dataset, request.project, waiting), request)
             return self._purchasing.buy(dataset, request, key, respond_async=respond_async, wait_s=wait_s)
 
     @suggests_arguments
@@ -814,6 +831,30 @@ class CuratorClient:
         if not zipfile.is_zipfile(io.BytesIO(answered.content)):
             raise ServiceError("malformed answer: not an archive", status=answered.status_code)
         replace_file(Path(path), answered.content)
+
+
+@dataclass(frozen=True)
+class _Seller:
+    """A dataset of a client, for the steps of one release."""
+
+    client: CuratorClient
+    dataset: str
+    project: str | None
+    waiting: dict[str, Any]
+
+    def quote(self, request: Request[Any, Quoted_co]) -> Quoted_co:
+        return self.client.quote(self.dataset, request)
+
+    def release(self, request: Request[Answered_co, AnyQuote]) -> Answered_co:
+        return self.client.release(self.dataset, request, **self.waiting)
+
+    def reserve(self, *, mu: float | None = None, rho: float | None = None) -> str:
+        held_s, project = RESERVED_FOR_S, self.project
+        return self.client.reserve(self.dataset, expires_in_s=held_s, mu=mu, rho=rho, project=project).id
+
+    def close_reservation(self, reservation: str) -> None:
+        with suppress(CuratorError):  # it ends by itself
+            self.client.close_reservation(reservation)
 
 
 @contextmanager

@@ -110,7 +110,8 @@ class Curators:
         for name in (name for name in self.clients if name in datasets):
             asked: ReleaseOptions = {**options, **(each or {}).get(name, {})}
             with _named(name):
-                quote = self.clients[name].quote(datasets[name], whole, **asked)
+                client = self.clients[name]
+                quote: Quote = client._ask_quote(datasets[name], *client._read(datasets[name], whole, asked))
             purchases.append(_Purchase(name, self.clients[name], datasets[name], whole, asked, quote))
         return PurchasePlan(tuple(purchases))
 

@@ -20,6 +20,7 @@ from analyst_client.inference.results import Bound, TargetResults, check_alpha
 from analyst_client.inference.score import ConfidenceSet
 from analyst_client.inference.shrinkage import NormalPosterior
 from analyst_client.kinds.gram.release import Release
+from analyst_client.kinds.gram.two_steps import describe_choice
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -261,10 +262,12 @@ def weight_notes(results: TargetResults) -> list[str]:
         longer = f"longer than {number(min(norms))} in scaled units, the constant included,"
     else:
         return []
+    chosen = [choice for release in weighted if (choice := describe_choice(release)) is not None]
     return [
         f"Rows {longer} count for less: coefficients "
         "are those of the best linear prediction of rows so weighted, which are those of unweighted rows only where "
-        "the model is exactly linear; standard errors are upper bounds."
+        "the model is exactly linear; standard errors are upper bounds.",
+        *(f"Row map: the {choice}." for choice in chosen),
     ]
 
 
@@ -276,7 +279,7 @@ def weight_warnings(results: TargetResults) -> list[str]:
     return [
         "rows were shrunk to a small norm, and privacy noise is not by far the larger error: where the model is not "
         "exactly linear, coefficients may differ from those of unweighted rows by more than their standard errors. "
-        "Ask with a larger norm, or rows='box'; with expected_rows= and no row map the curator chooses."
+        "Ask with a larger norm, or rows='box'."
     ]
 
 
